@@ -16,6 +16,13 @@ from typing import Annotated, Literal
 Coverage = Literal["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
 COVERAGE_VALUE: Mapping[str, float] = {"NO_COVERAGE": 0.0, "PARTIAL_COVERAGE": 0.5, "FULL_COVERAGE": 1.0}
 
+OTHER = "other"
+NUGGET_WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "all": {"vital": 1.0, "okay": 1.0, OTHER: 1.0},
+    "vital": {"vital": 1.0},
+    "weighted": {"vital": 1.0, "okay": 0.5},
+}
+"""Nugget score of TREC RAG -> importance of a nugget -> its weight (`metrics.nugget_scores`); OTHER: any other word, or none."""
 
 SYSTEM_NAMES = ("system", "label", "model", "retriever", "ordering")
 """The columns that say which system a row is of, in every table that has them."""
@@ -45,6 +52,7 @@ class Insight:
     position: Annotated[int, "place within its subtopic, from 0"]
     name: Annotated[str, "short name, empty where the source has none"]
     text: Annotated[str, "the insight as one statement: what a summary must say"]
+    importance: Annotated[str, "of a nugget: vital, okay or another word; empty where the source says nothing"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +101,15 @@ class Haystack:
     insights: tuple[Insight, ...] = field(repr=False)
     released_scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict, repr=False)
     """subtopic_id -> retriever name -> document_id -> score, as the source stores them."""
+    nuggets: bool = field(default=False, repr=False)
+    """Whether the insights are nuggets: one without references may be in any document."""
 
     def insights_of(self, subtopic_id: str) -> tuple[Insight, ...]:
         """The insights of one subtopic, in their order."""
         return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
 
     def gold(self) -> Gold:
-        """The gold documents of the insights; None for all of them in a haystack that marks no document."""
+        """The gold documents of the insights; None for those of a haystack that marks no document, and for nuggets in none."""
         return self._gold
 
     @functools.cached_property
@@ -110,7 +120,7 @@ class Haystack:
         for document in self.documents:
             for insight_id in document.insight_ids:
                 numbers[insight_id].add(document.number)
-        return {insight_id: frozenset(found) for insight_id, found in numbers.items()}
+        return {insight_id: frozenset(found) if found or not self.nuggets else None for insight_id, found in numbers.items()}
 
     @functools.cached_property
     def contained(self) -> frozenset[str]:

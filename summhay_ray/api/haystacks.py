@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,10 @@ from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
+    from summhay_ray.benchmarks import mine as mining
     from summhay_ray.benchmarks import summhay as haystacks
     from summhay_ray.benchmarks import synth as synthesis
+    from summhay_ray.benchmarks.mine import Mine
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
@@ -57,6 +59,7 @@ def mine(
     watch: Watch | None = None,
     *,
     review: str | Path | None = None,
+    replace_review: bool = False,
     absent: int | None = None,
     overrides: Iterable[str] = (),
     executor: str | None = None,
@@ -65,44 +68,118 @@ def mine(
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
-    `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV; an HTML page beside it).
-    `absent`: how many queries to add about what no document says. Raises SpecError or StoreError before any call is made, and
-    UserError if a file exists.
+    What people decided about an earlier haystack, in the store or in the file `out`, holds for this one where it is about the
+    same insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or
+    XLSX; an HTML page beside it). `absent`: how many queries to add about what no document says. Raises, before any work,
+    SpecError or StoreError, and UserError for a file that may not be written: a sheet that exists, or an `out` with a person's
+    work, unless `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
     options = run_options(budget, executor, address, watch, note)
+    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
+    loaded = _mining(folder, store, changes, untrusted)
+    haystack, sheet = (None if path is None else Path(path) for path in (out, review))
+    for path in (haystack, sheet):
+        if path and not path.absolute().parent.is_dir():
+            raise UserError(f"{path.parent} is not a folder; make it first")
+    mining.check_files(haystack, sheet, replace_review)
+    opened = store_of(loaded, store)
+    result = engine.run_workload(loaded, opened, options)
+    run = opened.run(result.run)
+    files: list[str] = []
+    notes: list[str] = []
+    if result.results.details["insights"]:
+        replaced = mining.read_mined(haystack) if haystack is not None and haystack.exists() else None
+        mining.carry_over(run, mining.haystack_of(run, reviewed=False), replaced)
+        raw = mining.haystack_of(run)
+        if decided := raw["topic_metadata"]["mine"].get("review"):
+            notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
+        if haystack is not None:
+            mining.write_haystack(raw, haystack)
+            files.append(str(haystack))
+        if sheet is not None:
+            files += mining.write_review(run, sheet)
+    found = result.results
+    details = {**found.details, "path": str(out) if str(out) in files else None, "files": files}
+    return replace(result, results=replace(found, details=details, notes=(*found.notes, *notes)))
+
+
+@checked
+def show_text(
+    folder: str | Path | Mapping[str, Any],
+    document_id: str,
+    store: str | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    untrusted: bool = False,
+) -> dict[str, Any]:
+    """What `mine` reads of a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the reason.
+
+    Raises UserError if the folder has no such document.
+    """
+    return asdict(_mining(folder, store, overrides, untrusted).text_read(document_id))
+
+
+def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides: Iterable[str], untrusted: bool) -> Mine:
+    """The workload of mining a folder or a spec. Raises SpecError."""
+    from summhay_ray.benchmarks import mine as mining
+
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
         raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
-    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
-    loaded = load_made_by(mining.Mine.kind, spec, changes, store, untrusted)
-    for path in (out, review):
-        if path and not Path(path).absolute().parent.is_dir():
-            raise UserError(f"{Path(path).parent} is not a folder; make it first")
-    opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, options)
-    run = opened.run(result.run)
-    files = []
-    if out is not None and result.results.details["insights"]:
-        mining.write_mined(run, Path(out))
-        files.append(str(out))
-    if review is not None and result.results.details["insights"]:
-        files += mining.write_review(run, Path(review))
-    details = {**result.results.details, "path": str(out) if str(out) in files else None, "files": files}
-    return replace(result, results=replace(result.results, details=details))
+    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, mining.Mine)
+    return loaded
 
 
 @checked
-def accept(sheet: str | Path, out: str | Path | None = None, store: str | None = None) -> dict[str, Any]:
-    """Take over a person's review of a mined haystack; the sheet names its run. `out`: a file for the haystack.
+def accept(
+    sheet: str | Path, out: str | Path | None = None, store: str | None = None, *, replace_review: bool = False
+) -> dict[str, Any]:
+    """Take over a sheet of `mine` or `check_pairs` that a person has filled in. `out`: a file for the haystack.
 
-    Raises UserError, which names the row and the column, for a sheet that cannot be read.
+    Raises UserError, which names the row and the column, and changes nothing, if any edit cannot be taken, or if a decision of a
+    later review would be lost, unless `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
-    return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], None if out is None else Path(out))
+    path = None if out is None else Path(out)
+    return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
+
+
+@checked
+def check_pairs(
+    haystack: str | Path,
+    n: int = 20,
+    store: str | None = None,
+    *,
+    sheet: str | Path | None = None,
+    ask: Callable[[int, int, mining.GoldPair], bool | None] | None = None,
+) -> dict[str, Any]:
+    """Have a person check `n` pairs of an insight and a document of a mined haystack (its file): how much of the gold is right?
+
+    Writes a sheet of pairs for `accept`, or asks at once: `ask` gets the number of the pair, how many there are, and the pair; it
+    returns None for one that is left out. The answers are kept in the file, and with the run that made the haystack.
+    """
+    from summhay_ray.benchmarks import mine as mining
+
+    path = Path(haystack)
+    raw = mining.read_mined(path)
+    pairs = mining.drawn_pairs(raw, n)
+    if ask is None:
+        if sheet is None:
+            raise UserError("give a sheet to write, or a function that asks")
+        mining.write_pairs(pairs, Path(sheet))
+        return {"path": str(path), "pairs": len(pairs), "files": [str(sheet)]}
+    answers = {}
+    for number, pair in enumerate(pairs, start=1):
+        if (right := ask(number, len(pairs), pair)) is not None:
+            answers[pair.insight_id, pair.document_id] = right
+    if not answers:
+        raise UserError(f"{path}: no pair was answered; nothing is kept")
+    return mining.keep_answers(raw, answers, path, lambda run_id: stored_run(run_id, store)[1])
 
 
 @checked

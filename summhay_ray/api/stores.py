@@ -14,7 +14,6 @@ from summhay_ray.api.opened import opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
 from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
-from summhay_ray.store import migrate as migrate_store
 
 if TYPE_CHECKING:
     import polars as pl
@@ -190,36 +189,3 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
         kind["bytes"] += file.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
-
-
-@dataclass(frozen=True)
-class MigrateResult:
-    """What was brought over from an old store's log."""
-
-    store: str
-    migrated: bool
-    """False if there was nothing to migrate."""
-    answers: int = 0
-    """Answers that were brought over."""
-    known: int = 0
-    """Answers that were there already, because an earlier migration was interrupted or the old log held them twice."""
-    damaged: int = 0
-    """Records of the old log that cannot be read; a run that needs their answers asks again."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay migrate`."""
-        return asdict(self)
-
-
-@checked
-def migrate(store: str | None = None) -> MigrateResult:
-    """Bring the answers of a store of an earlier version into the present format. Interrupted, it can be called again.
-
-    A run again makes its tables from the answers, without a call. Raises StoreError if there is no store, if it is of a newer
-    version, or while a run is at work in it.
-    """
-    uri = store_uri(store)
-    done = migrate_store(uri)
-    if done is None:
-        return MigrateResult(uri, False)
-    return MigrateResult(uri, True, done["written"], done["known"], done["damaged"])

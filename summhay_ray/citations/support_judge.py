@@ -5,6 +5,9 @@
 2. What several documents say is said in several wordings: a window's likeness is averaged with that of the windows of other
    documents that are like it. The windows found first then widen the bullet by their words, and the likeness is taken again.
 3. A document's likeness is that of its best window. It counts more where no document of the haystack comes near the bullet.
+4. A document that contradicts the bullet (another number, date or name, a denial) supports it in no case.
+
+Where there are too few documents for that, `lexical_model.py` judges each alone.
 
 The figures below were chosen on the two released news haystacks, with and without a part of the words of each document replaced.
 """
@@ -15,17 +18,19 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, root, sentences, sentences_of, words_of
+from summhay_ray.citations.lexical_model import lexical_features, lexical_value
+from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, words_of
 
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "1"
+SUPPORT_REVISION = "2"
 """Changes whenever the judge's values do: it is part of the identity of what it judged."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Least value of a document that supports a bullet, and of one that supports a part of it."""
@@ -49,8 +54,14 @@ _BELIEVED, _AT_LEAST = 2.0, 0.1
 """An average is believed up to this multiple of the window's own likeness, and a little more."""
 _NUMBERS = 0.2
 """What a document's likeness loses if it has none of the numbers of a bullet."""
+_CONTRADICTED = 0.45
+"""What is left of the value of a document that says otherwise: never as much as a document that supports a bullet has."""
+_AROUND = 1
+"""Sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+_HAYSTACK = 10
+"""Fewer documents tell neither which words are rare nor what is said in several wordings: each is judged by `lexical_model`."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
 """A bullet of so many words has at least the first share of English function words if it is English; a document the second."""
@@ -107,7 +118,7 @@ class SupportIndex:
         facts: list[list[str]] = []
         for number, document in enumerate(documents):
             latin = is_latin(document)
-            for sentence in (sentences(document) if latin else sentences_of(document)) or [document]:
+            for sentence in [statement.text for statement in read_prose(document).statements] or [document]:
                 self._sentences.append(" ".join(_MARKS.sub("", sentence).split()))
                 owners.append(number)
                 facts.append(_facts(sentence, latin))
@@ -119,6 +130,7 @@ class SupportIndex:
             for fact in found:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
+        self._facts = facts if self.n_documents < _HAYSTACK else []
         holders: dict[str, set[int]] = {}
         for owner, found in zip(owners, facts, strict=True):
             for fact in found:
@@ -142,10 +154,11 @@ class SupportIndex:
         asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
         evidence: list[list[str]] = []
+        windows = np.zeros(values.shape, dtype=np.int64)
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            values[part], best = self._likeness(asked[part])
-            evidence += self._evidence(asked[part], best)
+            values[part], windows[part] = self._likeness(asked[part])
+            evidence += self._evidence(asked[part], windows[part])
         values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
@@ -154,7 +167,11 @@ class SupportIndex:
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
+        if self._facts:
+            sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
+            worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
+        self._hold_against(read, windows, sure, worth)
         return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
@@ -166,6 +183,25 @@ class SupportIndex:
         near = (asked @ self._windows[begin:end].T).toarray()[0]
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
+
+    def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
+        """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
+        words = _facts(_CITES.sub(" ", bullet), is_latin(bullet))
+        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
+        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(bounds)]
+
+    def _hold_against(
+        self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
+    ) -> None:
+        """Cap the value of each document that says otherwise than a bullet, and never cite it."""
+        for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
+            begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+            near = self._sentences[
+                max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
+            ]
+            if find_contradictions(bullets[place], near):
+                sure[place, document] *= _CONTRADICTED
+                worth[place, document] = False
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""

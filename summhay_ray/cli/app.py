@@ -288,28 +288,6 @@ def _seconds(text: str) -> float:
 
 
 @app.command(rich_help_panel=SERVE)
-def migrate(
-    store: Annotated[str, typer.Argument(help="The store: a folder or s3://BUCKET/PREFIX.", metavar="STORE")],
-    as_json: JsonOption = False,
-) -> None:
-    """Bring the answers of an earlier version's store into the present format; interrupted, it can be run again."""
-    from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note, warn
-
-    result = api.migrate(store)
-    if result.damaged:
-        warn([f"{result.damaged} records of the old log are damaged; a run that needs their answers asks again"])
-    if as_json:
-        document(result.to_json())
-    elif not result.migrated:
-        facts([("store", result.store), ("nothing to migrate", "it is of the present format")])
-    else:
-        facts([("store", result.store), ("answers", f"{result.answers} brought over, {result.known} known already")])
-    if result.migrated:
-        note("tables of earlier runs are not read: run a spec again, and its tables are made from the answers, without a call")
-
-
-@app.command(rich_help_panel=SERVE)
 def doctor(
     spec: Annotated[str | None, typer.Argument(help="A spec whose models are checked too.", metavar="[SPEC]")] = None,
     store: StoreOption = None,

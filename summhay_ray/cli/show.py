@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown
+from summhay_ray.report import BENCH_LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown, table_legends
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchResult
@@ -73,10 +73,10 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def starred(grids: Sequence[TextTable]) -> None:
-    """Print tables of scores, and the legend of their stars if they have any."""
+    """Print tables of scores, and what their marks mean."""
     tables(grids)
-    if any(grid.starred for grid in grids):
-        say(LEGEND)
+    for line in table_legends(grids):
+        say(line)
 
 
 def show_agreement(result: BenchResult) -> None:
@@ -107,7 +107,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         head,
         ("status", result.status),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("failures", counted(result.failures) or "none"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused"),
         ("dollars", dollars_line(result.usd)),
         ("seconds", result.seconds),
         *([("computed", computed(result.computing))] if result.computing else []),
@@ -135,6 +136,11 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("next", f"summhay report {result.run} --out report{where}"))
         pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def counted(numbers: Mapping[str, int]) -> str:
+    """Name -> number, as words."""
+    return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
 def computed(pool: Mapping[str, float]) -> str:
@@ -185,6 +191,15 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
+
+
+def read_lines(read: Mapping[str, Any]) -> None:
+    """Print what is read of a document: its title and date, then a line for each statement and for what is left out."""
+    facts([(name, read[name]) for name in ("title", "date") if read[name]])
+    lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
+    lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
+    for line, mark, text in sorted(lines, key=lambda one: one[0]):
+        sys.stdout.write(f"{line:>5}  {mark.ljust(26)}  {one_line(text)}\n")
 
 
 def answer(row: Mapping[str, Any]) -> None:

@@ -38,7 +38,6 @@ from summhay_ray.engine.items import (
 from summhay_ray.engine.jobs.jobs import JobEnd, JobLost, RayJob
 from summhay_ray.engine.jobs.submit import JobOrder, submit
 from summhay_ray.engine.plan.plan import PlanResult, plan
-from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
@@ -46,19 +45,9 @@ from summhay_ray.engine.read.explain import Replay, first_request
 from summhay_ray.engine.read.item_samples import answers_of
 from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.read.release import ReleaseResult, release
-from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
 from summhay_ray.engine.read.scoring import run_of, scored, scores_by_query, table_pieces
-from summhay_ray.engine.read.sections import Chart, Pivot, Section
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
-from summhay_ray.engine.run.execution import Stopped
-from summhay_ray.engine.run.items_left import ITEM
-from summhay_ray.engine.run.progress import ModelProgress, Progress
-from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
-from summhay_ray.engine.run.run import run as run_workload
-from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark, planning
-from summhay_ray.engine.spec.registry import (
+from summhay_ray.engine.registry import (
     check_record,
     find,
     kinds,
@@ -67,6 +56,13 @@ from summhay_ray.engine.spec.registry import (
     stored_workload,
     workload_of,
 )
+from summhay_ray.engine.run.execution import Stopped
+from summhay_ray.engine.run.progress import ModelProgress, Progress
+from summhay_ray.engine.samples import Facet, SampleRecord, Samples
+from summhay_ray.engine.sections import Chart, Pivot, Section
+from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.models import RunModels
+from summhay_ray.engine.spec.own_code import BadBenchmark, planning
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
@@ -85,6 +81,10 @@ from summhay_ray.engine.spec.spec import (
     read_fields,
     validated,
 )
+from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.engine.start import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.start import run as run_workload
+from summhay_ray.engine.state.items_left import ITEM
 
 __all__ = [
     "FAILURES",

@@ -35,8 +35,6 @@ MOST_KEPT = 2000
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
-Note = Callable[[str, str, str], None]
-"""Told (queue, stage, model) of each question that has ended."""
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
 Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
 """Begins a request of a stage. Awaiting it gives what `Kept` makes of the outcome, and of the raw answer if there is one."""
@@ -131,12 +129,11 @@ class Ask:
         item: Item,
         complete: Complete,
         limiter: ConcurrencyLimiter,
-        note: Note = lambda queue, stage, model: None,
     ) -> None:
         self.item = item
         self.prepared: Any = None
         """The data that `prepare` made for the item."""
-        self._workload, self._complete, self._limiter, self._note = workload, complete, limiter, note
+        self._workload, self._complete, self._limiter = workload, complete, limiter
         self._stages = {stage.name: stage for stage in workload.stages}
         self.raw: dict[str, RawAnswer] = {}
         self._stage_of: dict[str, str] = {}
@@ -205,8 +202,6 @@ class Ask:
                 # Vectors are large and already in the log; the row only records their cost, or how bad ones begin.
                 shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
                 self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
-            if not isinstance(outcome, Failed) or outcome.error != "budget":
-                self._note(self.item.queue, stage, request.model)
             return outcome
 
         return ask

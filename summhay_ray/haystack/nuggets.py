@@ -1,11 +1,14 @@
 """Reads nuggets as TREC RAG, ARGUE and RAGTIME have them as a haystack in the released format. Part of the haystack room.
 
-A line is a query: `nuggets` is a list of statements with their importance; `nugget_bank` has questions with answers, each with
-the documents that give it (`references`). A query is a subtopic, a nugget or an answer is an insight.
+A query is a subtopic, a nugget or an answer is an insight. `nuggets` is a list of statements with their importance; `nugget_bank`
+has questions with answers, or claims, each with its importance and the documents that give it (`references`). A file holds one
+query, a list of queries, or a query per line.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,24 +17,38 @@ from summhay_ray.haystack.check import Node, parse
 
 NUGGETS = "nuggets"
 """The field of a haystack's source that says that it was read from nuggets: it may have no documents."""
+UNREAD = "unread"
+"""The field of such a source with the documents that could not be read, a line for each."""
 _BANK = "nugget_bank"
-_QUERY_IDS = ("qid", "query_id", "topic_id", "narrative_id")
+_QUERY_IDS = ("qid", "query_id", "topic_id", "narrative_id", "request_id")
 _QUERIES = ("query", "title_query", "text", "title", "narrative")
 
 
-def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The nuggets in `source`, JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
+def holds_nuggets(source: bytes | str) -> bool:
+    """Whether the first query of a file has nuggets. A file that is broken before its end may have some, too."""
+    text = source if isinstance(source, str) else source.decode("utf-8-sig", "replace")
+    if f'"{NUGGETS}"' not in text and f'"{_BANK}"' not in text:
+        return False
+    try:
+        first = json.JSONDecoder().raw_decode(text.removeprefix("\ufeff").lstrip())[0]
+    except (ValueError, RecursionError):
+        return False
+    first = first[0] if isinstance(first, list) and first else first
+    return isinstance(first, dict) and "subtopics" not in first and (NUGGETS in first or _BANK in first)
 
-    `documents`: (id, text) of the documents that references name; references to others are left out.
+
+def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The nuggets in `source`, JSON or JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
+
+    `documents`: (id, text) of the documents that references name, by their ids or, where no other has it, an id without a file's
+    ending, or of a line without its file (`FILE#ID`). References to others are left out.
     """
-    lines = source.decode("utf-8-sig", errors="replace").split("\n")
-    nodes = [
-        Node(f"{file} line {n}", "", parse(line, f"{file} line {n}")) for n, line in enumerate(lines, start=1) if line.strip()
-    ]
-    ids = {name for name, _ in documents} | {name.rpartition(".")[0] for name, _ in documents}
-    gold: dict[str, list[str]] = {}
+    forms = [{name, name.rpartition(".")[0], name.rpartition("#")[2]} for name, _ in documents]
+    uses = Counter(form for own in forms for form in own)
+    ids = {form: name for (name, _), own in zip(documents, forms, strict=True) for form in own if uses[form] == 1 or form == name}
+    gold: dict[str, list[str]] = {name: [] for name, _ in documents}
     subtopics = []
-    for node in nodes:
+    for node in _queries(source, file):
         query_id = next((str(found.value) for name in _QUERY_IDS if (found := node.optional(name))), "")
         if not query_id:
             raise node.refuse(f"{' or '.join(_QUERY_IDS[:2])}, the query's id", "none")
@@ -42,17 +59,26 @@ def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]])
             insights.append({**insight, "importance": importance} if importance else insight)
             for one in references:
                 if one in ids:
-                    gold.setdefault(one, []).append(insight["insight_id"])
+                    gold[ids[one]].append(insight["insight_id"])
         subtopics.append({"subtopic_id": query_id, "subtopic": query, "query": query, "insights": insights})
     shown = [
-        {
-            "document_id": name,
-            "document_text": text,
-            "insights_included": [*dict.fromkeys([*gold.get(name, ()), *gold.get(name.rpartition(".")[0], ())])],
-        }
+        {"document_id": name, "document_text": text, "insights_included": [*dict.fromkeys(gold[name])]}
         for name, text in documents
     ]
     return {"topic": PurePosixPath(file).stem, NUGGETS: True, "subtopics": subtopics, "documents": shown}
+
+
+def _queries(source: bytes, file: str) -> list[Node]:
+    """The queries of a file: one per line if the first line is a whole object."""
+    lines = [(f"{file} line {n}", line) for n, line in enumerate(source.split(b"\n"), start=1) if line.strip()]
+    try:
+        by_line = bool(lines) and isinstance(json.loads(lines[0][1]), dict)
+    except ValueError:
+        by_line = False
+    if by_line:
+        return [Node(where, "", parse(line, where)) for where, line in lines]
+    whole = Node(file, "", parse(source, file))
+    return whole.items() if isinstance(whole.value, list) else [whole]
 
 
 def _text_of(node: Node) -> str:
@@ -65,17 +91,33 @@ def _insights(node: Node) -> Iterator[tuple[str, str, list[str]]]:
     bank = node.optional(_BANK)
     if bank is None:
         for nugget in node.entry(NUGGETS).items("a list of nuggets"):
-            weight = nugget.optional("importance") if isinstance(nugget.value, dict) else None
-            yield _text_of(nugget), weight.text() if weight else "", []
+            yield _text_of(nugget), *_marks(nugget)
         return
-    for key, asked in zip(*_entries(bank), strict=True):
-        question = asked.optional("question")
-        answers = asked.entry("answers")
+    for key, entry in zip(*_entries(bank), strict=True):
+        claim, answers = entry.optional("claim"), entry.optional("answers")
+        if claim:
+            yield claim.text(), *_marks(entry)
+            continue
+        question = entry.optional("question")
+        asked = question.text() if question else key
+        if not asked:
+            raise entry.refuse("a question or a claim", "neither")
+        if not answers or not answers.value:
+            yield asked, *_marks(entry)
+            continue
         for name, answer in zip(*_entries(answers), strict=True):
-            said = answer.optional("answer")
-            listed = answer.optional("references")
-            references = [_document(one) for one in listed.items()] if listed else []
-            yield f"{question.text() if question else key} {said.text() if said else name}", "", references
+            stated = answer.optional("answer") if isinstance(answer.value, dict) else answer
+            importance, references = _marks(answer)
+            yield f"{asked} {stated.text() if stated else name}", importance or _marks(entry)[0], references
+
+
+def _marks(node: Node) -> tuple[str, list[str]]:
+    """The importance of a nugget, a question or an answer, empty where it has none, and the ids of its documents."""
+    if not isinstance(node.value, dict):
+        return "", []
+    importance, listed = node.optional("importance"), node.optional("references")
+    references = [] if listed is None else listed.items() if isinstance(listed.value, list) else [listed]
+    return str(importance.value) if importance else "", [_document(one) for one in references]
 
 
 def _entries(node: Node) -> tuple[list[str], list[Node]]:

@@ -8,16 +8,16 @@ checked.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from summhay_ray.haystack.check import Node, described, parse
+from summhay_ray.haystack.check import InvalidHaystack, Node, described, parse
 from summhay_ray.haystack.identity import haystack_id_of
-from summhay_ray.haystack.nuggets import NUGGETS
+from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
 from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
-from summhay_ray.records import Document, Haystack, Insight, Subtopic
+from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 # Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
@@ -53,6 +53,9 @@ def read_released(source: bytes | str, file: str) -> ReleasedFile:
     Gold documents that an insight or a subtopic lists (GOLD_FIELDS) must exist. Retriever scores may name missing documents, as
     they do in released files.
     """
+    if holds_nuggets(source):
+        mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
+        raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
     return released_from(parse(source, file), file)
 
 
@@ -83,6 +86,7 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
         subtopics=subtopics,
         insights=insights,
         released_scores=_scores(subtopic_nodes, subtopics),
+        nuggets=raw.get(NUGGETS) is True,
     )
     released = ReleasedFile(haystack, raw, tuple(f"{file}: {oddity}" for oddity in _oddities(haystack, raw)))
     for node in subtopic_nodes:
@@ -133,6 +137,7 @@ def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insig
             position=position,
             name=_name(item, "insight_name"),
             text=item.entry("insight").text(),
+            importance=named.strip().lower() if isinstance(named := item.fields().get("importance"), str) else "",
         )
         for node, subtopic in zip(nodes, subtopics, strict=True)
         for position, item in enumerate(node.entry("insights").items("a list of insights"))
@@ -236,14 +241,23 @@ def _participants(value: Any) -> tuple[str, ...]:
 
 
 def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
-    """Warnings: insights in no document, moved documents, duplicate insights, subtopics without insights."""
+    """Warnings: insights in no document, odd importance, moved documents, duplicate insights, subtopics without insights."""
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold().items()
         if numbers == frozenset()
     ]
+    unknown = sum(numbers is None for numbers in haystack.gold().values())
     if not haystack.contained:
         lines.append("no document holds an insight: coverage is scored; citations and joint are not")
+    elif unknown:
+        lines.append(
+            f"{unknown} of {len(haystack.insights)} nuggets have no reference to a document of the haystack: their coverage is "
+            "scored; citations and joint are those of the others"
+        )
+    lines += _importance_oddities(haystack)
+    unread = raw.get(UNREAD) or ()
+    lines += [f"documents that were not read: {len(unread)}, such as {unread[0]}"] if unread else []
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
     if moved:
         where = f"documents[{moved[0]}].idx is {described(raw['documents'][moved[0]]['idx'])}"
@@ -260,3 +274,19 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
         if subtopic.subtopic_id not in filled and not subtopic.absent
     ]
     return lines
+
+
+def _importance_oddities(haystack: Haystack) -> Iterator[str]:
+    """Warnings about nuggets that are neither vital nor okay, and queries without a vital one."""
+    named = [insight.importance for insight in haystack.insights]
+    if not any(named):
+        return
+    others = [importance for importance in named if importance not in NUGGET_WEIGHTS["weighted"]]
+    if others:
+        such = f"{len(others)} of {len(named)} nuggets are neither vital nor okay, such as {others[0] or 'no importance'!r}"
+        yield f"{such}: they count in the scores of all alone"
+    vital = {insight.subtopic_id for insight in haystack.insights if insight.importance == "vital"}
+    lacking = [subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.subtopic_id not in vital]
+    if lacking and vital:
+        such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
+        yield f"{such}: they count 0 in the vital scores"

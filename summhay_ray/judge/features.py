@@ -17,12 +17,14 @@ with the insight the shorter one wins.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots
+from summhay_ray.text import find_contradictions
 
 ALONE = ("recall", "whole", "pairs", "margin")
 TOGETHER = ("recall", "whole", "pairs", "lead")
@@ -30,6 +32,8 @@ UNSAID = 0.6
 """Weight factor of a word that is in no bullet: the summary may express it in other words."""
 _NEAR = 3
 _LONGEST_KEPT = 5000
+_CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
+"""A bullet that begins so goes on with the one before it."""
 
 Pair = tuple[str, str]
 
@@ -42,6 +46,8 @@ class Features:
     """The best bullet, from 0."""
     values: tuple[float, ...]
     """Values in the order of `TOGETHER` (or `ALONE` for a single insight)."""
+    contradicted: bool = False
+    """Whether the best bullet says otherwise (`text.find_contradictions`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,14 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
     norms = [_norm(text, weights) for text in bullet_texts]
     shown = [_Shown(text, weights, said) for text in insight_texts]
     fits = [[insight.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for insight in shown]
-    return [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
+    found = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
+    return [feature and _held_against(feature, insight, bullets) for feature, insight in zip(found, insights, strict=True)]
+
+
+def _held_against(feature: Features, insight: str, bullets: Sequence[str]) -> Features:
+    following = bullets[feature.bullet + 1] if feature.bullet + 1 < len(bullets) else ""
+    passage = bullets[feature.bullet] + (f"\n{following}" if _CONTINUES.match(following) else "")
+    return replace(feature, contradicted=bool(find_contradictions(insight, passage)))
 
 
 class _Shown:

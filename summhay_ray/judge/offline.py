@@ -2,7 +2,8 @@
 
 It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
 turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
-which also holds the held-out agreement). It does not understand meaning: a denial in the insight's own words fools it.
+which also holds the held-out agreement). A summary that says another number, date or name, or that denies the insight, does not
+cover it (`text.find_contradictions`); other than that the judge does not understand meaning.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from summhay_ray.records import Coverage
 
 SHIPPED = "offline_judge.json"
 _DIGITS = 4
+_CONTRADICTED = 0.1
+"""The greatest expected coverage of an insight that the summary contradicts: the words of some denials deceive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
     chances = coefficients.chances(feature.values)
     # Rounded to hide platform differences in the last digits.
     value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
+    if feature.contradicted:
+        return Rated("NO_COVERAGE", None, min(value, _CONTRADICTED), uncertainty)
     coverage = coefficients.coverage(value)
     return Rated(coverage, None if coverage == "NO_COVERAGE" else feature.bullet, value, uncertainty)
 
@@ -105,7 +110,7 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "2"
+    revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.

@@ -40,6 +40,8 @@ _FRAME = struct.Struct(">8sQ")
 _TEXT, _FAILED = b"text", b"failed"
 _NO_MEMORY = 77
 """Exit code of a child that reached its memory limit."""
+_LINE_MARGIN = 1.0
+"""Space between two lines of a paragraph at most, relative to the height of a line."""
 _PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
 """The only variables that the child inherits: Python may need them to start. None holds a key."""
@@ -184,8 +186,9 @@ def _confined_reader(memory_mb: float) -> Any:
 
     # With all its converters, it takes a damaged file for plain text.
     reader = MarkItDown(enable_builtins=False, enable_plugins=False)
-    for kind in ("Pdf", "Docx", "Pptx", "Xlsx", "Epub"):
+    for kind in ("Docx", "Pptx", "Xlsx", "Epub"):
         reader.register_converter(getattr(converters, f"{kind}Converter")())
+    reader.register_converter(_pdf_converter(converters.PdfConverter))
     # These read their own files on first use: the formats of images, and the types of files.
     mimetypes.init()
     if sys.platform == "linux":
@@ -207,6 +210,25 @@ def _confined_reader(memory_mb: float) -> Any:
 
     sys.addaudithook(confine)
     return reader
+
+
+def _pdf_converter(base: Any) -> Any:
+    """markitdown's converter of PDF files, but with the text as pdfminer lays it out.
+
+    markitdown takes text in columns for tables, and joins words that are close: `| There are6categoriesto | | consider |`.
+    """
+
+    class Pdf(base):  # type: ignore[misc]
+        def convert(self, file_stream: Any, *_: Any, **__: Any) -> Any:
+            from markitdown import DocumentConverterResult
+            from pdfminer import high_level, layout
+
+            # By default, each line of text with usual leading would be a paragraph.
+            return DocumentConverterResult(
+                high_level.extract_text(file_stream, laparams=layout.LAParams(line_margin=_LINE_MARGIN))
+            )
+
+    return Pdf()
 
 
 def _convert(reader: Any, content: bytes, suffix: str) -> bytes:

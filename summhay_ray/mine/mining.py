@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from summhay_ray.mine.insights import Compared, Comparing, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
+from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
 BLOCK = 250
 """Documents that are read, and whose sentences are compared, at once."""
@@ -21,6 +23,18 @@ class Step:
 
     name: Literal["read", "compare"]
     begin: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """What is read of a document."""
+
+    document_id: str
+    title: str
+    date: str
+    """As the document writes it."""
+    kept: tuple[ProseStatement, ...]
+    left_out: tuple[LeftOut, ...]
 
 
 Keep = Callable[[Step, Callable[[], bytes]], bytes]
@@ -59,6 +73,16 @@ class Mining:
         """What recurs in words that very many documents have: boilerplate, mostly, which is no insight."""
         return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
 
+    @property
+    def left_out(self) -> Counter[str]:
+        """Lines of the documents that are no prose, by the reason."""
+        return self._all.of.left_out
+
+    @property
+    def boilerplate(self) -> list[str]:
+        """Statements that most documents make in the same words: they are left out."""
+        return sorted(self._all.of.boilerplate)
+
     def do(self, step: Step) -> bytes:
         """Do a step, or take its result from where it is kept. To compare a block, all blocks are read."""
         return self._keep(step, functools.partial(self._read if step.name == "read" else self._compare, step.begin))
@@ -93,3 +117,17 @@ def mine(sources: Sequence[Source], least: int, claims: Claims | None = None) ->
     """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents; see `Mining`."""
     mining = Mining(sources, least, claims)
     return mining.mined(), mining.copies
+
+
+def text_read(sources: Sequence[Source], document_id: str) -> ReadText | None:
+    """What mining reads of a document, and what it leaves out; None if there is no such document."""
+    place = next((place for place, one in enumerate(sources) if one.document_id == document_id), None)
+    if place is None:
+        return None
+    proses = [read_prose(one.text) for one in sources]
+    common = boilerplate([statement.text for statement in one.statements] for one in proses)
+    prose = proses[place]
+    kept = [one for one in prose.statements if one.text not in common]
+    recurring = [LeftOut(one.text, one.line, "boilerplate") for one in prose.statements if one.text in common]
+    left_out = sorted([*prose.left_out, *recurring], key=lambda one: one.line)
+    return ReadText(document_id, prose.title, prose.date, tuple(kept), tuple(left_out))

@@ -7,7 +7,6 @@ corpus. PDF and office files go to a converter (extra `documents`).
 from __future__ import annotations
 
 import csv
-import html.parser
 import io
 import json
 import os
@@ -18,14 +17,12 @@ from pathlib import Path
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine.converting import CONVERTED, Converter, NotConverted
-from summhay_ray.text import chunks
+from summhay_ray.text import chunks, page_text
 
 LARGEST = 20_000_000
 """Most characters of one document that is not cut into parts."""
 LARGEST_FOLDER = 100_000_000
 """Most characters of a document that is cut into parts, and of all that are mined together: about 2 GB of memory."""
-_ASIDE = ("script", "style", "nav", "footer", "header", "template", "noscript")
-_BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "td", "blockquote", "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool)
     elif kind in (".csv", ".tsv"):
         yield from _table(text, name)
     elif kind in (".html", ".htm", ".xhtml"):
-        yield Source(name, _Plain.of(text))
+        yield Source(name, page_text(text))
     else:
         yield Source(name, text)
 
@@ -185,35 +182,3 @@ def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
     own = str(given) if isinstance(given, str | int) and str(given) else str(number)
     title = str(row.get("title") or "").strip()
     return Source(own if bare else f"{name}#{own}", f"{title}\n{row.get('text', '')}" if title else str(row.get("text", "")))
-
-
-class _Plain(html.parser.HTMLParser):
-    """The text of a page, without scripts, styles and what frames it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: list[str] = []
-        self._aside = 0
-
-    @classmethod
-    def of(cls, page: str) -> str:
-        """The text of an HTML page, a line for each block."""
-        parser = cls()
-        parser.feed(page)
-        parser.close()
-        lines = (" ".join(line.split()) for line in "".join(parser._found).split("\n"))
-        return "\n".join(line for line in lines if line)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._aside += tag in _ASIDE
-        if tag in _BLOCKS:
-            self._found.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._aside -= tag in _ASIDE and self._aside > 0
-        if tag in _BLOCKS:
-            self._found.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._aside:
-            self._found.append(" ".join(data.split()) + " " if data.strip() else " ")

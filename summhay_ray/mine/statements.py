@@ -6,9 +6,11 @@ documents over the number of those that have it. Memory grows with the text: sen
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +19,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from summhay_ray.synth import read_words
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, sentences, sentences_of, words_of
+from summhay_ray.text import FUNCTION_WORDS, boilerplate, is_latin, plain_words, read_prose, words_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -38,7 +40,7 @@ _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
-"""Markdown around a sentence, and a label in bold before it."""
+"""Emphasis in a text without other Markdown, and a label in bold before a sentence."""
 _ENGLISH = 0.2
 """Least share of function words in an English text; it is mostly above 0.4."""
 
@@ -53,28 +55,37 @@ class DocumentClaim:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFacts:
-    """The facts of the sentences of some documents."""
+    """The sentences of some documents and their facts."""
 
     facts: Sequence[str]
-    sentences: Sequence[Sequence[int]]
-    """For each sentence the places of its facts in `facts`, sorted by the fact."""
+    documents: Sequence[Sequence[tuple[str, bool, Sequence[int]]]]
+    """For each document its sentences: the text, whether it may state an insight, and the places of its facts in `facts`, sorted
+    by the fact."""
+    left_out: Mapping[str, int]
+    """Lines that are no prose, by the reason."""
 
     @classmethod
     def read(cls, documents: Iterable[str]) -> SentenceFacts:
-        """Read the sentences: what takes longest of all that is done once for each document."""
+        """Read the documents: what takes longest of all that is done once for each document."""
         places: dict[str, int] = {}
-        found = []
+        read: list[list[tuple[str, bool, Sequence[int]]]] = []
+        left_out: Counter[str] = Counter()
         for document in documents:
             latin = is_latin(document)
-            for text in _sentences(document, latin):
-                found.append([places.setdefault(fact, len(places)) for fact in _facts(text, latin)])
-        return cls(list(places), found)
+            prose = read_prose(document)
+            left_out.update(left.reason for left in prose.left_out)
+            of_document: list[tuple[str, bool, Sequence[int]]] = []
+            for statement in prose.statements:
+                text = _MARKS.sub("", statement.text).strip()
+                found = [places.setdefault(fact, len(places)) for fact in _facts(text, latin)]
+                of_document.append((text, statement.kind == "sentence", found))
+            read.append(of_document)
+        return cls(list(places), read, left_out)
 
     def to_bytes(self) -> bytes:
         """As JSON."""
-        return json.dumps([self.facts, self.sentences], ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
+        content = [self.facts, self.documents, self.left_out]
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> SentenceFacts:
@@ -99,6 +110,8 @@ class Statements:
         self.texts: list[str] = []
         self.evidence: list[str] = []
         """The document's own words for each sentence: the sentence itself, or those of a claim (n)."""
+        self.left_out: Counter[str] = Counter()
+        """Lines of the documents that are no prose, by the reason."""
         owners: list[int] = []
         passages: list[int] = []
         given = claims or {}
@@ -106,31 +119,37 @@ class Statements:
         sizes: list[int] = []
         columns = array("i")
         places: dict[str, int] = {}
-        read = _numbered(facts or [SentenceFacts.read(documents)], places)
-        for number, document in enumerate(documents):
-            latin = is_latin(document)
-            of_document = [(text, text, next(read), False) for text in _sentences(document, latin)]
+        sentences = self._numbered(facts or [SentenceFacts.read(documents)], places)
+        for number, (document, of_document) in enumerate(zip(documents, sentences, strict=True)):
+            listed = [(text, text, states and number not in given, found, 0) for text, states, found in of_document]
             for claim in given.get(number, ()):
-                found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, latin)]
-                of_document.append((claim.text, claim.words, found, True))
-            for text, words, found, is_claim in of_document:
+                found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, is_latin(document))]
+                listed.append((claim.text, claim.words, True, found, 1))
+            for text, words, states, found, is_claim in listed:
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
                     owners.append(number)
                     passages.append(2 * number + is_claim)
-                    may.append(is_claim or number not in given)
+                    may.append(states)
                     sizes.append(len(found))
                     columns.extend(found)
-        self.documents: Ints = np.array(owners, dtype=np.int64)
-        """Index of each sentence's document (n)."""
-        self.passages: Ints = np.array(passages, dtype=np.int64)
-        """The same number for sentences that may follow one another in one window (n)."""
+        by_document = itertools.groupby(range(len(owners)), key=owners.__getitem__)
+        self.boilerplate = boilerplate([self.texts[row] for row in rows] for _, rows in by_document)
+        """Statements that most documents make in the same words, which are left out."""
+        kept = [row for row, text in enumerate(self.texts) if text not in self.boilerplate]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        shape = (len(self.texts), len(places))
         ones = np.ones(len(columns), dtype=np.float32)
-        self.bags = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), shape)
+        every = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), (len(owners), len(places)))
+        self.bags = every[kept] if self.boilerplate else every
         """Sentence x fact: 1 where the sentence has the fact (n, n_facts)."""
+        self.texts = [self.texts[row] for row in kept]
+        self.evidence = [self.evidence[row] for row in kept]
+        may, sizes = [may[row] for row in kept], [sizes[row] for row in kept]
+        self.documents: Ints = np.array(owners, dtype=np.int64)[kept]
+        """Index of each sentence's document (n)."""
+        self.passages: Ints = np.array(passages, dtype=np.int64)[kept]
+        """The same number for sentences that may follow one another in one window (n)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
         frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))
@@ -151,6 +170,14 @@ class Statements:
         """Whether a sentence may state an insight (n)."""
         by_fact = self.bags.tocsc()
         self._posted, self._post_starts = by_fact.indices, by_fact.indptr
+
+    def _numbered(self, blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[tuple[str, bool, list[int]]]]:
+        """The sentences of each document, with the numbers of their facts; new facts are added to `places`."""
+        for block in blocks:
+            self.left_out.update(block.left_out)
+            numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
+            for document in block.documents:
+                yield [(text, states, [numbers[one] for one in found]) for text, states, found in document]
 
     @property
     def n(self) -> int:
@@ -180,17 +207,6 @@ class Statements:
         """How many sentences have each of the facts."""
         found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
         return found
-
-
-def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[int]]:
-    """The numbers of each sentence's facts; new facts are added to `places`."""
-    for block in blocks:
-        numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
-        yield from ([numbers[one] for one in sentence] for sentence in block.sentences)
-
-
-def _sentences(document: str, latin: bool) -> list[str]:
-    return [_MARKS.sub("", sentence).strip() for sentence in (sentences(document) if latin else sentences_of(document))]
 
 
 def _facts(text: str, latin: bool) -> list[str]:

@@ -1,6 +1,7 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
 from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Amount, Count, Name, Sha256, Total, as_record, read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.files.s3_place import with_endpoint
@@ -9,9 +10,7 @@ from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
 from summhay_ray.store.log.log_lines import encode as encode_record
 from summhay_ray.store.log.log_writer import LogWriter
-from summhay_ray.store.log.migrate import OLD_RECORD, migrate
 from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
-from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.runs.commits import Committer, Manifest
 from summhay_ray.store.runs.drivers import (
@@ -29,9 +28,9 @@ from summhay_ray.store.runs.drivers import (
     read_session,
     told_by,
 )
+from summhay_ray.store.runs.open_tables import TableFormat, write_tables
 from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.tables.dimensions import Dimensions
-from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of, digest
 from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws
@@ -40,7 +39,6 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
-    "OLD_RECORD",
     "RETENTION_S",
     "RUN",
     "RUN_FORMAT",
@@ -96,7 +94,6 @@ __all__ = [
     "how_ended",
     "living",
     "lost_sessions",
-    "migrate",
     "n_vector_files",
     "open_files",
     "open_sessions",

@@ -7,10 +7,6 @@ class StoreError(UserError):
     """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
 
 
-class OldStore(StoreError):
-    """The store is of an earlier format; `migrate` brings its answers over."""
-
-
 class DamagedRecord(StoreError):
     """A record of the store is not as it was written or does not fit its schema, or a link or the like is in its place.
 

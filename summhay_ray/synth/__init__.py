@@ -6,7 +6,7 @@ from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_hayst
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.faulty import Faults, faulty
 from summhay_ray.synth.checking.given_haystack import ExistingCheck, verify_haystack
-from summhay_ray.synth.checking.outline_checks import is_english, leak
+from summhay_ray.synth.checking.outline_checks import is_english, lacks_a_fact, leak
 from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
@@ -68,6 +68,7 @@ __all__ = [
     "haystack_tables",
     "is_english",
     "is_quoted",
+    "lacks_a_fact",
     "leak",
     "load_domain",
     "parse_domain",

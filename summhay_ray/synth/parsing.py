@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.checking.words import quoted
@@ -51,6 +51,8 @@ _EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
 _TABS = re.compile(r"\t{2,}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_EXPECTED: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
+T = TypeVar("T")
 
 
 def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
@@ -75,21 +77,18 @@ def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
             return _line(value, "name"), _line(value, "insight")
         case "assign_subtopic" | "chapter_check":
             return None if said is None else _index(said, n)
-    if not isinstance(said, list):
-        raise UnusableAnswer("wrong_type", f'"{_FIELD[task]}" is {_shown(said)}; expected a list')
+    listed = _typed(said, list, f'"{_FIELD[task]}"')
     match task:
         case "query_leaks":
-            return tuple(sorted({_index(each, n) for each in said}))
+            return tuple(sorted({_index(each, n) for each in listed}))
         case "overlapping_subtopics" | "duplicate_insights":
-            return tuple(sorted({_pair(each, n) for each in said}))
-        case "insights_present":
-            return _present(said, n, given["document"])
-    if len(said) != given["n"]:
-        raise UnusableAnswer("wrong_number", f'"{_FIELD[task]}" has {len(said)} entries; expected exactly {given["n"]}')
-    text = "subtopic" if task == "subtopics" else "insight"
-    if not all(isinstance(entry, dict) for entry in said):
-        raise UnusableAnswer("wrong_type", f'an entry of "{_FIELD[task]}" is not an object with "name" and "{text}"')
-    return tuple((_line(entry, "name"), _line(entry, text)) for entry in said)
+            return tuple(sorted({_pair(each, n) for each in listed}))
+    entries = [_typed(entry, dict, f'an entry of "{_FIELD[task]}"') for entry in listed]
+    if task == "insights_present":
+        return _present(entries, n, given["document"])
+    if len(entries) != given["n"]:
+        raise UnusableAnswer("wrong_number", f'"{_FIELD[task]}" has {len(entries)} entries; expected exactly {given["n"]}')
+    return tuple((_line(entry, "name"), _line(entry, "subtopic" if task == "subtopics" else "insight")) for entry in entries)
 
 
 def _document(task: Task, answer: str, given: Input) -> str:
@@ -130,9 +129,15 @@ def _unfenced(text: str) -> str:
     return match[2].strip() if match and match[1] not in match[2] else text
 
 
-def _whole(text: Any, what: str) -> str:
-    if not isinstance(text, str):
-        raise UnusableAnswer("wrong_type", f"{what} is {_shown(text)}; expected text")
+def _typed(value: Any, kind: type[T], what: str) -> T:
+    if not isinstance(value, kind):
+        raise UnusableAnswer("wrong_type", f"{what} is {_shown(value)}; expected {_EXPECTED[kind]}")
+    return value
+
+
+def _whole(value: Any, what: str) -> str:
+    """A text that is not blank."""
+    text = _typed(value, str, what)
     if not text.strip():
         raise UnusableAnswer("empty_text", f"{what} is empty")
     if _SURROGATE.search(text):
@@ -142,9 +147,7 @@ def _whole(text: Any, what: str) -> str:
 
 def _line(value: Mapping[str, Any], name: str) -> str:
     """The text of a field, on one line."""
-    if name not in value:
-        raise UnusableAnswer("empty_text", f'an entry has no "{name}"')
-    text = " ".join(_whole(value[name], f'"{name}"').split())
+    text = " ".join(_whole(value.get(name, ""), f'"{name}"').split())
     if count_tokens(text) > MOST_TOKENS[name]:
         raise UnusableAnswer("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')
     return text
@@ -159,30 +162,29 @@ def _index(value: Any, n: int) -> int:
 
 
 def _pair(entry: Any, n: int) -> tuple[int, int]:
-    if not isinstance(entry, list) or len(entry) != 2:
+    if len(ids := _typed(entry, list, "a pair")) != 2:
         raise UnusableAnswer("wrong_type", f"a pair is {_shown(entry)}; expected two ids")
-    first, second = sorted(_index(each, n) for each in entry)
+    first, second = sorted(_index(each, n) for each in ids)
     if first == second:
         raise UnusableAnswer("unknown_id", f"a pair names {first + 1} twice")
     return first, second
 
 
-def _present(entries: list[Any], n: int, document: str) -> dict[int, str]:
+def _present(entries: list[dict[str, Any]], n: int, document: str) -> dict[int, str]:
+    """Index of an insight -> the evidence that the document has it."""
     evidence: dict[int, str] = {}
     without_evidence = 0
     for entry in entries:
-        if not isinstance(entry, dict) or "id" not in entry:
-            raise UnusableAnswer(
-                "wrong_type", f'an entry of "present" is {_shown(entry)}; expected an object with "id" and "evidence"'
-            )
-        index = _index(entry["id"], n)
+        index = _index(entry.get("id"), n)
         # Some models list all insights and say of each whether it is there.
         whether = [entry[name] for name in _WHETHER if name in entry]
         if any(said in (False, 0) or (isinstance(said, str) and _NO.fullmatch(said.strip())) for said in whether):
             continue
-        words = _evidence(entry)
+        shown: Any = next((entry[name] for name in _SHOWS if entry.get(name)), [])
+        parts = [_typed(part, str, '"evidence"') for part in (shown if isinstance(shown, list) else [shown])]
+        words = " ... ".join(" ".join(part.split()) for part in parts if part.strip())
         if words:
-            evidence.setdefault(index, words[:_MAX_EVIDENCE])
+            evidence.setdefault(index, _whole(words, '"evidence"')[:_MAX_EVIDENCE])
         without_evidence += not words
     if without_evidence > len(evidence):
         raise UnusableAnswer("empty_text", f'"evidence" is missing from {without_evidence} entries')
@@ -190,16 +192,6 @@ def _present(entries: list[Any], n: int, document: str) -> dict[int, str]:
     if 2 * len(invented) > len(evidence) > 1:
         raise UnusableAnswer("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
     return dict(sorted(evidence.items()))
-
-
-def _evidence(entry: Mapping[str, Any]) -> str:
-    """The evidence of an entry, with the parts of a list joined. Empty if it has none."""
-    words = next((entry[name] for name in _SHOWS if entry.get(name)), None)
-    parts = words if isinstance(words, list) else [] if words is None else [words]
-    if not all(isinstance(part, str) for part in parts):
-        raise UnusableAnswer("wrong_type", f'"evidence" is {_shown(words)}; expected text')
-    joined = " ... ".join(" ".join(part.split()) for part in parts if part.strip())
-    return _whole(joined, '"evidence"') if joined else ""
 
 
 def _shown(value: Any) -> str:

@@ -17,10 +17,13 @@ from summhay_ray.text.answers import (
     without_thinking,
 )
 from summhay_ray.text.chunks import chunks
+from summhay_ray.text.contradictions import Contradiction, find_contradictions
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
+from summhay_ray.text.pages import page_text
 from summhay_ray.text.parsed_json import parsed_json
+from summhay_ray.text.prose import LeftOut, Prose, ProseStatement, boilerplate, read_prose
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.rag_answers import RagAnswer, rag_answer_json, read_rag_answer
 from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
@@ -43,10 +46,15 @@ __all__ = [
     "TITLES",
     "UNSPACED",
     "Block",
+    "Contradiction",
+    "LeftOut",
     "Material",
+    "Prose",
+    "ProseStatement",
     "RagAnswer",
     "Script",
     "UnusableAnswer",
+    "boilerplate",
     "chunks",
     "citations",
     "count_tokens",
@@ -54,6 +62,7 @@ __all__ = [
     "encode_tokens",
     "fill",
     "final_text",
+    "find_contradictions",
     "first_tokens",
     "headed",
     "inline",
@@ -63,6 +72,7 @@ __all__ = [
     "json_value",
     "name_words",
     "neutral",
+    "page_text",
     "parsed_json",
     "placed_turns",
     "plain_words",
@@ -71,6 +81,7 @@ __all__ = [
     "rag_answer_json",
     "read_label",
     "read_number",
+    "read_prose",
     "read_rag_answer",
     "root",
     "sentences",

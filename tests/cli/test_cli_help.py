@@ -20,7 +20,7 @@ GROUPS = {
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
     "Judge": ["score", "compare", "coverage", "rejudge", "support", "recite", "judge-bench", "label"],
     "Make": ["import", "init", "mine", "synth", "audit", "verify"],
-    "Serve and check": ["clean", "migrate", "doctor", "simulate"],
+    "Serve and check": ["clean", "doctor", "simulate"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
 HEAVY = {
@@ -97,7 +97,7 @@ def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) 
     said = cli(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert "--json" in said.out
-    assert ("--store" in said.out) == (name not in ("init", "migrate", "simulate", "verify"))
+    assert ("--store" in said.out) == (name not in ("init", "simulate", "verify"))
 
 
 def test_the_script_is_the_same_command_line_and_completes_in_silence() -> None:

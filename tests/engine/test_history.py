@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, all_tables, plan, status
-from summhay_ray.engine.run.history import History, keep_plan, keep_start, keep_stop
+from summhay_ray.engine.state.history import History, keep_plan, keep_start, keep_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
 from summhay_ray.store import RUN, AnswerTotals, Finished, LogWriter, MoneyRecord, RunStore, Store
@@ -71,8 +71,8 @@ def answer(stage: str, model: str, **fields: Any) -> dict[str, Any]:
 def test_the_first_plan_stays(run: RunStore) -> None:
     assert History(run).plan is None
     found = plan_of(run)
-    keep_plan(run, found)
-    keep_plan(run, plan_of(run, 99))
+    keep_plan(run, found.to_json())
+    keep_plan(run, plan_of(run, 99).to_json())
     assert History(run).plan == json.loads(json.dumps(found.to_json()))
     assert (History(run).plan or {})["budget_usd"] == 3
 
@@ -145,7 +145,7 @@ def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
 def test_planned_stands_beside_real(run: RunStore) -> None:
     keep_start(run, 1, 3.0)
     found = plan_of(run)
-    keep_plan(run, found)
+    keep_plan(run, found.to_json())
     write_log(
         run,
         answer("summarize", "openai/gpt-mine", cached_tokens=60, saved_micros=300),

@@ -21,7 +21,7 @@ from simulated_provider import until
 from summhay_ray import api
 from summhay_ray.engine import Counted, Item, Queue
 from summhay_ray.engine.run.execution import INLINE_WITHIN_S, Work, choose
-from summhay_ray.engine.run.run import PLANNED_AFTER_S
+from summhay_ray.engine.start import PLANNED_AFTER_S
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 

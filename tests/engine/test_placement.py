@@ -27,7 +27,7 @@ from summhay_ray.engine.ray.placement import (
 )
 from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.run.execution import Work
-from summhay_ray.engine.run.queues import Dispatcher, QueueSettings, WorkItem
+from summhay_ray.engine.work.queues import Dispatcher, QueueSettings, WorkItem
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core

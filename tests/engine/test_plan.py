@@ -17,9 +17,9 @@ from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
 from summhay_ray.engine.plan.plan import CountingAsk, micros_of
-from summhay_ray.engine.plan.stage_plan import StagePlan
+from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
-from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.messages.reply import Usage
 from summhay_ray.llm.providers.prices import Price
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store

@@ -13,9 +13,9 @@ from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
 
 from summhay_ray import api
 from summhay_ray.engine import PlanResult, Progress, StagePlan
-from summhay_ray.engine.run.items_left import RunSnapshot, state_of
 from summhay_ray.engine.run.progress import Extent, Timeline, Watch
-from summhay_ray.engine.run.run import budgets_of
+from summhay_ray.engine.start import budgets_of
+from summhay_ray.engine.state.items_left import RunSnapshot, state_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
 
 pytestmark = pytest.mark.core
@@ -74,8 +74,8 @@ def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
     planned[0] = plan_of(StagePlan("write", "openai/a", calls=30, reused=50), StagePlan("check", "openai/a", calls=20))
     no_call_yet = at(30.0)
     assert (no_call_yet.calls_left, no_call_yet.seconds_left) == (50, None)
-    # 10 calls in the 40 s since the first was seen on its way and the 1.5 s of a pause; 40 are to come.
-    assert at(60.0, made=10, reused=50).seconds_left == 40 * (40 + 1.5) / 10
+    # 10 calls in the 40 s since the first snapshot; 40 are to come.
+    assert at(60.0, made=10, reused=50).seconds_left == 40 * 40 / 10
     assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
     assert at(62.0, made=90, reused=50, items_done=1).seconds_left == 0.0
 

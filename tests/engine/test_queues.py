@@ -15,7 +15,7 @@ from inline_runs import loaded
 
 from summhay_ray.engine import Item
 from summhay_ray.engine.ask import EXTRA_PROMPTS, LOCAL_AT_ONCE, ConcurrencyLimiter
-from summhay_ray.engine.run.queues import (
+from summhay_ray.engine.work.queues import (
     AHEAD,
     BUDGET_STOPS,
     CALLING_AT_ONCE,
@@ -261,6 +261,30 @@ def test_nothing_more_is_prepared_when_every_queue_has_closed() -> None:
 
     assert asyncio.run(run()).counts == {}
     assert BUDGET_STOPS <= sum(taken) < 1000
+
+
+def test_others_take_over_from_a_worker_that_is_lost() -> None:
+    seats, hangs = {0, 1}, 1
+    done: list[str] = []
+
+    async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
+        await (asyncio.Event().wait() if worker == hangs else asyncio.sleep(0.01))
+        done.extend(names(batch))
+        return results_of(batch)
+
+    async def run() -> None:
+        dispatcher = Dispatcher({QUICK: QueueSettings("calling", 2, 4, 2)}, send, {"calling": seats})
+        # Two groups: one waits for each worker.
+        items = [work(f"q{number}", group=str(number % 2)) for number in range(40)]
+        doing = asyncio.ensure_future(dispatcher.run(blocks_of(items)))
+        await asyncio.sleep(1.0)
+        assert len(done) < 40 and not doing.done()
+        seats.remove(hangs)
+        dispatcher.give_away("calling", hangs)
+        await doing
+        assert Counter(done) == Counter(names(items)) and dispatcher.counts["items_done"] == 40
+
+    still_time.run(run())
 
 
 def test_items_are_sent_to_the_workers_that_there_are() -> None:

@@ -1,4 +1,4 @@
-"""Processes of a run that stand still for 20 seconds (SIGSTOP), and go on: the run ends right, and nothing is paid for twice."""
+"""Processes of a run that stand still (SIGSTOP): the run ends right; what goes on after 20 seconds pays for nothing twice."""
 
 from __future__ import annotations
 
@@ -39,3 +39,20 @@ def test_a_driver_a_worker_and_the_ledger_stand_still_one_after_the_other(
     assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
     assert desk.served() == desk.calls and done["warnings"] == []
     assert desk.provider.stats()["micros"] <= round(at_most(done) * 1e6) <= budget * 1e6
+
+
+def test_others_do_the_work_of_a_worker_that_stands_still_for_good(
+    desk: Office, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    desk.provider.reset()
+    store = tmp_path_factory.mktemp("hung") / "store"
+    process = start(desk.spec(), store, "--executor", "ray")
+    desk.wait(process, SERVED[0])
+    pid = next(pid for pid, title in descendants(process.pid) if "WorkerActor" in title)
+    os.kill(pid, signal.SIGSTOP)
+    output, complaint = process.communicate(timeout=400)
+    assert process.returncode == 0, complaint.decode()[-2000:]
+    done = json.loads(output)
+    assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
+    # What the worker had in flight is asked again.
+    assert desk.served() <= desk.calls + 2 * 4

@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import status as status_command
 from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
-from summhay_ray.engine.run.history import History, keep_start, keep_stop
+from summhay_ray.engine.state.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
 from summhay_ray.store import Finished, RunStore, Store, begin_session
 from summhay_ray.store.runs import drivers

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.engine.run.worker import COMMIT_EVERY_S, WORKERS_A_SECOND, Answered, Commits, Worker
+from summhay_ray.engine.work.worker import COMMIT_EVERY_S, WORKERS_A_SECOND, Answered, Commits, Worker
 
 pytestmark = pytest.mark.core
 

@@ -58,10 +58,11 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
-    "comparison": {"engine", "errors", "metrics"},
+    "decision": {"metrics"},
+    "comparison": {"decision", "engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "comparison", "encoders", "local_models"},
+        *{"benchmark", "comparison", "decision", "encoders", "local_models"},
         *{
             "extract",
             "encoders",
@@ -117,6 +118,16 @@ IMPORTS: Mapping[str, set[str]] = {
     "__init__": {"api"},
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""
+
+SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
+    "store": ("errors", "files", "tables", "log", "runs"),
+    "llm": ("messages", "providers", "limits", "transports", "calls"),
+    "engine": (
+        *("spec", "items", "sections", "samples", "stage_plan", "ask", "contract"),
+        *("state", "registry", "work", "plan", "read", "run", "ray", "start", "jobs"),
+    ),
+}
+"""Room -> its folders and files. Each imports only those before it, also in a function."""
 
 PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "citations"}
 ENGINE = {"store", "llm", "engine"}
@@ -186,6 +197,18 @@ def flaws(package: Path, file: Path) -> list[str]:
     return found
 
 
+def sub_room_flaws(package: Path, room: str) -> list[str]:
+    """The imports of a sub-room that do not come before it in `SUB_ROOMS`."""
+    order, found = SUB_ROOMS[room], []
+    for file in sorted((package / room).rglob("*.py")):
+        here = file.relative_to(package / room).parts[0].removesuffix(".py")
+        for line, module, _ in imports(file) if here != "__init__" else ():
+            there = module.removeprefix(f"summhay_ray.{room}.").split(".")[0] if f".{room}." in module else here
+            if order.index(there) > order.index(here):
+                found.append(f"{file.relative_to(package.parent)}:{line}: {here} imports {there}, which comes after it")
+    return found
+
+
 def reach(room: str) -> set[str]:
     """All rooms that a room knows, by whatever way."""
     known: set[str] = set()
@@ -207,6 +230,11 @@ def strangers(package: Path, file: Path) -> list[str]:
 
 def test_imports_point_one_way_and_through_doors() -> None:
     assert [flaw for file in sorted(PACKAGE.rglob("*.py")) for flaw in flaws(PACKAGE, file)] == []
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_sub_rooms_import_one_way(room: str) -> None:
+    assert sub_room_flaws(PACKAGE, room) == []
 
 
 def test_the_arrows_are_those_of_the_code() -> None:

@@ -22,7 +22,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 KEPT = {
     # Documents of `run`, `plan` and `status`, and the records of runs, have said `cells` since before there was an engine.
-    *{("contract.py", "cells"), ("money.py", "cells"), ("plan.py", "cells"), ("run.py", "cells"), ("status.py", "cells")},
+    *{("contract.py", "cells"), ("money.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
     # The option of `summhay export`, which hands it to the benchmark.
     ("contract.py", "judge"),
 }

@@ -15,11 +15,11 @@ import pytest
 
 import summhay_ray
 from summhay_ray.llm import Claim, Grant, Limits, LocalPort, Settlement, WorkerMessage
-from summhay_ray.llm.calls.bodies import ProviderError
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.ledger_client import LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerService
+from summhay_ray.llm.transports.bodies import ProviderError
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
 from summhay_ray.store.runs.drivers import Process
 

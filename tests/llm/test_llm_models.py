@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm.calls.reply import Usage
-from summhay_ray.llm.calls.request import Task
-from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, Sampling, bounded, longest_answer, unusable
+from summhay_ray.llm.messages.reply import Usage
+from summhay_ray.llm.messages.request import Task
+from summhay_ray.llm.messages.sampling import DEFAULT_MAX_TOKENS, Sampling, bounded, longest_answer, unusable
 from summhay_ray.llm.providers import prices, provider_table
 from summhay_ray.llm.providers.model_settings import TOKEN_MARGIN, Limits, ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE, Price, Unpriced, find_price, find_window, may_reason

@@ -12,8 +12,8 @@ import pytest
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
-from summhay_ray.llm.calls.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import Decision, decide
+from summhay_ray.llm.transports.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.transports.outgoing import Outgoing, watching
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.routes import Wire

@@ -125,7 +125,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
     assert texts == {
         "a/note.md": "# Title\n\nA note.",
         "lines.jsonl#x": "One.",
-        "page.html": "T\nA & B.",
+        "page.html": "# T\n\nA & B.",
         "rows.csv#7": "Head\nBody",
         "rows.csv#2": "Plain",
         "semicolons.csv#8": "Half, and half.",

@@ -167,7 +167,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
 
     from summhay_ray import api, engine
     from summhay_ray.benchmarks.summhay import score_run
-    from summhay_ray.engine.run.items_left import RunSnapshot, state_of
+    from summhay_ray.engine.state.items_left import RunSnapshot, state_of
     from summhay_ray.store import Store
 
     found: dict[str, Any] = {"bare_mib": resident() // MIB}

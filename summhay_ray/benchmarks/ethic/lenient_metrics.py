@@ -14,13 +14,13 @@ import random
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.benchmarks.ethic import forms, release_metrics
+from summhay_ray.benchmarks.ethic import release_metrics
 from summhay_ray.benchmarks.ethic.release_metrics import FAILED, Overlap
-from summhay_ray.text import UnusableAnswer, without_thinking
+from summhay_ray.text import UnusableAnswer, json_value, without_fences, without_thinking
 
 NONE = "none"
 """The item, of an answer or a gold list, that says that there is nothing to name."""
@@ -42,6 +42,19 @@ _NOTHING = re.compile(r"\b(?:none|no(?:ne)? of (?:them|the \w+))\b|\bn/a\b", re.
 _HEADER = re.compile(r"[*_]*<[ \t]*(?:section|segment)[ \t]+(\d{1,9})[ \t]*>[*_]*", re.IGNORECASE)
 """At most nine digits: no context has more sections, and `int` refuses numbers with thousands of digits."""
 _LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d{1,9})[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
+_LISTED = re.compile(r"\s*(?:[-*+\u2022\u25e6\u2023\u2043\u2013\u2014|<#]|\(?\d{1,4}[.)]\s|\[)")
+_SENTENCE = re.compile(r"\s*[(*_\"']*[A-Z\u00c0-\u00de].*[.!?][)*_\"']*\s*\Z", re.DOTALL)
+_NEXT_SENTENCE = re.compile(r"(?<=[.!])\s+(?=[A-Z\u00c0-\u00de])")
+_HEADED = re.compile(r"[\s*_#]*(?:core|related|supplementary|supporting|answer)\b", re.IGNORECASE)
+_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t]*:?-{2,}:?[ \t]*)*\|?[ \t]*")
+_CELLS = re.compile(r"(?<!\\)\|")
+_CLOSER = re.compile(
+    r"\n\s*\n(?:let me know|i hope (?:this|that)|please let me know|feel free|if you (?:need|want|would|have))[^\n]*\s*\Z",
+    re.IGNORECASE,
+)
+_WORDS = 4
+"""A sentence has at least this many words between two commas; the items of a list are shorter."""
+_SECTION = re.compile(r"\W*(?:(?:section|segment)\s*)?(\d{1,9})\W*", re.IGNORECASE)
 _MARKUP_EDGES = " \t\r\n*_#:"
 _SHUFFLES = 2000
 _ENUMERATED = 7
@@ -49,10 +62,13 @@ _ENUMERATED = 7
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The items of an answer; `unparsed`: it has no readable form."""
+    """The items of an answer; none if it has no readable form."""
 
     items: tuple[str, ...]
-    unparsed: bool = False
+
+    @property
+    def unparsed(self) -> bool:
+        return not self.items
 
 
 def without_reasoning(text: str) -> str:
@@ -61,6 +77,11 @@ def without_reasoning(text: str) -> str:
         return without_thinking(text)
     except UnusableAnswer:
         return ""
+
+
+def _same_list(text: str) -> str:
+    """`same`, without the commas between thousands."""
+    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), same(text))
 
 
 def same(text: str) -> str:
@@ -74,8 +95,83 @@ def _item(text: str) -> str:
     return " ".join(_BULLET.sub("", text).strip(_EDGES).split())
 
 
-def _without_thousands(text: str) -> str:
-    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
+def _unfenced(text: str) -> str:
+    """The answer without the lines of code fences, and without an offer of help at its end."""
+    return _CLOSER.sub("", without_fences(text)).strip()
+
+
+def _without_remarks(text: str) -> str:
+    """The answer without the sentences that follow its list, on lines of their own or behind its last item."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    while len(lines) > 1 and _is_remark(lines[-1]):
+        lines.pop()
+    if not lines:
+        return text
+    first, *more = _NEXT_SENTENCE.split(lines[-1], maxsplit=1)
+    if more and _is_remark(more[0]) and not _is_remark(first):
+        lines[-1] = first
+    return "\n".join(lines)
+
+
+def _is_remark(line: str) -> bool:
+    if _LISTED.match(line) or _HEADED.match(line) or not _SENTENCE.match(line):
+        return False
+    return max(len(part.split()) for part in re.split("[,;]", line)) >= _WORDS
+
+
+def _json_of(text: str) -> Any:
+    """The one JSON object or list of an answer that begins with it; None if it begins with none."""
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return json_value(text, kind=dict if text.startswith("{") else list)
+    except UnusableAnswer:
+        return None
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The items in a JSON value: of an object that has lists, those of the lists; of an object in a list, its first value."""
+    if isinstance(value, Mapping):
+        lists = [inner for inner in value.values() if isinstance(inner, list | dict)]
+        for inner in lists or value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(next(iter(inner.values()), None) if isinstance(inner, Mapping) else inner)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _table_of(text: str) -> list[list[str]]:
+    """The rows of the first Markdown table, its head first; empty without one."""
+    lines = text.split("\n")
+    for place in range(1, len(lines)):
+        if "|" in lines[place - 1] and "-" in lines[place] and "|" in lines[place] and _RULE.fullmatch(lines[place]):
+            rows = [lines[place - 1], *itertools.takewhile(lambda line: "|" in line, lines[place + 1 :])]
+            return [[cell.strip() for cell in _CELLS.split(row.strip().strip("|"))] for row in rows]
+    return []
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The entries of an answer that is JSON, each with its name or its values, or the rows of its table."""
+    value = _json_of(text)
+    if isinstance(value, Mapping):
+        return [[str(name), ", ".join(_leaves(inner))] for name, inner in value.items()]
+    if isinstance(value, list):
+        return [[str(inner) for inner in entry.values()] for entry in value if isinstance(entry, Mapping) and entry]
+    return _table_of(text)
+
+
+def _listed(text: str) -> list[str] | None:
+    """The items of an answer that is JSON or a table; None for any other. A table, or a list of objects, has them in its first
+    column, or in the second if the first only counts the rows."""
+    value, rows = _json_of(text), _rows(text)
+    if not rows or isinstance(value, Mapping):
+        return None if value is None else list(_leaves(value)) or [NONE]
+    rows = rows[1:] if value is None else rows
+    counted = [row[0].strip(".) ") for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
+    place = int(counted and all(len(row) > 1 for row in rows))
+    return [row[place] for row in rows if len(row) > place]
 
 
 def items(answer: str, gold: Collection[str] = ()) -> Read:
@@ -84,20 +180,17 @@ def items(answer: str, gold: Collection[str] = ()) -> Read:
     A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon and sentences behind the
     list are no items. `gold`: items that are not split at an `and` within.
     """
-    bare = forms.unfenced(answer)
-    value, rows = forms.json_of(bare), forms.table_of(bare)
-    if value is not None:
-        listed = list(forms.leaves(value)) or [NONE]
-    else:
-        listed = forms.column(rows) if rows else [_LEAD_IN.sub("", forms.without_remarks(bare))]
-    parts = (_item(part) for text in listed for part in _BETWEEN.split(_without_thousands(same(text).strip())))
+    bare = _unfenced(answer)
+    listed = _listed(bare)
+    texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
+    parts = (_item(part) for text in texts for part in _BETWEEN.split(_same_list(text.strip())))
     found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
-    return Read(tuple(found), not found)
+    return Read(tuple(found))
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
     """The normalized labels; without labels, or with only "None", the single item `none`."""
-    found = {item for label in labels if (item := _item(_without_thousands(same(label))))}
+    found = {item for label in labels if (item := _item(_same_list(label)))}
     return frozenset(found - {NONE} or {NONE})
 
 
@@ -123,10 +216,10 @@ def numbers_of(text: str) -> list[str]:
 
 def order(prediction: str) -> Read:
     """The numbers of the options, in the order of the answer."""
-    bare = forms.unfenced(prediction)
-    listed = ", ".join(forms.column(rows)) if (rows := forms.table_of(bare)) else forms.without_remarks(bare)
-    numbers = numbers_of(listed) if prediction != FAILED else []
-    return Read(tuple(numbers), not numbers)
+    bare = _unfenced(prediction)
+    listed = _listed(bare)
+    text = _without_remarks(bare) if listed is None else "\n".join(listed)
+    return Read(tuple(numbers_of(text)) if prediction != FAILED else ())
 
 
 def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
@@ -168,10 +261,10 @@ def attributed(prediction: str) -> Read:
 
     Without a core header, the ids before the other category's header count, or those of the whole text if it has neither header.
     """
-    bare = forms.unfenced(prediction)
+    bare = _unfenced(prediction)
     if (core := _core_of(bare)) is not None:
         return Read(tuple(numbers_of(core)) or (NONE,))
-    text = _MARKUP.sub("", unicodedata.normalize("NFKC", forms.without_remarks(bare)))
+    text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
     headers = list(_CORE.finditer(text))
     other = list(_OTHER.finditer(text))
     if headers:
@@ -181,28 +274,22 @@ def attributed(prediction: str) -> Read:
     numbers = numbers_of(text[: other[0].start()] if other else text)
     if numbers and prediction != FAILED:
         return Read(tuple(numbers))
-    return Read((NONE,)) if _NOTHING.search(text) and not other else Read((), True)
+    return Read((NONE,) if _NOTHING.search(text) and not other else ())
 
 
 def _core_of(text: str) -> str | None:
     """The ids of the core category in an answer that is JSON or a table with the categories; None for any other."""
-    value = forms.json_of(text)
-    if isinstance(value, Mapping):
-        return next((str(inner) for name, inner in value.items() if _is_core(name)), None)
-    rows = forms.table_of(text)
-    if rows and any(map(_is_core, rows[0])):
-        place = next(place for place, cell in enumerate(rows[0]) if _is_core(cell))
-        return " ".join(row[place] for row in rows[1:] if len(row) > place)
-    of_core = [[cell for cell in row if not _is_core(cell)] for row in rows[1:] if any(map(_is_core, row))]
+    rows = _rows(text)
+    # A table may have the categories as the heads of its columns.
+    columns = ([head, " ".join(cells)] for head, *cells in itertools.zip_longest(*rows, fillvalue=""))
+    of_core = [[cell for cell in row if not _is_core(cell)] for row in (*rows, *columns) if any(map(_is_core, row))]
     return " ".join(cell for row in of_core for cell in row[:1]) if of_core else None
 
 
 def _is_core(name: str) -> bool:
-    """Whether a key or a cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
-    return (
-        re.fullmatch(r"(?:core|related)(?:id|segment|stud(?:y|ie)|document)?s?", re.sub(r"[^a-z]", "", name.casefold()))
-        is not None
-    )
+    """Whether a name or a cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
+    plain = re.sub(r"[^a-z]", "", name.casefold())
+    return re.fullmatch(r"(?:core|related)(?:id|segment|stud(?:y|ie)|document)?s?", plain) is not None
 
 
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
@@ -226,22 +313,9 @@ def sections(text: str) -> dict[int, str]:
 
 def summaries(answer: str) -> dict[int, str]:
     """Section number -> its summary, in an answer: below headers as in `sections`, in JSON, or in a table."""
-    bare = forms.unfenced(answer)
-    value = forms.json_of(bare)
-    entries: list[tuple[Any, Any]] = []
-    if isinstance(value, list):
-        entries = [tuple(entry.values())[:2] for entry in value if isinstance(entry, Mapping) and len(entry) > 1]
-    elif isinstance(value, Mapping):
-        entries = list(value.items())
-    elif rows := forms.table_of(bare):
-        entries = [(row[0], " ".join(row[1:])) for row in rows[1:]]
-    named = {number: str(text).strip() for name, text in entries if (number := _section_number(str(name))) is not None}
+    bare = _unfenced(answer)
+    named = {int(match[1]): " ".join(row[1:]) for row in _rows(bare) if row and (match := _SECTION.fullmatch(row[0]))}
     return named or sections(bare)
-
-
-def _section_number(name: str) -> int | None:
-    match = re.fullmatch(r"\W*(?:(?:section|segment)\s*)?(\d{1,9})\W*", name, re.IGNORECASE)
-    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,20 +340,13 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
     found: list[RatedPair] = []
     said = summaries(read)
     for number, body in sections(context).items():
-        if not said.get(number):
-            continue
-        pair = body, said[number]
-        twin = next(
-            (header for header, texts in theirs.items() if number_of(header) == str(number) and _alike(pair, texts)), None
-        )
-        found.append(RatedPair(str(number), "ours" if twin is None else "both", *pair))
-        theirs.pop(twin or "", None)
+        if summary := said.get(number):
+            # Equal up to markup of the headers around them.
+            ours = [body.strip(_MARKUP_EDGES), summary.strip(_MARKUP_EDGES)]
+            twins = (header for header in theirs if number_of(header) == str(number))
+            twin = next((one for one in twins if [text.strip(_MARKUP_EDGES) for text in theirs[one]] == ours), "")
+            found.append(RatedPair(str(number), "both" if theirs.pop(twin, None) else "ours", body, summary))
     return [*found, *(RatedPair(header.split()[1][:-1], "release", *texts) for header, texts in theirs.items())]
-
-
-def _alike(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether two (section, summary) pairs are equal, up to markup of the headers around them."""
-    return all(mine.strip(_MARKUP_EDGES) == theirs.strip(_MARKUP_EDGES) for mine, theirs in zip(one, other, strict=True))
 
 
 def number_of(header: str) -> str:

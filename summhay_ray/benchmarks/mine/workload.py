@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import functools
 import json
 import time
@@ -12,12 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
-from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Chain,
     Computation,
     Counted,
     Failed,
@@ -42,12 +41,14 @@ from summhay_ray.benchmark import (
     read_json,
 )
 from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.carrying import carry_over
+from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
-from summhay_ray.benchmarks.summhay.haystacks.export import released_text
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import max_mb, read_file
+from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     WORDS,
@@ -56,6 +57,7 @@ from summhay_ray.mine import (
     Grouped,
     Mined,
     Mining,
+    ReadText,
     Source,
     Step,
     Unread,
@@ -66,6 +68,7 @@ from summhay_ray.mine import (
     may_be_one,
     merged,
     read_folder,
+    text_read,
 )
 from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
 
@@ -133,8 +136,9 @@ class MineStorage(Storage["Mine"]):
         """See `Storage`: what was read, and the haystacks that were made of it."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        if newest := reviews_of(run).newest():
-            yield "haystack", newest[1]["digest"]
+        # A sheet may have been written from any state of the review.
+        reviews = reviews_of(run)
+        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
 class MinePlanner(Planner["Mine"]):
@@ -220,7 +224,8 @@ class MineReader(Reader["Mine"]):
         """See `Reader`: as released JSON."""
         path = folder / f"{self.workload.name}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        write_mined(run, path)
+        check_files(path)
+        write_haystack(haystack_of(run), path)
         return [path]
 
 
@@ -306,9 +311,18 @@ class Mine(Benchmark[MineSpec]):
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
-        made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
+        made["min_documents"] = least
         raw = haystack_json(self._sources, mined, grouped, topic, made, absent)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
+
+    def text_read(self, document_id: str) -> ReadText:
+        """What is read of a document. Raises UserError if the folder has none of this id."""
+        found = text_read(self._sources, document_id)
+        if found is None:
+            near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UserError(f"{document_id!r} is no document of the folder{hint}")
+        return found
 
     def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
         """The subtopics about what no document says, and what a person should know about them."""
@@ -331,6 +345,7 @@ class Mine(Benchmark[MineSpec]):
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
+        carry_over(RunStore(self.inputs.store, self.run_id), raw)
         self.computation.forget()
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
@@ -538,18 +553,6 @@ def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
     ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
 
 
-class Review(TypedDict):
-    """The digest of a haystack that a person has accepted."""
-
-    digest: str
-
-
-def reviews_of(run: RunStore) -> Chain[Review]:
-    """The haystacks that a person has accepted, the newest last."""
-    mend = "delete it and those after it, and accept the sheet again"
-    return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
-
-
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
     """The digest of the run's haystack; `reviewed`: as a person last accepted it. Empty if there is none yet."""
     if reviewed and (newest := reviews_of(run).newest()):
@@ -574,22 +577,6 @@ def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
         if len(found) == 1:
             return found[0]
     return None
-
-
-def write_mined(run: RunStore, path: Path) -> None:
-    """Write the run's haystack. Raises UserError if another file of this name exists."""
-    text = released_text(haystack_of(run))
-    if path.exists() and not _mined(path):
-        raise UserError(f"{path} exists and is no mined haystack; give another file")
-    path.write_text(text, encoding="utf-8")
-
-
-def _mined(path: Path) -> bool:
-    """Whether the file is an earlier haystack of this command, which may be replaced."""
-    try:
-        return "mine" in json.loads(read_file(path))["topic_metadata"]
-    except (OSError, UserError, ValueError, KeyError, TypeError, RecursionError):
-        return False
 
 
 def _read(spec: MineSpec, inputs: Inputs) -> bytes:
@@ -623,6 +610,11 @@ def _cut(sentences: Sequence[str]) -> str:
 def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
+    if mining.left_out:
+        counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())
+        notes.append(f"lines that are no prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
+    if mining.boilerplate:
+        notes.append(f"boilerplate, which most documents have, is left out: {_cut(mining.boilerplate)}")
     if mining.commonplaces:
         notes.append(f"what recurs in words that very many documents have is left out: {_cut(mining.commonplaces)}")
     if copies := mining.copies:

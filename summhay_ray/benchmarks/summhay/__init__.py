@@ -10,10 +10,10 @@ from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.biases import read_biases
 from summhay_ray.benchmarks.summhay.results.claims import claims_section
-from summhay_ray.benchmarks.summhay.results.compare import compare_systems
+from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.workload import SummHay
 
@@ -29,11 +29,13 @@ __all__ = [
     "all_judgments",
     "claims_section",
     "compare_systems",
+    "decision_of",
     "draw_labels",
     "export",
     "import_files",
     "import_released",
     "judges_of",
+    "nuggets_section",
     "read_biases",
     "read_labels",
     "score_run",

@@ -87,7 +87,7 @@ def bench_support(
     """
     import polars as pl
 
-    labels = _read_labels(file)
+    labels = read_labels(file)
     workloads = [(name, _load(file, name, options)) for name in dict.fromkeys(judges)]
     rows = []
     for name, workload in workloads:
@@ -142,7 +142,7 @@ def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
     )
 
 
-def _read_labels(file: Path) -> list[tuple[str, bool]]:
+def read_labels(file: Path) -> list[tuple[str, bool]]:
     """(source, label) of each line. Raises SpecError, which names the line."""
     found = []
     for number, line in enumerate(read_file(file).decode("utf-8-sig").split("\n"), start=1):

@@ -21,14 +21,13 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.plan.calls_left import Course, Strand
-from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.run.items_left import ANSWERS, ITEM, checked_items
-from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
-from summhay_ray.engine.run.prepared import prepared
 from summhay_ray.engine.spec.own_code import Unplannable
+from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, origins_of, other_origins
+from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
@@ -79,8 +78,6 @@ class PlanResult:
     kind: str = ""
     unit: str = "items"
     """The word for items in messages."""
-    courses: Mapping[Strand, Course] = field(default_factory=dict, repr=False)
-    """How the calls grow with the questions of the unfinished items; empty for a plan by bounds."""
     going: Mapping[str, Any] | None = None
     """What is left as the run's driver tells it, while the run goes on; see `StatusResult.left`."""
     warnings: tuple[str, ...] = ()
@@ -158,7 +155,7 @@ class CountingAsk(Ask):
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
         self._prompts: list[int] = []
         """The same without their samples."""
-        self.guessed_on = False
+        self.guessed_on = self.asked_anything = False
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
         """See `Ask`."""
@@ -198,12 +195,10 @@ class CountingAsk(Ask):
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         counted = [planner.stage(size, stage, request.model, share) for size in sizes]
-        course = planner.courses.setdefault((self.item.queue, stage, request.model), Course())
+        self.asked_anything = True
         known = planner.known(request)
         if known is not None:
             planner.record(counted[0].reuse, int(counts))
-            if counts and self._size == "expected" and not self._done:
-                planner.record(course.add, share, False, False, False)
             planner.origins[request.model, known[1].origin] += counts
             return known[0]
         tokens, longest = planner.measured(request)
@@ -218,11 +213,6 @@ class CountingAsk(Ask):
         question = hash((prompt, request.sample, *after))
         if counts and not self._done:
             new = planner.is_new(self._size, question)
-            if self._size == "expected":
-                alike = prompt, request.sample
-                least = planner.is_new("alike", hash(alike)) if after else new
-                equal = planner.is_new("same", hash((*alike, *self._prompts))) if after else new
-                planner.record(course.add, share, least, equal, new)
             if new:
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
@@ -265,8 +255,7 @@ class Planner:
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> number of reused answers."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
-        self.courses: dict[Strand, Course] = {}
-        self._seen: dict[str, set[int]] = {name: set() for name in (*SIZES, "alike", "same")}
+        self._seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
@@ -309,11 +298,11 @@ class Planner:
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
 
-    def is_new(self, among: str, question: int) -> bool:
-        """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""
-        if question in self._seen[among]:
+    def is_new(self, size: Size, question: int) -> bool:
+        """Whether a question was not asked before at this size: a question that two items share is one call."""
+        if question in self._seen[size]:
             return False
-        self._seen[among].add(question)
+        self._seen[size].add(question)
         return True
 
     def record(self, add: Callable[..., None], *figures: Any) -> None:
@@ -348,10 +337,8 @@ class Planner:
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
                     for add in self._recorded:
                         add()
-                    self._mark()
                     continue
                 self._recorded.clear()
-                before = self._n_asked()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
                 for ask in asks.values():
                     ask.prepared = ready.own.get(item.id, ready.shared)
@@ -367,19 +354,12 @@ class Planner:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
-                if item.id not in done and not asks["expected"].too_long and self._n_asked() == before:
+                expected = asks["expected"]
+                if item.id not in done and not expected.too_long and not expected.asked_anything:
                     # It asked nothing, so its failure is certain and not for lack of an answer.
-                    reasons = ((row.error, row.message) for row in asks["expected"].failures)
+                    reasons = ((row.error, row.message) for row in expected.failures)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
-                alike = item.repeat_of if item.id not in done and self._n_asked() > before else ""
-                self._mark()
-
-    def _mark(self) -> None:
-        for course in self.courses.values():
-            course.mark()
-
-    def _n_asked(self) -> float:
-        return sum(course.asked for course in self.courses.values())
+                alike = item.repeat_of if item.id not in done and expected.asked_anything else ""
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
@@ -441,7 +421,6 @@ def plan(
         **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
-        courses=planner.courses,
         warnings=(
             *workload.planner.doubts(),
             *exceeded(workload, gone, stages, budget_usd),

@@ -30,8 +30,8 @@ from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, run_stoppable, until_stopped
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.prepared import Left
-from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
+from summhay_ray.engine.work.prepared import Left
+from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.logs import asked_level

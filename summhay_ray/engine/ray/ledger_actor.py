@@ -12,7 +12,7 @@ from typing import Any
 import ray
 
 from summhay_ray.engine.ray.metrics import RunMetrics
-from summhay_ray.engine.read.money import ledger_of
+from summhay_ray.engine.state.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.store import Parts, Store, StoreError

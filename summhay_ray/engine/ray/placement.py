@@ -14,9 +14,9 @@ from ray.util.state import list_cluster_events
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.run.execution import Work
-from summhay_ray.engine.run.prepared import divided
-from summhay_ray.engine.run.queues import COMPUTING, Kind, QueueSettings, queue_settings
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
+from summhay_ray.engine.work.prepared import divided
+from summhay_ray.engine.work.queues import COMPUTING, Kind, QueueSettings, queue_settings
 from summhay_ray.errors import UserError
 
 POOL: Kind = "pool"

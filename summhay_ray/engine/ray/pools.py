@@ -31,9 +31,9 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.ray_data_settings import quiet
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
-from summhay_ray.engine.run.prepared import Left, divided, prepares
-from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
-from summhay_ray.engine.spec.registry import stored_workload
+from summhay_ray.engine.registry import stored_workload
+from summhay_ray.engine.work.prepared import Left, divided, prepares
+from summhay_ray.engine.work.queues import WorkItem, batch_text, read_batch
 from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]

@@ -11,8 +11,8 @@ from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.run.prepared import batches, prepares
-from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
+from summhay_ray.engine.work.prepared import batches, prepares
+from summhay_ray.engine.work.queues import WorkItem, batch_text, read_batch
 
 AHEAD_A_WORKER = 2
 """Batches per worker that are prepared ahead of demand."""

@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from summhay_ray.engine.ray.placement import Bounds, placed, result_of
-from summhay_ray.engine.run.queues import Dispatcher, Kind
+from summhay_ray.engine.work.queues import Dispatcher, Kind, Pending, WorkerLost
 
 LOOK_EVERY_S = 5.0
 IDLE_S = 30.0
@@ -35,6 +35,9 @@ class Workers:
         self._busy: dict[tuple[Kind, int], float] = {}
         """Kind and number of a worker -> when it last had something to do."""
         self._preparing: Counter[tuple[Kind, int]] = Counter()
+        self._pending = Pending()
+        self._lost: set[tuple[Kind, int]] = set()
+        """Workers that the ledger hears nothing of. They have no seat until they are back."""
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:
         kind, seat = place
@@ -46,19 +49,24 @@ class Workers:
 
     def prepare(self, text: str) -> tuple[Awaitable[str], int]:
         """Let the worker that prepares least prepare a batch; returns the result, and the worker's number."""
-        place = min(
-            ((kind, seat) for kind, seats in self.seats.items() for seat in sorted(seats)), key=self._preparing.__getitem__
-        )
-        self._preparing[place] += 1
+        first = self._least_preparing()
 
-        async def prepared() -> str:
-            try:
-                done: str = await result_of(self[place].prepare.remote(text))
-                return done
-            finally:
-                self._preparing[place] -= 1
+        async def prepared(place: tuple[Kind, int]) -> str:
+            while True:
+                self._preparing[place] += 1
+                try:
+                    done: str = await self._pending.wait(*place, result_of(self[place].prepare.remote(text)))
+                    return done
+                except WorkerLost:
+                    place = self._least_preparing()
+                finally:
+                    self._preparing[place] -= 1
 
-        return asyncio.ensure_future(prepared()), place[1]
+        return asyncio.ensure_future(prepared(first)), first[1]
+
+    def _least_preparing(self) -> tuple[Kind, int]:
+        places = ((kind, seat) for kind, seats in self.seats.items() for seat in sorted(seats))
+        return min(places, key=self._preparing.__getitem__)
 
     async def run(self, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
         """Grow and shrink until cancelled. Raises PlacementError. `snapshot`: the ledger's."""
@@ -66,19 +74,36 @@ class Workers:
         try:
             async with asyncio.TaskGroup() as beginning:
                 beginning.create_task(placed(begun))
-                while any(some.fewest < some.most for some in self._bounds.values()):
+                while True:
                     await asyncio.sleep(LOOK_EVERY_S)
-                    for kind, bounds in self._bounds.items():
-                        if len(self.seats[kind]) == len(self._actors[kind]) < bounds.most and await may_grow(
-                            kind, dispatcher, snapshot
-                        ):
+                    self._replace_lost(dispatcher, set((await snapshot())["lost_workers"]))
+                    growing = {kind: some for kind, some in self._bounds.items() if some.fewest < some.most}
+                    for kind, bounds in growing.items():
+                        n_known = len(self.seats[kind]) + sum(lost == kind for lost, _ in self._lost)
+                        if n_known == len(self._actors[kind]) < bounds.most and await may_grow(kind, dispatcher, snapshot):
                             seat = next(seat for seat in range(bounds.most) if seat not in self._actors[kind])
                             self._actors[kind][seat] = self._start(kind, seat)
                             beginning.create_task(self._open(dispatcher, kind, seat))
                         await self._shrink(kind, dispatcher)
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        await asyncio.Event().wait()
+
+    def _replace_lost(self, dispatcher: Dispatcher, lost: set[str]) -> None:
+        """Give the work of lost workers (`lost`: their places) to others, if there are any; send to those that are back."""
+        for kind, seats in self.seats.items():
+            for seat in sorted(self._actors[kind]):
+                is_lost = f"{kind} {seat}" in lost
+                if is_lost and seat in seats and len(seats) > 1:
+                    seats.remove(seat)
+                    self._lost.add((kind, seat))
+                    # Once its process goes on, it ends and Ray restarts it: it takes its place again.
+                    self[kind, seat].ready.remote()
+                    self._pending.give_up(kind, seat)
+                    dispatcher.give_away(kind, seat)
+                elif not is_lost and (kind, seat) in self._lost:
+                    self._lost.discard((kind, seat))
+                    seats.add(seat)
+                    dispatcher.pump()
 
     async def _open(self, dispatcher: Dispatcher, kind: Kind, seat: int) -> None:
         await result_of(self[kind, seat].ready.remote())

@@ -25,12 +25,12 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
+from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.run.execution import DRAIN_S
-from summhay_ray.engine.run.items_left import PREPARED
-from summhay_ray.engine.run.prepared import finished_source, prepared, prepares, work_items
-from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
-from summhay_ray.engine.run.worker import Worker
-from summhay_ray.engine.spec.registry import stored_workload
+from summhay_ray.engine.state.items_left import PREPARED
+from summhay_ray.engine.work.prepared import finished_source, prepared, prepares, work_items
+from summhay_ray.engine.work.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
+from summhay_ray.engine.work.worker import Worker
 from summhay_ray.llm import Gateway
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.loops import collect_rarely

@@ -13,7 +13,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.read.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
-from summhay_ray.store import OLD_RECORD, DamagedRecord, Store, StoreError, damaged_records, lost_sessions, vector_flaws
+from summhay_ray.store import DamagedRecord, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
 
 SHOWN = 5
@@ -126,9 +126,7 @@ def _without_record(store: Store) -> list[Check]:
             f"{files.where(f'runs/{name}/run.json')} is gone; put it back from a copy, or run or import again",
         )
         for name in files.folders("runs")
-        if name not in known
-        and any(files.names(f"runs/{name}/commits", ".json"))
-        and not files.exists(f"runs/{name}/{OLD_RECORD}")
+        if name not in known and any(files.names(f"runs/{name}/commits", ".json"))
     ]
 
 

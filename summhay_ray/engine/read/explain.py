@@ -15,8 +15,8 @@ import polars as pl
 from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter, Kept
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Prepared, all_tables
-from summhay_ray.engine.run.prepared import prepared, prepares, work_items
-from summhay_ray.engine.run.worker import Answered, answered
+from summhay_ray.engine.work.prepared import prepared, prepares, work_items
+from summhay_ray.engine.work.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome

@@ -9,8 +9,8 @@ from summhay_ray.engine.contract import BaseReader, Results, W
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.read.explain import explained
 from summhay_ray.engine.read.item_samples import item_samples
-from summhay_ray.engine.read.samples import Samples
 from summhay_ray.engine.read.scoring import scored
+from summhay_ray.engine.samples import Samples
 from summhay_ray.store import RunStore
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.engine.read.money import dollars_of, money_of
-from summhay_ray.engine.run.history import History
+from summhay_ray.engine.state.history import History
+from summhay_ray.engine.state.money import dollars_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin_session, living, open_sessions

@@ -15,15 +15,14 @@ from typing import Any
 
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
-from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
-from summhay_ray.engine.read.money import ToldRecord, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.run.execution import LOOK_EVERY_S
-from summhay_ray.engine.run.history import History, StartRecord, StopRecord, usage_of_run
-from summhay_ray.engine.run.items_left import ANSWERS, RunSnapshot, item_counts
-from summhay_ray.engine.run.origins import origins_in, other_origins
-from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.registry import check_record, find, workload_of
+from summhay_ray.engine.registry import check_record, find, workload_of
+from summhay_ray.engine.state.history import History, StartRecord, StopRecord, usage_of_run
+from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
+from summhay_ray.engine.state.missing import damaged_log, lost_inputs, short_log
+from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, other_origins
+from summhay_ray.engine.state.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -45,6 +44,7 @@ from summhay_ray.store import (
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
 """The statuses of runs that have come to an end."""
+POLL_EVERY_S = 0.25
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
@@ -201,7 +201,6 @@ def status(run: RunStore) -> StatusResult:
     check_record(run)
     run = RunSnapshot(run.at())
     record, history = run.record, History(run)
-    failures = Counter(run.table("failures", columns=["error"])["error"].to_list())
     answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
@@ -225,7 +224,7 @@ def status(run: RunStore) -> StatusResult:
         name=str(record["name"]),
         status=now.status,
         cells=now.cells,
-        failures=dict(sorted(failures.items())),
+        failures=failure_counts(run),
         usd=dollars_of(run, money).usd(None if now.status == "imported" else history.budget_usd),
         usage=usage_of_run(run, history.plan, index.totals(run.run_id), money),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
@@ -287,7 +286,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
             raise UserError(
                 f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"
             )
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     return driver
 
 

@@ -1,1 +1,1 @@
-"""Runs and resumes a workload: state at a start, workers, queues, heartbeat, starts and stops. A sub-room of the engine."""
+"""Executes a run in this process, with its progress, heartbeat and stop. A sub-room of the engine."""

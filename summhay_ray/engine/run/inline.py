@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.read.money import ledger_of
 from summhay_ray.engine.run.execution import (
     DRAIN_S,
     LOOK_EVERY_S,
@@ -24,10 +23,11 @@ from summhay_ray.engine.run.execution import (
     until_stopped,
 )
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.items_left import PREPARED
-from summhay_ray.engine.run.prepared import batches, finished_source, prepared, prepares, work_items
-from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
-from summhay_ray.engine.run.worker import Worker
+from summhay_ray.engine.state.items_left import PREPARED
+from summhay_ray.engine.state.money import ledger_of
+from summhay_ray.engine.work.prepared import batches, finished_source, prepared, prepares, work_items
+from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.work.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.engine.plan.calls_left import Remaining, asked_in, remaining
 from summhay_ray.engine.plan.plan import PlanResult
-from summhay_ray.engine.plan.stage_plan import StagePlan
+from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import TOKENS, UNDER_WAY, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 
@@ -130,42 +129,6 @@ LOCAL = ""
 """Stands for all models that run in the workers: their calls are only counted together."""
 
 
-class _Pace:
-    """How fast one model answers."""
-
-    def __init__(self, began: float) -> None:
-        self._began = began
-        self._answered: deque[tuple[float, float]] = deque()
-        """When answers, or parts of them, were seen, and how many there were by then."""
-        self._latency = 0.0
-
-    def note(self, now: float, calls: float) -> None:
-        """Note how many calls are answered."""
-        if calls and not self._answered:
-            self._latency = now - self._began
-        if calls > (self._answered[-1][1] if self._answered else 0):
-            self._answered.append((now, calls))
-        while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
-            self._answered.popleft()
-
-    def seconds(self, left: float, now: float, paused_s: float, in_flight: int) -> float | None:
-        """Seconds that it needs for so many calls; None before its first answer."""
-        if not self._answered:
-            return None
-        (first, before), (last, calls) = self._answered[0], self._answered[-1]
-        # Calls of one latency are answered all at once, and nothing comes between.
-        idle = now - last if now - last <= self._latency else 0.0
-        end = now - idle + paused_s
-        if last - first >= max(self._latency, SHOWN_EVERY_S):
-            seconds_a_call = (end - first) / (calls - before)
-        else:
-            seconds_a_call = (end - self._began) / calls
-            if in_flight > 1 and not paused_s:
-                # The first call may have gone alone, and those in flight now take as long as it.
-                seconds_a_call = min(seconds_a_call, self._latency / in_flight)
-        return max(left * seconds_a_call, self._latency) - idle
-
-
 class Timeline:
     """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
 
@@ -173,8 +136,8 @@ class Timeline:
         self._extent = extent
         self._started = started
         self._planned = planned
-        self._paces: dict[str, _Pace] = {}
-        """Of each model that has a call in flight or answered."""
+        self._made: deque[tuple[float, dict[str, float]]] = deque()
+        """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
         self._seen: deque[tuple[float, Snapshot]] = deque()
         self._spent_before: int | None = None
 
@@ -228,17 +191,14 @@ class Timeline:
     ) -> tuple[int | None, float | None, float | None]:
         """(Calls, dollars, seconds) that are left; None where unknown.
 
-        The seconds are those of the model that needs the longest for its calls, at its pace or at its rate limits, whichever is
-        slower; and no more than the budget lasts. Without a plan: from the share of items done.
+        The calls are those that the plan expects minus those made. The seconds are those of the slowest model, and no more than
+        the budget lasts. Without a plan: from the share of items done.
         """
-        models = snapshot.get("models", {})
-        made = {name: numbers.get("calls", 0) for name, numbers in models.items()}
-        made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values()))
-        for model, n in made.items():
-            if model == LOCAL:
-                n += snapshot.get(UNDER_WAY, 0) / 1000
-            if n or models.get(model, {}).get("in_flight", 0):
-                self._paces.setdefault(model, _Pace(now)).note(now, n)
+        made: dict[str, float] = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
+        made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values())) + snapshot.get(UNDER_WAY, 0) / 1000
+        self._made.append((now, made))
+        while len(self._made) > 2 and self._made[1][0] <= now - LEFT_OVER_S:
+            self._made.popleft()
         spent = snapshot.get("spent_micros", 0)
         if self._spent_before is None:
             self._spent_before = spent
@@ -249,71 +209,48 @@ class Timeline:
             done, to_do = items - extent.items_before, extent.items - extent.items_before
             seconds = (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
             return None, None, seconds
-        found = self._remaining(plan, snapshot, made)
-        if found is None:
+        by_model: dict[str, list[StagePlan]] = {}
+        for stage in plan.stages:
+            if stage.calls:
+                by_model.setdefault(self._group(stage.model), []).append(stage)
+        planned = {model: sum(stage.calls for stage in stages) for model, stages in by_model.items()}
+        to_come = {model: max(0.0, 1 - made.get(model, 0) / planned[model]) for model in planned}
+        if not any(to_come.values()):
+            # More calls were made than the plan expects: nobody knows how many more.
             return None, None, None
-        stages = {(stage.stage, stage.model): stage for stage in plan.stages if stage.calls}
-        cost = {purpose: stage.usd_micros / stage.calls for purpose, stage in stages.items()}
-        # The plan's guesses of tokens and of the provider's cache are set right by what the calls really cost.
-        planned_cost = sum(n * cost.get(purpose, 0) for purpose, n in found.made.items())
+        micros = {model: sum(stage.usd_micros for stage in stages) for model, stages in by_model.items()}
+        # The plan guesses the tokens of answers and the provider's cache: correct it by what the calls really cost.
+        planned_cost = sum(micros[model] * (1 - share) for model, share in to_come.items())
         dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
-        usd = sum(n * cost.get(purpose, 0) for purpose, n in found.left.items()) / MICROS * (dearer or 1.0)
-        by_model: dict[str, list[tuple[StagePlan, float]]] = {}
-        for purpose, n in found.left.items():
-            if n >= 0.5 and purpose in stages:
-                by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
-        seconds = self._seconds(by_model, now, snapshot)
+        usd = sum(micros[model] * share for model, share in to_come.items()) / MICROS * (dearer or 1.0)
+        seconds = self._seconds({model: (by_model[model], share) for model, share in to_come.items() if share})
         if seconds is not None and budget_left is not None and usd > budget_left:
             seconds *= budget_left / usd
-        remote = any(self._group(stage.model) != LOCAL for stage in plan.stages)
-        calls = sum(n for purpose, n in found.left.items() if not remote or self._group(purpose[1]) != LOCAL)
-        return round(calls), usd, seconds
+        remote = [model for model in planned if model != LOCAL] or [LOCAL]
+        return round(sum(planned[model] * to_come[model] for model in remote)), usd, seconds
 
     def _group(self, model: str) -> str:
         settings = self._extent.models.get(model)
         return LOCAL if settings is None or settings.local else model
 
-    def _remaining(self, plan: PlanResult, snapshot: Snapshot, made: Mapping[str, int]) -> Remaining | None:
-        """The calls that are left by stage and model; None if that is unknown: more were made than the plan's bounds expect."""
-        if plan.courses:
-            return remaining(plan.courses, asked_in(snapshot), made, self._group)
-        found, planned = Remaining(), Counter[str]()
-        for stage in plan.stages:
-            planned[self._group(stage.model)] += stage.calls
-        for stage in plan.stages:
-            group, purpose = self._group(stage.model), (stage.stage, stage.model)
-            share = made.get(group, 0) / planned[group] if planned[group] else 0.0
-            found.made[purpose] += stage.calls * share
-            found.left[purpose] += stage.calls * max(0.0, 1 - share)
-        return found if any(found.left.values()) else None
-
-    def _seconds(self, left: Mapping[str, Sequence[tuple[StagePlan, float]]], now: float, snapshot: Snapshot) -> float | None:
-        """Seconds that the slowest model needs; None if unknown."""
-        models = snapshot.get("models", {})
-        numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}
-        if LOCAL in numbers:
-            numbers[LOCAL] = max(0.0, numbers[LOCAL] - snapshot.get(UNDER_WAY, 0) / 1000)
-        needed: dict[str, float | None] = {}
-        for model, n in numbers.items():
-            state, pace = models.get(model, {}), self._paces.get(model)
-            waits = state.get("paused_s", 0.0), state.get("in_flight", 0)
-            needed[model] = None if pace is None else pace.seconds(n, now, *waits)
-        # A model that was not asked yet is taken for as fast as the fastest of the others.
-        known = [seconds / numbers[model] for model, seconds in needed.items() if seconds is not None and model != LOCAL]
+    def _seconds(self, left: Mapping[str, tuple[Sequence[StagePlan], float]]) -> float | None:
+        """Seconds that the slowest model needs for its share of its stages: at its rate of the last `LEFT_OVER_S` seconds or at
+        its rate limits, whichever is slower. None if unknown."""
+        (first, before), (last, calls) = self._made[0], self._made[-1]
+        pace = {model: (last - first) / (n - before.get(model, 0)) for model, n in calls.items() if n > before.get(model, 0)}
+        # A model that was not asked yet is expected to be as fast as the fastest of the others.
+        fastest = min((seconds for model, seconds in pace.items() if model != LOCAL), default=None)
         longest: list[float] = []
-        for model, calls in left.items():
-            settings, n, seconds = self._extent.models.get(model), numbers[model], needed[model]
-            tokens = [
-                sum(n * getattr(stage, name) / stage.calls for stage, n in calls) for name in ("input_tokens", "output_tokens")
-            ]
+        for model, (stages, share) in left.items():
+            figures = ((stage.calls, stage.input_tokens, stage.output_tokens) for stage in stages)
+            n, *tokens = (share * sum(figure) for figure in zip(*figures, strict=True))
+            settings, seconds = self._extent.models.get(model), pace.get(model, None if model == LOCAL else fastest)
             minutes = settings.limits.minutes(n, *tokens) if settings else None
-            if seconds is None and known:
-                seconds = n * min(known)
-            estimates = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
+            estimates = [*(() if seconds is None else [n * seconds]), *(() if minutes is None else [60 * minutes])]
             if not estimates and model != LOCAL:
                 return None
             longest += estimates
-        return max(longest, default=0.0 if not left else None)
+        return max(longest, default=None)
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]

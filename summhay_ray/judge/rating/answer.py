@@ -15,7 +15,7 @@ from typing import Any
 
 from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
-from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number, whole_number
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
 LEAST_MASS = 0.5
 """The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
@@ -42,7 +42,7 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     limit (`finish_reason` is "length") is read only if the missing text cannot change the number: after a line break, or if no
     longer number is on the scale.
     """
-    cut = finish_reason == "length"
+    cut, expected = finish_reason == "length", None
     try:
         answer = final_text(text)
         try:
@@ -50,7 +50,8 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
         except UnusableAnswer:
             if "{" not in answer:
                 raise
-            return _of_json(final_text(text, finish_reason), scale)
+            rating, expected = _of_json(final_text(text, finish_reason))
+            high, tail = None, ""
         # A decimal, another digit or a range may have followed.
         if cut and "\n" not in answer and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
             final_text(text, finish_reason)
@@ -58,7 +59,9 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
         return Malformed(error.error, str(error))
     if rating not in scale or high not in (None, scale.high):
         return Malformed("off_scale", f"the answer is {rating}{f' of {high}' if high else ''}; the scale is {scale}")
-    return float(rating)
+    if expected is not None and (isinstance(expected, bool) or expected not in scale or abs(expected - rating) > 1):
+        return Malformed("two_ratings", f"the answer's JSON says rating {rating} and expected {expected!r:.40}")
+    return float(rating if expected is None else expected)
 
 
 def release_rating(text: str) -> float:
@@ -100,34 +103,28 @@ def check_logprobs(scale: Scale) -> None:
         )
 
 
-def _of_json(answer: str, scale: Scale) -> float | Malformed:
+def _of_json(answer: str) -> tuple[int, Any]:
+    """The whole number in JSON (`rating` or `score`, else its only one), and what it has as `expected`. Raises UnusableAnswer."""
     value = json_value(answer)
-    named = {str(name).strip().lower(): number for name, number in value.items()}
-    ratings = [_whole(named[name]) for name in ("rating", "score") if name in named]
+    inner = [item for one in value.values() if isinstance(one, dict) for item in one.items()]
+    named = {str(name).strip().lower(): one for name, one in (*inner, *value.items())}
+    ratings = {_whole(named[name]) for name in ("rating", "score") if name in named}
     if not ratings:
         numbers = [_whole(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]
-        ratings = [number for number in numbers if number is not None]
-        ratings = ratings if len(ratings) == 1 else []
-    if not ratings or ratings[0] is None:
-        return Malformed("no_rating", 'the answer\'s JSON has no whole number "rating"')
-    rating, expected = ratings[0], named.get("expected", ratings[0])
-    if any(number != rating for number in ratings):
-        return Malformed("two_ratings", "the answer has several ratings, and they differ")
-    if rating not in scale:
-        return Malformed("off_scale", f"the answer is {rating}; the scale is {scale}")
-    if isinstance(expected, bool) or expected not in scale or abs(expected - rating) > 1:
-        return Malformed("two_ratings", f"the answer's JSON says rating {rating} and expected {expected!r:.40}")
-    return float(expected)
+        ratings = set(numbers) - {None} if len(numbers) - numbers.count(None) == 1 else {None}
+    if None in ratings:
+        raise UnusableAnswer("no_rating", 'the answer\'s JSON has no whole number "rating"')
+    if len(ratings) > 1:
+        raise UnusableAnswer("two_ratings", "the answer has several ratings, and they differ")
+    return ratings.pop() or 0, named.get("expected")
 
 
 def _whole(value: Any) -> int | None:
     """The whole number that a JSON value is or, as text, says: 4, 4.0, "4", "4/5"."""
-    if isinstance(value, str):
-        try:
-            return read_number(value)[0]
-        except UnusableAnswer:
-            return None
-    return whole_number(value)
+    try:
+        return read_number(str(value))[0]
+    except UnusableAnswer:
+        return None
 
 
 def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -1,1 +1,1 @@
-"""One call: its request and key, its attempts, its reply, its answer. A sub-room of llm; it begins at `gateway.py`."""
+"""One call: its attempts, retries and outcome. A sub-room of llm; it begins at `gateway.py`."""

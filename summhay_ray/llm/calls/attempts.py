@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import NO_ROUTE, UNREACHED, Decision, decide
 from summhay_ray.llm.limits.messages import Claim
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import Secrets
 from summhay_ray.llm.transports.transport import Transports

@@ -17,24 +17,24 @@ from typing import Any
 
 from summhay_ray.llm.calls.attempts import Call, attempted
 from summhay_ray.llm.calls.batching import Batched
-from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
-from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
-from summhay_ray.llm.calls.sampling import longest_answer, unusable
-from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
+from summhay_ray.llm.messages.raw_answer import RawAnswer
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request
+from summhay_ray.llm.messages.sampling import longest_answer, unusable
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import SENT, Secrets, known_secrets
+from summhay_ray.llm.transports.bodies import off_loop
 from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.llm.transports.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
 from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.llm.transports.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.routes import Wire
 from summhay_ray.store import DamagedRecord, Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at

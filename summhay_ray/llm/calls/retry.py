@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.llm.limits.model_queue import LONGEST_PAUSE_S
 from summhay_ray.routes import Wire
 
 Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "stopped"]
@@ -43,10 +44,6 @@ resolve, or it speaks no TLS."""
 
 NO_ROUTE = "no_route"
 """Class of failures where no request can be sent: the address is no URL, or the proxy on the way refuses or cannot be used."""
-
-LONGEST_PAUSE_S = 3600.0
-"""The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
-up, and a later run continues."""
 
 _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "MissingAnswer": ("row", "missing_answer"),

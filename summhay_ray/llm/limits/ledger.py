@@ -178,6 +178,7 @@ class Ledger:
             "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
             "claims": [asdict(claims) for claims in self._excess_totals()],
+            "lost_workers": sorted(self.membership.lost),
         }
 
     def figures(self, now: float) -> dict[str, dict[str, float]]:

@@ -35,6 +35,8 @@ class Membership:
         self.evicted: set[str] = set()
         """Workers that were evicted as dead, should they come back."""
         self._places: dict[str, str] = {}
+        self.lost: set[str] = set()
+        """Places whose worker was evicted because it fell silent, until a worker takes the place again."""
 
     @property
     def workers(self) -> KeysView[str]:
@@ -64,6 +66,7 @@ class Membership:
         """Note a worker that takes a place. Returns who had it before; empty if there was none, or the worker itself."""
         before = self._places.get(place, "")
         self._places[place] = worker
+        self.lost.discard(place)
         self.hear(worker, now)
         return "" if before == worker else before
 
@@ -77,6 +80,8 @@ class Membership:
 
     def evict(self, worker: str) -> None:
         """Evict a worker."""
+        if worker not in self._dismissed:
+            self.lost.update(place for place, holder in self._places.items() if holder == worker)
         self._heard.pop(worker, None)
         self.evicted.add(worker)
         for group in (self.dying, self.silent, self._dismissed):

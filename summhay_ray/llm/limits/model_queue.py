@@ -6,9 +6,12 @@ from collections import Counter, deque
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.limits.rate_limits import Cap, Pacer, Permit
+
+LONGEST_PAUSE_S = 3600.0
+"""The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
+up, and a later run continues."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
 """What is counted of a model in a session; `calls` are those that were answered."""

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.llm.calls.reply import Usage
-from summhay_ray.llm.calls.request import Task
-from summhay_ray.llm.calls.sampling import Sampling, schema_tokens
+from summhay_ray.llm.messages.reply import Usage
+from summhay_ray.llm.messages.request import Task
+from summhay_ray.llm.messages.sampling import Sampling, schema_tokens
 from summhay_ray.llm.providers.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
 from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.messages.reply import Usage
 from summhay_ray.llm.providers.provider_of_model import is_local, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS
 

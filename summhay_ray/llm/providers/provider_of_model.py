@@ -6,7 +6,7 @@ import functools
 import re
 from typing import Literal
 
-from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.messages.request import Task
 from summhay_ray.llm.providers.provider_table import PROVIDERS, SAMPLING, place_of
 
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")

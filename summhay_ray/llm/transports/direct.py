@@ -17,16 +17,16 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
-from summhay_ray.llm.calls.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request, Task, wanted
-from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, Sampling, bounded
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request, Task, wanted
+from summhay_ray.llm.messages.sampling import QUERY_FIELD, REVISION, Sampling, bounded
 from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.prices import default_effort
 from summhay_ray.llm.providers.provider_of_model import address_of, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers.secrets import NoKey
+from summhay_ray.llm.transports.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
 from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0

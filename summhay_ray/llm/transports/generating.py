@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.local_model import GeneratingModel, Generation
 

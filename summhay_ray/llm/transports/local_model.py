@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.messages.request import Request
 
 
 class LocalModel(Protocol):

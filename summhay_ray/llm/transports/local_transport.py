@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from summhay_ray.llm.calls.reply import Reply, Usage
-from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.messages.reply import Reply, Usage
+from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.generating import GenerationThread
 from summhay_ray.llm.transports.local_model import GeneratingModel, LocalModel

@@ -19,13 +19,13 @@ from typing import Any
 
 import httpx
 
-from summhay_ray.llm.calls.bodies import ERROR_BYTES, UNPACKED, Body, ProviderError, UnreadableAnswer, error_in
-from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.messages.request import Task
 from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.provider_of_model import provider_of
 from summhay_ray.llm.providers.provider_table import place_of
 from summhay_ray.llm.providers.secrets import NoKey, known_secrets, note_sent
+from summhay_ray.llm.transports.bodies import ERROR_BYTES, UNPACKED, Body, ProviderError, UnreadableAnswer, error_in
 from summhay_ray.llm.transports.direct import KEEPALIVE_S
 from summhay_ray.routes import NoRoute, Wire, route_to
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request, Task
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request, Task
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.local_transport import LocalTransport

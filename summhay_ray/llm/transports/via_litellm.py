@@ -6,12 +6,12 @@ import functools
 import os
 from typing import Any
 
-from summhay_ray.llm.calls.bodies import answer_limit, reply_in
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request
-from summhay_ray.llm.calls.sampling import REVISION, bounded
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request
+from summhay_ray.llm.messages.sampling import REVISION, bounded
 from summhay_ray.llm.providers.gate import key_for_litellm
 from summhay_ray.llm.providers.model_settings import ModelSettings
+from summhay_ray.llm.transports.bodies import answer_limit, reply_in
 from summhay_ray.llm.transports.outgoing import Clients, Outgoing, watch_clients, watching
 from summhay_ray.routes import Wire
 

@@ -17,10 +17,10 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import Superseded
+from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Name, Total
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_totals import AnswerTotals, Purpose
-from summhay_ray.store.runs.chain import Chain
 
 Scope = tuple[str, str]
 """What an amount is of: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""

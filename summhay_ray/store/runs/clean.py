@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.log_lines import FOLDER as LOG
 from summhay_ray.store.log.log_lines import Name
 from summhay_ray.store.log.money import MoneyRecords
-from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.commits import Manifests
 from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
 from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session

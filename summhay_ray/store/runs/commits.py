@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, Superseded
+from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Total
 from summhay_ray.store.files.files import Files
-from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
 from summhay_ray.store.tables.rows import merge
 from summhay_ray.store.tables.tables import Tables

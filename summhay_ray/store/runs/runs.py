@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, Self
 
@@ -23,7 +22,7 @@ import polars as pl
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from summhay_ray.store.errors import DamagedRecord, OldStore, StoreError
+from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
 from summhay_ray.store.files.entry import is_plain
 from summhay_ray.store.files.files import Files, object_mb, open_files
@@ -75,13 +74,10 @@ class Store:
         self.uri = uri
         self.files: Files = open_files(uri)
         self._marked = False
-        try:
+        # A new store has none.
+        with contextlib.suppress(FileNotFoundError):
             self._check(self.files.read("format.json"))
             self._marked = True
-        except FileNotFoundError:
-            # An old store may have lost it.
-            if {"log", "drivers"} <= {*self.files.folders("")}:
-                self._check(b'{"format": 2}')
 
     def _check(self, content: bytes) -> None:
         if (found := read_record(content, _Format)) is None:
@@ -90,12 +86,10 @@ class Store:
                 f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
             )
         version = found["format"]
-        if version > FORMAT:
-            raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
-        if version < FORMAT:
-            raise OldStore(
-                f"store {self.uri!r}: format {version} was written by an earlier version; "
-                f"`summhay migrate {shlex.quote(self.uri)}` brings its answers over, and a run again makes its tables from them"
+        if version != FORMAT:
+            raise StoreError(
+                f"store {self.uri!r}: format {version} is not the one that this version reads ({FORMAT}); "
+                "use the version that wrote it, or another store"
             )
 
     @property

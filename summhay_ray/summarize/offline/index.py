@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from summhay_ray.summarize.offline.words import sentences_of, terms_of
+from summhay_ray.text import read_prose
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -158,7 +159,8 @@ def sums(groups: Ints, values: Floats, n: int) -> Floats:
 @functools.lru_cache(maxsize=128)
 def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """The sentences of `text` with enough terms to state something, each with its distinct terms."""
-    found = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in sentences_of(text))
+    read = (statement.text for statement in read_prose(text, sentences_of).statements)
+    found = ((sentence, tuple(dict.fromkeys(terms_of(sentence)))) for sentence in read)
     return [(sentence, terms) for sentence, terms in found if len(terms) >= _FEWEST_TERMS]
 
 

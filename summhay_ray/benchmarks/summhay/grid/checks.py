@@ -57,7 +57,11 @@ def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
 
 
 def check_retrievers_of(retrievers: Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
-    """Raises SpecError for a retriever that cannot be made, or whose released scores a haystack lacks."""
+    """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
+    bare = [one.name for one in metadata if not one.n_documents]
+    if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
+        mend = "give the folder of those that its references name"
+        raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
     for index, entry in enumerate(retrievers.values()):
         with naming(index):
             for part in every([entry]):

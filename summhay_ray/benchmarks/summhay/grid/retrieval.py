@@ -42,8 +42,9 @@ class RetrievalSpec(RetrievalFields):
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
     haystacks: list[str] = Field(
-        default=[], description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+        default=[], description="released JSON files from the spec's folder, files of nuggets, sample/NAME, or store/SHA256/NAME"
     )
+    documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to")
     corpora: list[Text] = Field(
         default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
     )
@@ -258,7 +259,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
         super().__init__(with_made(spec, inputs), inputs)
-        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs, self.spec.documents)
         if inputs.record is None:
             check_retrievers_of(self.retrievers, self.haystacks.metadata)
             self._check_qrels()

@@ -39,6 +39,19 @@ def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     return marked.select(*_PLACE, pl.when(pl.Series(known, dtype=pl.Boolean)).then(pl.col("documents").fill_null([])))
 
 
+def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
+    """haystack_id, subtopic_id, insight_id and importance (vital, okay or other) of every nugget; see `metrics.nugget_scores`."""
+    rows: list[tuple[str, str, str, str]] = []
+    for haystack in metadata:
+        # Insights are listed query by query.
+        queries = (one.subtopic_id for one, n in zip(haystack.subtopics, haystack.n_insights, strict=True) for _ in range(n))
+        nuggets = json.loads(haystack.importance or "{}").items()
+        rows += [(haystack.haystack_id, query, *nugget) for query, nugget in zip(queries, nuggets, strict=False)]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(("haystack_id", "subtopic_id", "insight_id", "importance"), pl.String), orient="row"
+    )
+
+
 def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
 

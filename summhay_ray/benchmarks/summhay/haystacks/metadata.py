@@ -19,8 +19,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import RELEASED_RETRIEVERS, ReleasedFile, read_released
-from summhay_ray.records import Gold, Subtopic
+from summhay_ray.haystack import RELEASED_RETRIEVERS, HaystackFacts, ReleasedFile, facts_of, read_released
+from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
@@ -49,6 +49,10 @@ class HaystackMetadata:
     """`gold` as JSON text, which takes a tenth of the memory."""
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
+    importance: str = ""
+    """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
+    facts: HaystackFacts | None = None
+    """What was known of a mined haystack when the run began."""
 
     @property
     def of_paper(self) -> bool:
@@ -66,10 +70,12 @@ class HaystackMetadata:
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
-        if not self.by_grammar:
-            # Omitted when False, so that metadata keeps the digest it had before this field existed.
-            del content["by_grammar"]
-        # Omitted when False, as above.
+        for name in ("by_grammar", "importance", "facts"):
+            # Omitted when empty, so that metadata keeps the digest it had before this field existed.
+            if not content[name]:
+                del content[name]
+        if self.facts is not None:
+            content["facts"] = asdict(self.facts)
         subtopics = [
             {name: value for name, value in asdict(subtopic).items() if name not in _PLACE and (name != "absent" or value)}
             for subtopic in self.subtopics
@@ -85,13 +91,17 @@ class HaystackMetadata:
             Subtopic(haystack_id=haystack_id, position=position, **subtopic)
             for position, subtopic in enumerate(written["subtopics"])
         )
-        return cls(**{**written, **listed, "subtopics": subtopics})
+        facts = HaystackFacts(**written["facts"]) if "facts" in written else None
+        return cls(**{**written, **listed, "subtopics": subtopics, "facts": facts})
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     """The metadata of the haystack in a source."""
     haystack = source.haystack
     gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
+    words = NUGGET_WEIGHTS["weighted"]
+    importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
+    weighed = haystack.nuggets or any(one.importance for one in haystack.insights)
     return HaystackMetadata(
         haystack_id=haystack.haystack_id,
         name=haystack.name,
@@ -104,6 +114,8 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
         marks=json.dumps(gold, separators=(",", ":")),
         by_grammar=source.by_grammar,
+        importance=json.dumps(importance, separators=(",", ":")) if weighed else "",
+        facts=facts_of(source.raw),
     )
 
 

@@ -19,14 +19,14 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     store_entry,
     stored_haystacks,
 )
-from summhay_ray.haystack import load_sample, read_nuggets, read_released
+from summhay_ray.haystack import UNREAD, health, holds_nuggets, load_sample, read_nuggets, read_released
 from summhay_ray.plugins import UnknownName
 
 SAMPLE = "sample/"
 _SPECS = (".yaml", ".yml")
 """File endings of an entry that is itself a spec, whose run makes haystacks (synth)."""
 _LINES = (".jsonl", ".ndjson")
-"""File endings of an entry that is a file of nuggets."""
+"""File endings of an entry that must be a file of nuggets; a JSON file may be one."""
 READS_AT_ONCE = 8
 """Sources read from the store concurrently."""
 
@@ -44,6 +44,8 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
     recent = Recent()
     read = functools.partial(_content, inputs, documents)
     metadata = _metadata(named, read, recent)
+    if documents and not any(one.importance for one in metadata):
+        raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         first = entries.setdefault(one.haystack_id, entry)
         if first != entry:
@@ -57,7 +59,7 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
         return _stored(entry, digest, inputs.store)
     if not entry.startswith(SAMPLE):
         content = _file(inputs, entry)
-        return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) else content
+        return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) or holds_nuggets(content) else content
     try:
         return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
     except UnknownName as error:
@@ -72,8 +74,10 @@ def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> byte
     folder = inputs.path(documents) if documents else None
     if folder is not None and not folder.is_dir():
         raise SpecError(f"spec: documents: {documents!r} is no folder; give the folder of the documents that nuggets refer to")
-    sources = [] if folder is None else read_folder(folder)[0]
-    return json.dumps(read_nuggets(content, entry, [(one.document_id, one.text) for one in sources])).encode("ascii")
+    sources, unread = ([], []) if folder is None else read_folder(folder)
+    haystack = read_nuggets(content, entry, [(one.document_id, one.text) for one in sources])
+    lost = [f"{one.document_id}: {one.message}" for one in unread]
+    return json.dumps({**haystack, UNREAD: lost} if lost else haystack).encode("ascii")
 
 
 def _file(inputs: Inputs, entry: str) -> bytes:
@@ -89,8 +93,10 @@ def _file(inputs: Inputs, entry: str) -> bytes:
 
 
 def doubts_of(haystacks: Haystacks) -> Sequence[str]:
-    """What is odd in the haystacks, such as an insight that is in no document."""
-    return [warning for one in haystacks.metadata for warning in one.warnings]
+    """What is odd in the haystacks, such as an insight that is in no document; of mined ones, what limits confidence first."""
+    mined = [(one.name, one.facts) for one in haystacks.metadata]
+    known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
+    return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]
 
 
 def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:

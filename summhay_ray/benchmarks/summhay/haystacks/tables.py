@@ -11,10 +11,10 @@ from summhay_ray import records
 from summhay_ray.benchmark import RAW_ANSWERS, RunStore, Table
 
 TABLES = (
-    # The parts of a haystack are tables of their own, and its released scores stay in its source: neither are columns here.
-    Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores")),
+    # The parts of a haystack are tables of their own; released scores, and the importance of nuggets, stay in the source.
+    Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores", "nuggets")),
     Table("subtopics", records.Subtopic, ("haystack_id", "position")),
-    Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position")),
+    Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position"), ("importance",)),
     Table("documents", records.Document, ("haystack_id", "number")),
     Table("rankings", records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
     Table("contexts", records.Context, ("context_id",)),

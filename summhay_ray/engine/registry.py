@@ -18,10 +18,10 @@ import polars as pl
 
 from summhay_ray.engine.contract import Storage, Workload, WorkloadPart, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
-from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
+from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of

@@ -13,12 +13,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.llm.calls.read_reply import BROKEN, finish_word, reply_of
-from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request, Task
-from summhay_ray.llm.calls.sampling import most_bytes
-from summhay_ray.llm.calls.vectors_and_scores import found_reply, scores_reply, vectors_reply
+from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.request import Request, Task
+from summhay_ray.llm.messages.sampling import most_bytes
 from summhay_ray.llm.providers.model_settings import ModelSettings
+from summhay_ray.llm.transports.read_reply import BROKEN, finish_word, reply_of
+from summhay_ray.llm.transports.vectors_and_scores import found_reply, scores_reply, vectors_reply
 
 R = TypeVar("R")
 

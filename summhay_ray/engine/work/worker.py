@@ -8,18 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Rows, all_tables
-from summhay_ray.engine.plan.calls_left import ASKED
-from summhay_ray.engine.run.items_left import ITEM
-from summhay_ray.engine.run.queues import ItemResult, WorkItem
 from summhay_ray.engine.spec.own_code import BadBenchmark
+from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.engine.work.queues import ItemResult, WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Batched, Gateway
 from summhay_ray.outcome import Failed, Malformed
@@ -80,8 +77,6 @@ class Worker:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.models.settings())
-        self._asked: Counter[str] = Counter()
-        self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
@@ -94,7 +89,7 @@ class Worker:
 
     async def _item(self, work: WorkItem) -> ItemResult:
         with self._commits.under_way():
-            ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter, self._note)
+            ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter)
             done = await answered(self._workload, work, ask)
         if not done.over_budget:
             await self._commits(done)
@@ -105,20 +100,10 @@ class Worker:
             log.warning("%s: %s failed: %s, attempts %d", done.item_id, row.stage or "item", row.error, row.attempts)
         return ItemResult(done.item_id, done.over_budget, counted, len(failures))
 
-    def _note(self, *strand: str) -> None:
-        """Count a question that has ended. See `asked_in`."""
-        self._asked["\t".join((ASKED, *strand))] += 1
-        if time.monotonic() >= self._told_at + self._tell_every_s:
-            self._tell({})
-
-    def _tell(self, numbers: Mapping[str, int]) -> None:
-        asked, self._asked, self._told_at = self._asked, Counter(), time.monotonic()
-        self._count({**asked, **numbers})
-
     async def _commit(self, ready: Sequence[Answered]) -> Sequence[None]:
         await self._commit_parts(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
-        self._tell(
+        self._count(
             {
                 "items_done": len(ready),
                 "counted": sum(len(done.rows.get(self._workload.counted.table, ())) for done in ready),

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
-from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.sampling import Sampling, canonical, canonical_json
+from summhay_ray.llm.messages.raw_answer import RawAnswer
+from summhay_ray.llm.messages.sampling import Sampling, canonical, canonical_json
 from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens
 

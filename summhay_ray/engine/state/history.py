@@ -14,9 +14,8 @@ from typing import Any, Literal, NotRequired, TypeVar
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from summhay_ray.engine.plan.plan import PlanResult
-from summhay_ray.engine.read.money import LeftRecord
-from summhay_ray.engine.run.origins import origins_of
+from summhay_ray.engine.state.money import LeftRecord
+from summhay_ray.engine.state.origins import origins_of
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import (
@@ -95,9 +94,9 @@ def has_plan(run: RunStore) -> bool:
     return run.store.files.exists(_plan_name(run))
 
 
-def keep_plan(run: RunStore, plan: PlanResult) -> None:
-    """Store the run's plan. If there is one already, it stays."""
-    run.store.files.create(_plan_name(run), with_hash(plan.to_json(), indent=1))
+def keep_plan(run: RunStore, plan: Mapping[str, Any]) -> None:
+    """Store the run's plan, as `PlanResult.to_json` gives it. If there is one already, it stays."""
+    run.store.files.create(_plan_name(run), with_hash(plan, indent=1))
 
 
 @dataclass(frozen=True)

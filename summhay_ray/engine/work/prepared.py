@@ -8,7 +8,7 @@ from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Prepared
-from summhay_ray.engine.run.queues import WorkItem, answers_here
+from summhay_ray.engine.work.queues import WorkItem, answers_here
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line

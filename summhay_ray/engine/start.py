@@ -22,29 +22,30 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.missing import short_log
-from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.items_left import (
+from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.sections import Section
+from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
+from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
+from summhay_ray.engine.state.items_left import (
     ANSWERS,
     ITEM,
     RunSnapshot,
     RunState,
     answers_used,
     commonest_failure,
+    failure_counts,
     item_counts,
     state_of,
 )
-from summhay_ray.engine.run.origins import origins_in, other_origins
-from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.missing import short_log
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, other_origins
+from summhay_ray.engine.state.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
@@ -82,12 +83,15 @@ class RunResult:
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
+    """Calls of this start: `made`, `reused`, and `failed`, those that brought no answer at all."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
     """The benchmark's scores, sections and fields of the JSON document."""
     unit: str = "items"
     """The word for items in messages."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Error -> the number of answers that are missing or unusable because of it, as `status` and the report count them."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible, stopped or not."""
@@ -164,6 +168,7 @@ class RunResult:
             "kind",
             "status",
             "cells",
+            "failures",
             "calls",
             "usd",
             "left",
@@ -365,6 +370,7 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
+            failures=failure_counts(run),
             stopped_models=stopped,
             doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
@@ -434,7 +440,7 @@ class Start:
         def planned_now(made: PlanResult) -> None:
             self._tell_warnings(made.warnings)
             if keep:
-                keep_plan(self.run, made)
+                keep_plan(self.run, made.to_json())
 
         def make(at: RunSnapshot) -> MakePlan:
             return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)

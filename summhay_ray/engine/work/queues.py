@@ -14,11 +14,13 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.spec.spec import ResourcesSpec
+
+T = TypeVar("T")
 
 Kind = str
 """The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
@@ -202,6 +204,15 @@ class ItemQueue:
             waiting.clear()
             waiting.extend(others)
 
+    def put_back(self, worker: int, batch: Sequence[WorkItem]) -> None:
+        """Take a batch, and all that waits for the worker, back from a worker that is lost: any other may take it."""
+        self._out[worker] -= len(batch)
+        if self.closed:
+            return
+        self.waiting += len(batch)
+        self._shared.extendleft(reversed([*batch, *self._own[worker]]))
+        self._own[worker].clear()
+
     def done(self, worker: int, results: Sequence[ItemResult]) -> None:
         """Note the results of a batch."""
         self._out[worker] -= len(results)
@@ -225,6 +236,36 @@ class ItemQueue:
             waiting.clear()
 
 
+class WorkerLost(Exception):
+    """The worker that was asked is given up; ask another one."""
+
+
+class Pending:
+    """The requests to workers that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = {}
+
+    async def wait(self, kind: Kind, worker: int, request: Awaitable[T]) -> T:
+        """The answer to a request. Raises WorkerLost if `give_up` is called for the worker meanwhile."""
+        future, task = asyncio.ensure_future(request), asyncio.current_task()
+        futures = self._futures.setdefault((kind, worker), set())
+        futures.add(future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling():
+                raise
+            raise WorkerLost from None
+        finally:
+            futures.discard(future)
+
+    def give_up(self, kind: Kind, worker: int) -> None:
+        """Stop waiting for a worker."""
+        for future in self._futures.pop((kind, worker), ()):
+            future.cancel()
+
+
 Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]]
 """Sends a batch to a worker (kind, index) and waits until all its items are committed or stopped by the budget."""
 
@@ -239,6 +280,7 @@ class Dispatcher:
         self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
         self._send = send
         self._moved = asyncio.Event()
+        self._pending = Pending()
         self._batches: asyncio.TaskGroup | None = None
         self.counts: Counter[str] = Counter()
 
@@ -277,12 +319,24 @@ class Dispatcher:
             self._batches.create_task(self._send_batch(queue, *batch))
 
     async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem]) -> None:
-        results = await self._send(queue.settings.kind, worker, batch)
-        for result in results:
-            self.counts.update(result.counts())
-        queue.done(worker, results)
+        kind = queue.settings.kind
+        try:
+            results = await self._pending.wait(kind, worker, self._send(kind, worker, batch))
+        except WorkerLost:
+            queue.put_back(worker, batch)
+        else:
+            for result in results:
+                self.counts.update(result.counts())
+            queue.done(worker, results)
         self._pump(queue)
         self._moved.set()
+
+    def give_away(self, kind: Kind, worker: int) -> None:
+        """Send the items of a worker that is lost to others. It must not be among the `seats` any more."""
+        self._pending.give_up(kind, worker)
+        for queue in self.of(kind):
+            queue.put_back(worker, ())
+        self.pump()
 
     async def _need_items(self) -> None:
         while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):

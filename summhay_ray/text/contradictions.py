@@ -1,0 +1,214 @@
+"""What a statement says otherwise than its evidence: numbers, amounts, dates, times, names, denials. Part of the text room.
+
+A fact of the statement contradicts one of the evidence that has the same role and another value: the same noun, unit or
+neighbours, in sentences that share words with the statement. A fact that the evidence repeats anywhere, in whatever form,
+contradicts nothing, and what the evidence leaves out does not either.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
+from summhay_ray.text.sentences import sentences
+from summhay_ray.text.stems import root
+
+_WINDOW = 3
+"""Neighbouring sentences that are read together."""
+_SHARED = 0.4
+"""Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
+_SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
+_NEAR = 3
+"""Content words so far from a fact belong to it."""
+_ARTICLES = frozenset(("the", "a", "an"))
+_SOFT = frozenset(
+    map(
+        root,
+        """
+        prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
+        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
+        """.split(),
+    )
+)
+"""Words that deny without a negation: near one, nothing is said to be so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What the statement and its evidence say otherwise."""
+
+    kind: Kind
+    statement: str
+    """The statement's words."""
+    evidence: str
+    """The evidence's words."""
+
+
+def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
+    """What a statement says otherwise than its evidence, in the order of the statement; each fact at most once.
+
+    `evidence`: a passage of any length, or its sentences. The three neighbouring sentences that share most words with a sentence of the statement
+    are held against it. A statement never contradicts itself.
+    """
+    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
+    if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
+        return []
+    said_facts = [fact for one in said for fact in one.facts]
+    shown_facts = [fact for one in shown for fact in one.facts]
+    found: list[Contradiction] = []
+    for one in said:
+        window = _best_window(one, shown)
+        common = one.roots & frozenset().union(*(near.roots for near in window))
+        if not common or len(common) < _SHARED * len(one.roots):
+            continue
+        for fact in one.facts:
+            if any(_agree(fact, other) for other in shown_facts) or any(_adds_up(fact, near.facts) for near in shown):
+                continue
+            rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
+            # What the statement says elsewhere is no rival.
+            mine = [
+                other for other in rivals if not any(_agree(own, other) for own in said_facts) and not _adds_up(other, one.facts)
+            ]
+            rival = mine[0] if mine else None
+            if rival is not None:
+                found.append(Contradiction(fact.kind, fact.words, rival.words))
+        if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
+            found += _denied(one, said, window, shown)
+    return found
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _read(text: str) -> Sequence[Statement]:
+    return tuple(read_statement(sentence) for sentence in sentences(text))
+
+
+def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
+    """The neighbouring sentences that have most of a statement's words, as few as have them."""
+    windows = [shown[begin : begin + size] for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
+    return max(windows, key=lambda window: len(statement.roots & frozenset().union(*(one.roots for one in window))), default=())
+
+
+def _agree(one: Fact, other: Fact) -> bool:
+    """Whether both facts can be the same: the same value, or a part of it."""
+    if one.days and other.days:
+        return any(_same_day(first, second) for first in one.days for second in other.days)
+    if one.minutes and other.minutes:
+        return bool(one.minutes & other.minutes)
+    if one.quantity and other.quantity:
+        nouns, others = one.quantity.nouns, other.quantity.nouns
+        return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
+    return bool(one.name and other.name and _same_name(one.name, other.name))
+
+
+def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
+    """Whether a number is the sum of two others of its unit: 3,300 units are 3,000 here and 300 there."""
+    if fact.quantity is None:
+        return False
+    given = [other.quantity for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
+    alike = [one.low for one in given if one.low == one.high]
+    return any(one + two == fact.quantity.low for one, two in itertools.combinations(alike, 2))
+
+
+def _same_day(one: Day, other: Day) -> bool:
+    """Whether what both say of a date is the same; what one leaves out is no difference."""
+    for first, second in ((one[0], other[0]), (one[1], other[1]), (one[3], other[3])):
+        if first is not None and second is not None and first != second:
+            return False
+    if one[2] is None or other[2] is None:
+        return True
+    (begin, end), (first_day, last_day) = one[2], other[2]
+    return (begin <= first_day and last_day <= end) or (first_day <= begin and end <= last_day)
+
+
+def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether one name is a part of the other, or made of its initials."""
+    for part, whole in ((one, other), (other, one)):
+        if all(any(long.startswith(word) or word.startswith(long) for long in whole) for word in part):
+            return True
+    return any(short[0][:5] == "".join(word[:1] for word in long)[:5] for short, long in ((one, other), (other, one)))
+
+
+def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, common: frozenset[str]) -> bool:
+    """Whether two facts that do not agree say the same thing of the same thing."""
+    if fact.kind != other.kind:
+        return False
+    if fact.name:
+        mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
+        absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
+        return (
+            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
+        )
+    if fact.quantity and other.quantity:
+        nouns, others = fact.quantity.nouns, other.quantity.nouns
+        if fact.quantity.unit != other.quantity.unit:
+            # The same number of another currency is another amount.
+            return fact.kind == "amount" and fact.quantity.low == other.quantity.low
+        if nouns and others:
+            return bool(nouns & others)
+    (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
+    nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
+    return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
+
+
+def _around(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
+    """Roots of the content words near a fact, before it and behind it, the nearest first."""
+    before = [token for token in statement.tokens[: fact.place] if token in statement.roots]
+    after = [token for token in statement.tokens[fact.end :] if token in statement.roots]
+    return before[: -_NEAR - 1 : -1], after[:_NEAR]
+
+
+def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
+    """Whether two names have the same neighbours: two words on one side, or one on each."""
+    pairs = zip(_neighbours(fact, statement), _neighbours(other, near), strict=True)
+    (before, *far_before), (after, *far_after) = (
+        [one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs
+    )
+    return (before and after) or (before and any(far_before)) or (after and any(far_after))
+
+
+def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
+    """The two words before a fact, the nearest first, and the two behind it."""
+    before = [token for token in statement.tokens[: fact.place] if token not in _ARTICLES]
+    after = [token for token in statement.tokens[fact.end :] if token not in _ARTICLES]
+    return before[:-3:-1], after[:2]
+
+
+def _denied(
+    one: Statement, said: Sequence[Statement], window: Sequence[Statement], shown: Sequence[Statement]
+) -> Iterator[Contradiction]:
+    """What one of the two denies and the other says."""
+    for near in window:
+        for negation in near.negations:
+            if _says(one, negation) and not any(_denies(other, negation) for other in said):
+                yield Contradiction("denial", " ".join(sorted(negation.what & one.roots)), negation.words)
+                return
+    for negation in one.negations:
+        for near in window:
+            if _says(near, negation) and not any(_denies(other, negation) for other in shown):
+                yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
+                return
+
+
+def _says(statement: Statement, negation: Negation) -> bool:
+    """Whether a statement says what is negated elsewhere, of the same thing."""
+    if not negation.certain:
+        return False
+    if negation.whole:
+        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)
+    content = [token for token in statement.tokens if token in statement.roots]
+    for place, token in enumerate(content):
+        before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
+        # Without a verb ("no customers"), only what stands before tells that it is the same thing.
+        shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
+        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR])
+        if token in negation.what and shared and not soft:
+            return True
+    return False
+
+
+def _denies(statement: Statement, negation: Negation) -> bool:
+    """Whether a statement denies the same."""
+    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in statement.negations)

@@ -1,0 +1,709 @@
+"""The prose of a document: its statements, and what is left out of it with the reason. Part of the text room.
+
+`read_prose` reads plain text and Markdown, which HTML and Word files are converted to. markdown-it-py finds the blocks; the rules
+here say which of their lines state something. Three kinds of statements are kept:
+
+- `sentence`: a sentence, a turn of a conversation, or a list item that states something;
+- `row`: a row of a table as a record with its header (`Region: Frankfurt; Failed payments: 58 %`);
+- `line`: an unmarked line that reads like a title. It is searched, since it may be a terse statement, but states no finding.
+
+A text without any markup keeps every line that is not clearly something else, word for word.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+from markdown_it.token import Token
+
+from summhay_ray.text.pages import page_text
+from summhay_ray.text.scripts import is_latin, sentences_of
+from summhay_ray.text.sentences import sentences
+from summhay_ray.text.words import FUNCTION_WORDS
+
+Kind = Literal["sentence", "row", "line"]
+Reason = Literal[
+    "front matter",
+    "heading",
+    "code",
+    "links",
+    "attendance",
+    "signature",
+    "agenda",
+    "metadata",
+    "quote in a quote",
+    "no sentence",
+    "boilerplate",
+]
+
+LEAST_DOCUMENTS = 8
+"""Boilerplate is recognized among so many documents or more."""
+_MARKUP = re.compile(
+    r"""^[ ]{0,3}(?:\#{1,6}[ \t]|[-+*][ \t]+\S|\d{1,3}[.)][ \t]+\S|>|```|~~~|\|.*\|)
+    |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@\n]*$|<!--|\[[^\]]+\]:[ ])
+    |\]\(|^(?:---|\+\+\+)[ \t]*$|^[ ]{0,3}\S.*\n[ ]{0,3}(?:=+|-+)[ \t]*$""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""Markup of blocks. Emphasis and `<br>` alone do not make a text Markdown."""
+_FRONT = re.compile(r"\A\ufeff?\s*(---|\+\+\+)[ \t]*\n(.*?)^(?:\1|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_YAML_LINE = re.compile(r"\s|[#\]}-]|[\w.-]+(?: [\w.-]+){0,2}:(?:\s|$)")
+_TOML_LINE = re.compile(r"\s|[#\]}\[\"']|[\w.-]+\s*=")
+_INLINE = re.compile(r"[\\`*_\[\]<&!~]")
+_LONGEST_INLINE = 20_000
+"""Emphasis and links of a longer block are not parsed."""
+_TAGS = re.compile(
+    r"</?(?:a|abbr|b|br|center|cite|code|del|div|em|font|hr|i|img|ins|kbd|p|q|s|samp|small|span|strike|strong|sub|summary|sup|table"
+    r"|tbody|td|th|thead|tr|tt|u|var|details|li|ol|ul|h[1-6]|blockquote|pre|picture|source|video|figure)\b[^<>]*>|<!--.*?-->",
+    re.IGNORECASE | re.DOTALL,
+)
+_BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
+_DEFINITION = re.compile(r"[ ]{0,3}\[([^\[\]]+)\]:\s*<?([^\s<>]*[/#.][^\s<>]*)>?\s*(?:[\"'(].*)?\Z")
+_URL = re.compile(r"(?:https?://|www\.|mailto:)[^\s<>\]]+", re.IGNORECASE)
+_END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
+_TURN = re.compile(
+    r"(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?[\])]?[ \t,-]*)?"
+    r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|/{}=]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
+)
+"""A turn of a conversation: `Speaker: `, or `<speaker> `, maybe after the time."""
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
+_PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de)\s*\d{1,4}|-|–)?", re.IGNORECASE)
+_BULLET = re.compile(r"\s*[•●○◦▪▫■□‣∙·✓✔➢\uf0b7]\s*")
+_LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
+_RULE = re.compile(r"[\W_]+")
+_ATTENDANCE = re.compile(
+    r"(?:(?:present|attend(?:ees|ance|ing|ed)|participants?|invited(?: guests?| speakers?)?|absent|absentees|absences|apologies"
+    r"|regrets|guests?|observers?|(?:(?:voting|regular|non-voting|committee|tsc|other|board) )?members?(?: present)?|scribes?"
+    r"|chair(?:s|person|man|woman)?|moderators?|facilitators?|hosts?|note[ -]?takers?|minute[ -]?takers?|minutes(?: taken)? by"
+    r"|secretary|roll[ -]?call|who(?:['’]s| is| was)? (?:here|present)|quorum|in attendance|on the call|attended by|recorded by"
+    r"|anwesende?|teilnehmer(?:innen)?|abwesend|entschuldigt|présents?|excusés?|asistentes|presentes)"
+    r"(?: \([^)]*\)| ?/ ?\w+| and \w+| \w+)?)\s*[:：]?(?=\s*\Z|(?<=[:：]))",
+    re.IGNORECASE,
+)
+_AGENDA = re.compile(
+    r"(?:(?:proposed |meeting |draft |today['’]s )?agenda(?: items?)?|(?:table of )?contents|toc|tagesordnung"
+    r"|inhalt(?:sverzeichnis)?|ordre du jour|orden del día)\s*:?\Z",
+    re.IGNORECASE,
+)
+_KEY_WORDS = """
+    date time dates author authors status version location where when url urls link links tag tags category categories label
+    labels uuid id issue pr rfc created updated published modified owner owners reviewer reviewers approver approvers editor
+    editors sponsor layout permalink slug doi isbn issn from to cc bcc sent recording video livestream slides notes minutes
+    website email e-mail phone tel fax contact file filename page pages license copyright datum zeit ort autor fecha fecha
+    autor lugar lieu auteur
+"""
+_KEYS = frozenset(_KEY_WORDS.split())
+_KEY_VALUE = re.compile(r"([^\W\d_][\w /#-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
+_TITLE = re.compile(r"(?:subject|title)\s*:\s", re.IGNORECASE)
+_DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
+_CLOSING = re.compile(
+    r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
+    r"|thanks(?: again| and regards)?|thank you|respectfully(?: submitted)?|mit freundlichen grüßen|viele grüße|cordialement"
+    r"|saludos|atentamente|-- ?)[,.!]?\s*\Z",
+    re.IGNORECASE,
+)
+_TRAILER = re.compile(
+    r"(?:(?:signed-off|reviewed|co-authored|acked|tested|reported|approved|suggested)-by|reviewed-on|pr-url|cc|change-id)\s*:"
+    r"|sent from my |_{5,}|(?:signature|signed|unterschrift)\s*[:_]",
+    re.IGNORECASE,
+)
+_NOTES = re.compile(r"\[\^[^\]\s]+\]:?|^\s*\[[ xX]\]\s+")
+"""Marks of footnotes, and of tasks."""
+_ISSUE = re.compile(r"#\d+\W*\Z")
+_HANDLE = re.compile(r"(?<![\w.])@[\w-]+")
+_CODE = re.compile(r"[{}<>=;|\\$`@#/_]|\(\)|::|->|\+\+")
+_VERB_WORDS = """
+    is are was were be been am has have had do does did will would can could shall should may might must cannot isn't aren't
+    wasn't weren't hasn't haven't hadn't don't doesn't didn't won't wouldn't can't couldn't shouldn't i we you he she they it
+    i'm we're they're it's that's there's let's said says
+"""
+_VERBS = frozenset(_VERB_WORDS.split())
+_WITHIN_NAMES = ("and", "von", "van", "de", "der", "del", "la", "of", "from", "the", "for", "via")
+_PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
+_FEWEST, _MANY = 4, 12
+"""Words of a list item, and of any other line, from which it states something without a full stop."""
+_WRAPPED = 50
+"""Characters from which a line of Markdown counts as wrapped."""
+_WRAPPED_WIDE = 20
+"""The same for Chinese and Japanese."""
+_MORE_WORDS = """
+    a an the of to in at by for from with without into onto between via per and or nor but as than which who whose is are was were
+    be been has have had will would can could may might must should shall not if when while because since until although our their
+    its his your my
+"""
+_BEFORE_MORE = frozenset(_MORE_WORDS.split())
+"""Words with which no sentence ends."""
+_MOSTLY = 0.8
+"""Share of a line that is a link, from which the line only links."""
+_FEWEST_PAGES = 3
+_LONGEST_JOINED = 4000
+"""Characters from which no further line is joined to a paragraph."""
+_LONGEST_RECORD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class ProseStatement:
+    """A statement of a document."""
+
+    text: str
+    line: int
+    """The line of the document where its paragraph, item or row begins, from 1."""
+    kind: Kind = "sentence"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A part of a document that is no prose."""
+
+    text: str
+    line: int
+    reason: Reason
+
+
+@dataclass(slots=True)
+class Prose:
+    """What was read of a document."""
+
+    statements: list[ProseStatement] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    title: str = ""
+    date: str = ""
+    """As the document writes it."""
+
+
+Split = Callable[[str], list[str]]
+
+
+def read_prose(text: str, split: Split | None = None) -> Prose:
+    """The statements of a document in order, and what is left out. `split`: makes sentences of a line; by its script if None."""
+    latin = is_latin(text)
+    reader = _Reader(split or (sentences if latin else sentences_of), latin)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    body, first = reader.front_matter(reader.without_running_heads(text))
+    if first or _MARKUP.search(body):
+        reader.read_markdown(body, first)
+    else:
+        reader.read_plain(body)
+    return reader.prose
+
+
+def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
+    """The statements that more than half of at least 8 documents make in the same words."""
+    counts: Counter[str] = Counter()
+    n_documents = 0
+    for texts in documents:
+        counts.update(set(texts))
+        n_documents += 1
+    return {text for text, count in counts.items() if 2 * count > n_documents >= LEAST_DOCUMENTS}
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    # `_definitions` reads the definitions of links: the parser takes time by their square.
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
+    # Addresses are not shown.
+    for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
+        setattr(parser, name, do)
+    return parser
+
+
+class _Reader:
+    def __init__(self, split: Split, latin: bool) -> None:
+        self.prose = Prose()
+        self._split, self._latin = split, latin
+        self._section: dict[int, str] = {}
+        """The headings above the current block, by level: `attendance`, `agenda` or nothing."""
+        self._signing = 0
+        """Lines that may still belong to a signature."""
+        self._width = 0
+        self._words: Counter[str] | None = None
+        self._body = ""
+        self._links: dict[str, Any] = {}
+        """The definitions of links, as the parser keeps them."""
+
+    def front_matter(self, text: str) -> tuple[str, int]:
+        """The text below the front matter, and the number of lines before it."""
+        found = _FRONT.match(text)
+        given = _front_fields(*found.groups()) if found else None
+        if found is None or given is None:
+            return text, 0
+        self.prose.title = given.get("title", "")
+        self.prose.date = next((given[key] for key in _DATE_KEYS if given.get(key)), "")
+        skipped = text[: found.end()].count("\n")
+        for number, line in enumerate(found[0].split("\n"), start=1):
+            if line.strip() and number <= skipped:
+                self._leave(line, number, "front matter")
+        return text[found.end() :], skipped
+
+    def without_running_heads(self, text: str) -> str:
+        """A text in pages, as of a PDF file, with empty lines for what stands at the top or the bottom of half of the pages."""
+        pages = text.count("\f")
+        if pages < _FEWEST_PAGES:
+            return text
+        lines = text.split("\n")
+        filled = [number for number, line in enumerate(lines) if line.strip()]
+        begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
+        edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
+        bare = {number: lines[number].strip() for number in edges}
+        # The number of the page changes; a sentence with another number is another sentence.
+        bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
+        counts = Counter(bare.values())
+        for number in sorted(edges):
+            if 2 * counts[bare[number]] >= pages:
+                self._leave(lines[number].strip(), number + 1, "boilerplate")
+                lines[number] = ""
+        return "\n".join(lines)
+
+    # Plain text
+
+    def read_plain(self, text: str) -> None:
+        """Read a text without markup: paragraphs between blank lines."""
+        self._begin(text)
+        lines: list[str] = []
+        for number, line in enumerate([*text.split("\n"), ""]):
+            if line.strip():
+                lines.append(line)
+            elif lines:
+                self._paragraph(lines, number - len(lines), plain=True)
+                lines = []
+
+    def _begin(self, text: str) -> None:
+        lengths = sorted(len(line.rstrip()) for line in text.split("\n") if line.strip())
+        self._width = lengths[len(lengths) * 9 // 10] if len(lengths) > 2 else 0
+        self._body = text
+
+    # Markdown
+
+    def read_markdown(self, text: str, first: int) -> None:
+        """Read a Markdown text. `first`: number of lines before it."""
+        self._begin(text)
+        lines = text.split("\n")
+        tokens: list[Token] = []
+        parser = _parser()
+        parser.block.parse("\n".join(self._definitions(lines, first)).replace("\0", " "), parser, self._links, tokens)
+        covered = 0
+        opened: list[str] = []
+        for place, token in enumerate(tokens):
+            if token.type.endswith("_open"):
+                opened.append(token.type.removesuffix("_open"))
+                if token.type == "table_open":
+                    assert token.map is not None
+                    self._unparsed(lines, covered, token.map[0], first)
+                    covered = token.map[1]
+                    self._table(tokens, place, first)
+                continue
+            if token.type.endswith("_close"):
+                opened.pop()
+                continue
+            if token.map is None or "table" in opened:
+                continue
+            begin, end = token.map
+            self._unparsed(lines, covered, begin, first)
+            covered = max(covered, end)
+            number = first + begin
+            if opened.count("blockquote") > 1 and token.type != "hr":
+                self._leave("\n".join(lines[begin:end]), number + 1, "quote in a quote")
+            elif token.type == "inline":
+                if opened[-1] == "heading":
+                    self._heading(token, tokens[place - 1], number)
+                else:
+                    self._inline(token.content, lines[begin:end], number, item=opened.count("list_item"))
+            elif token.type in ("fence", "code_block"):
+                self._code(token, lines[begin:end], number)
+            elif token.type == "html_block":
+                self._page(token.content, number)
+        self._unparsed(lines, covered, len(lines), first)
+
+    def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
+        """The lines, with empty ones for definitions of links, which are noted."""
+        references = self._links.setdefault("references", {})
+        for number, line in enumerate(lines):
+            found = _DEFINITION.match(line)
+            if found:
+                references.setdefault(normalizeReference(found[1]), {"href": found[2], "title": ""})
+                self._leave(line.strip(), first + number + 1, "links")
+            yield "" if found else line
+
+    def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
+        """Read lines that the parser made no block of, since they are nested too deeply."""
+        for number in range(begin, end):
+            line = lines[number].strip(" \t>-*+")
+            if re.search(r"\w", line) and not _DEFINITION.match(lines[number]):
+                self._paragraph([line], first + number)
+
+    def _heading(self, token: Token, opening: Token, number: int) -> None:
+        text = _flat(_plain_inline(token.content, self._links)[0])
+        level = int(opening.tag[1])
+        if opening.markup in ("=", "-") and ("\n" in token.content or _END.search(text)):
+            # A paragraph with a line drawn below it.
+            self._inline(token.content, token.content.split("\n"), number)
+        elif _END.search(text) and self._states(text, item=0) and len(_WORD.findall(text)) >= _FEWEST:
+            self._keep(text, number, "sentence")
+        else:
+            self._open_section(text, level)
+            self.prose.title = self.prose.title or text
+            self._leave(text, number + 1, "heading")
+
+    def _open_section(self, text: str, level: int) -> None:
+        self._section = {one: name for one, name in self._section.items() if one < level}
+        self._signing = 0
+        bare = text.strip(" *_:#").strip()
+        if _ATTENDANCE.fullmatch(bare):
+            self._section[level] = "attendance"
+        elif _AGENDA.fullmatch(bare):
+            self._section[level] = "agenda"
+
+    def _inline(self, content: str, source: Sequence[str], number: int, item: int = 0) -> None:
+        text, linked, bold = _plain_inline(content, self._links)
+        lines = text.split("\n")
+        if bold and len(lines) == 1 and not _END.search(text) and len(text) <= 100 and not item:
+            self._open_section(text, 7)
+            self._leave(text, number + 1, "heading")
+            return
+        written = source if len(source) == len(lines) else lines
+        self._paragraph(lines, number, item=item, linked=linked, source=written)
+
+    def _code(self, token: Token, source: Sequence[str], number: int) -> None:
+        unclosed = token.type == "fence" and not re.match(r"[\s>]*(?:```|~~~)", source[-1]) and len(source) > 1
+        if unclosed or (token.type == "code_block" and not _is_code(token.content)):
+            # A fence that nothing closes would hide the rest of the document; plain text may be indented.
+            lines: list[str] = []
+            for place, line in enumerate([*token.content.split("\n"), ""]):
+                if line.strip():
+                    lines.append(line.strip())
+                elif lines:
+                    self._paragraph(lines, number + place - len(lines) + unclosed)
+                    lines = []
+        else:
+            self._leave(token.content.strip("\n"), number + 1, "code")
+
+    def _page(self, content: str, number: int) -> None:
+        """A block of HTML within Markdown."""
+        if content.lstrip().startswith("<!--"):
+            comment, closed, rest = content.partition("-->")
+            if closed:
+                self._leave(comment.strip(), number + 1, "code")
+            content = rest if closed else content.replace("<!--", "", 1)
+        inner = _Reader(self._split, self._latin)
+        inner._section, inner._width, inner._body = self._section, self._width, self._body
+        text = page_text(content)
+        if text.strip():
+            inner.read_markdown(text, 0)
+        for statement in inner.prose.statements:
+            self.prose.statements.append(ProseStatement(statement.text, number + 1, statement.kind))
+        for left in inner.prose.left_out:
+            self._leave(left.text, number + 1, left.reason)
+
+    def _table(self, tokens: Sequence[Token], begin: int, first: int) -> None:
+        header: list[str] = []
+        cells: list[str] = []
+        number, head = 0, False
+        for place in range(begin, len(tokens)):
+            token = tokens[place]
+            if token.type == "table_close":
+                return
+            if token.type in ("thead_open", "tbody_open"):
+                head = token.type == "thead_open"
+            elif token.type == "tr_open":
+                cells, number = [], token.map[0] if token.map else number + 1
+            elif token.type == "inline":
+                cells.append(_flat(_plain_inline(token.content, self._links)[0]))
+            elif token.type == "tr_close" and (head or (not any(header) and _is_header(cells))):
+                # A Word table without a header row comes with an empty one.
+                header = cells
+                if any(cells):
+                    self._leave(" | ".join(cells), first + number + 1, "heading")
+            elif token.type == "tr_close":
+                self._row(header, cells, first + number)
+
+    def _row(self, header: Sequence[str], cells: Sequence[str], number: int) -> None:
+        pairs = [(name, cell) for name, cell in zip([*header, *[""] * len(cells)], cells, strict=False) if re.search(r"\w", cell)]
+        record = "; ".join(f"{name}: {cell}" if name and name != cell else cell for name, cell in pairs)
+        if not pairs:
+            return
+        if self._in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
+            self._leave(record, number + 1, "attendance" if self._in_section("attendance") else "no sentence")
+        elif _URL.sub("", record) == "" or (len(pairs) == 1 and not self._states(pairs[0][1], item=1)):
+            self._leave(record, number + 1, "no sentence")
+        elif len(record) <= _LONGEST_RECORD:
+            self._keep(record, number, "row", whole=True)
+        else:
+            for name, cell in pairs:
+                self._keep(f"{name}: {cell}" if name and len(cell) <= 100 else cell, number, "row")
+
+    # Lines
+
+    def _in_section(self, name: str) -> bool:
+        return name in self._section.values()
+
+    def _paragraph(
+        self,
+        lines: Sequence[str],
+        number: int,
+        plain: bool = False,
+        item: int = 0,
+        linked: Sequence[float] = (),
+        source: Sequence[str] = (),
+    ) -> None:
+        """Keep or leave out the lines of a paragraph, which begins after `number` lines. `item`: how deep it is in lists."""
+        for place, text in self._joined(lines, source, item):
+            bullet = _BULLET.match(text)
+            depth, raw = (1, False) if bullet else (item, plain)
+            text = text[bullet.end() :] if bullet else text
+            at, share = number + place, linked[place] if place < len(linked) else 0.0
+            if reason := self._reason(text, depth, share, raw):
+                self._leave(text.strip(), at + 1, reason)
+                continue
+            kind: Kind = "sentence" if self._states(text, depth) else "line"
+            if kind == "line" and not depth and self._in_section("agenda"):
+                # A title without markup.
+                self._open_section(text, 7)
+            self._keep(text, at, kind, raw)
+
+    def _joined(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
+        """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one.
+
+        `source`: the lines of a Markdown paragraph as they are written; empty for plain text.
+        """
+        text, begin, last = lines[0], 0, lines[0]
+        for place, line in enumerate(lines[1:], start=1):
+            if len(text) < _LONGEST_JOINED and self._wraps(text, last, line, source[place - 1 : place + 1], item):
+                if _HYPHENATED.search(last.rstrip()) and line.lstrip()[:1].islower():
+                    text = self._unhyphenated(text.rstrip(), line.lstrip())
+                else:
+                    blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
+                    text = f"{text.rstrip()}{blank}{line.lstrip()}"
+            else:
+                yield begin, text
+                text, begin = line, place
+            last = line
+        yield begin, text
+
+    def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: int) -> bool:
+        """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
+        meant = bool(source) and last.endswith("  ")
+        last, line = last.rstrip(), line.strip()
+        if (
+            not last
+            or not line
+            or _CLOSING.fullmatch(last)
+            or _TURN.match(line)
+            or line[0] in "<[|–—*-"
+            or _BULLET.match(line)
+            or _LEADERS.search(last)
+        ):
+            return False
+        if item and source and source[1][:1] in " \t":
+            return True
+        if meant and not line[0].islower():
+            return False
+        ends = bool(_END.search(last)) or last.endswith((":", "："))
+        if source:
+            # Markdown runs the lines of a paragraph together; where a short one ends, its author meant it to end.
+            full = len(source[0].rstrip()) >= _WRAPPED
+        else:
+            full = _is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
+            full |= self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
+        if line[0].islower():
+            # Where nobody writes capitals, as in a chat, a small letter may begin a sentence.
+            return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
+        goes_on = last.endswith((",", "(")) or last.rsplit(None, 1)[-1] in _BEFORE_MORE
+        return goes_on or (full and not last.endswith((":", "：")))
+
+    def _unhyphenated(self, text: str, line: str) -> str:
+        """Two lines of which the first ends in a hyphen: a word that was divided, or a word with a hyphen."""
+        if self._words is None:
+            self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))
+        second = re.match(r"\w+", line)
+        # The second half itself stands in the text once, at the beginning of the line.
+        compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
+        return f"{text}{line}" if compound else f"{text[:-1]}{line}"
+
+    def _reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
+        """Why a line is left out; None if it is kept."""
+        bare = text.strip().strip("*_").strip()
+        words = _WORD.findall(bare)
+        sentence = bool(_END.search(bare)) and len(words) >= 3
+        if found := _ATTENDANCE.match(bare):
+            if found.end() == len(bare) and not sentence:
+                self._open_section(bare, 7)
+                return "attendance"
+            if not sentence and bare[found.end() - 1] in ":：" and _is_names(bare[found.end() :]):
+                return "attendance"
+        if _AGENDA.fullmatch(bare):
+            self._open_section(bare, 7)
+            return "agenda"
+        if _TRAILER.match(bare):
+            return "signature"
+        if _CLOSING.fullmatch(bare):
+            self._signing = 4
+            return "signature"
+        if self._signing:
+            self._signing -= 1
+            if not sentence and len(words) <= 8:
+                return "signature"
+            self._signing = 0
+        if _PAGE.fullmatch(bare) and not _is_wide(bare[:1]):
+            return "no sentence"
+        if _LEADERS.search(bare):
+            return "agenda"
+        if _URL.search(bare) or linked:
+            rest = _WORD.findall(_URL.sub(" ", bare))
+            named = re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE) is not None
+            listed = linked >= _MOSTLY and len(words) <= _MANY
+            if not sentence and _is_title(bare) and (len(rest) <= 3 or named or listed):
+                return "links" if not self._in_section("agenda") else "agenda"
+        if sentence or not self._latin:
+            return None
+        if not words:
+            return None if plain else "no sentence"
+        if self._in_section("attendance") and _is_names(bare):
+            return "attendance"
+        if all(word.isupper() and len(word) <= 3 for word in words) and len(words) > 2 and not re.search(r"\d", bare):
+            return "attendance"
+        if _HANDLE.search(bare) and _is_names(bare):
+            return "attendance"
+        # What is said of a title is deeper in the list.
+        titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
+        if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
+            return "agenda"
+        pair = _KEY_VALUE.match(bare)
+        if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
+            return "links"
+        if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=0):
+            if pair[1].lower() in _DATE_KEYS and not self.prose.date:
+                self.prose.date = pair[2].strip()
+            return "metadata"
+        return None
+
+    def _states(self, text: str, item: int) -> bool:
+        """Whether a line makes a statement, rather than naming something."""
+        bare = text.strip()
+        if not self._latin:
+            return bool(re.search(r"\w", bare))
+        words = _WORD.findall(_URL.sub(" ", bare))
+        if _END.search(bare):
+            return len(words) >= 2
+        if _TITLE.match(bare):
+            self.prose.title = self.prose.title or bare.partition(":")[2].strip()
+            return False
+        if _TURN.match(bare):
+            return True
+        lower = [word for word in words if word[0].islower()]
+        if not lower:
+            return False
+        if item:
+            return len(words) >= _FEWEST
+        telling = not _is_title(bare)
+        return len(words) >= _MANY or (telling and len(words) >= _FEWEST)
+
+    def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
+        if not raw or not text.isascii():
+            text = text.translate(_LIGATURES)
+        text = _unspaced(text)
+        if not raw:
+            text = " ".join(text.split())
+        pieces = [text] if whole else self._split(text)
+        self.prose.statements += [ProseStatement(one, number + 1, kind) for one in pieces if raw or re.search(r"\w", one)]
+
+    def _leave(self, text: str, line: int, reason: Reason) -> None:
+        if text.strip():
+            self.prose.left_out.append(LeftOut(text, line, reason))
+
+
+def _front_fields(mark: str, content: str) -> dict[str, str] | None:
+    """The fields of front matter, YAML between `---` or TOML between `+++`, as they are written; None if it is none."""
+    lines = [line for line in content.split("\n") if line.strip()]
+    known = _YAML_LINE if mark == "---" else _TOML_LINE
+    if not lines or not all(map(known.match, lines)):
+        return None
+    pairs = (re.split(r"\s*[:=]\s*", line, maxsplit=1) for line in lines if not line[0].isspace())
+    return {pair[0].lower(): pair[1].strip().strip("\"'") for pair in pairs if len(pair) == 2}
+
+
+def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float], bool]:
+    """The text of a block without emphasis, links' addresses and images; the share of links in each line; whether all is bold.
+
+    A line that ends on purpose ends with two blanks. `links`: the definitions of links.
+    """
+    if not _INLINE.search(content) and "  \n" not in content:
+        return content, [], False
+    if len(content) > _LONGEST_INLINE:
+        return _TAGS.sub(" ", content), [], False
+    tokens: list[Token] = []
+    parser = _parser()
+    parser.inline.parse(content, parser, links, tokens)
+    parts: list[str] = []
+    sizes, linked = [0], [0]
+    in_link = bold = in_bold = 0
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            in_link += token.nesting
+        elif token.type in ("strong_open", "strong_close", "em_open", "em_close"):
+            bold += token.nesting
+        elif token.type in ("softbreak", "hardbreak") or (token.type == "html_inline" and _BREAK.match(token.content)):
+            parts.append("\n" if token.type == "softbreak" else "  \n")
+            sizes.append(0)
+            linked.append(0)
+        elif token.type != "image" and not (token.type == "html_inline" and _TAGS.fullmatch(token.content)):
+            parts.append(token.content)
+            size = len(token.content.strip())
+            sizes[-1] += size
+            linked[-1] += size if in_link else 0
+            in_bold += size if bold else 0
+    shares = [part / max(1, whole) for part, whole in zip(linked, sizes, strict=True)]
+    return _NOTES.sub("", "".join(parts)), shares, 0 < in_bold == sum(sizes)
+
+
+def _unspaced(text: str) -> str:
+    """A line without the blanks that some PDF files have between letters; two blanks or more are between words there."""
+    letters = text.split()
+    if "  " not in text or len(letters) < 5 or sum(len(one) == 1 for one in letters) < 0.8 * len(letters):
+        return text
+    return " ".join(word.replace(" ", "") for word in re.split(r"\s{2,}", text.strip()))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_wide(char: str) -> bool:
+    return "\u2e80" <= char <= "\uffef"
+
+
+def _is_names(text: str) -> bool:
+    """Whether a line lists people rather than says something of them."""
+    text = _HANDLE.sub(" ", re.sub(r"\([^)]*\)|<[^>]*>|\[[^\]]*\]", " ", text))
+    words = _WORD.findall(text)
+    lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
+    return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether the first row of a table names its columns."""
+    return all(cell and len(cell) <= 40 and not re.search(r"\d|[.!?]\Z", cell) for cell in cells)
+
+
+def _is_title(text: str) -> bool:
+    """Whether a line has no verb that a title would not have."""
+    return not any(_PAST.match(word) or word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
+
+
+def _is_code(text: str) -> bool:
+    """Whether an indented block is code rather than indented prose."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if not is_latin(text):
+        return False
+    words = [word.lower() for word in _WORD.findall(text)]
+    marks = sum(len(found) for found in _CODE.findall(text))
+    prose = sum(bool(_END.search(line)) and not line.endswith(";") for line in lines) + any(_TURN.match(line) for line in lines)
+    function = sum(word in FUNCTION_WORDS for word in words)
+    return marks > 0.04 * len(text) or not (prose or function >= 0.25 * max(1, len(words)))
