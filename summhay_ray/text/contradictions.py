@@ -140,12 +140,12 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
             absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
         )
     if fact.quantity and other.quantity:
-        nouns, others = fact.quantity.nouns, other.quantity.nouns
+        nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
             # The same number of another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
-        if nouns and others:
-            return bool(nouns & others)
+        if nouns and other_nouns:
+            return bool(nouns & other_nouns)
     (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
