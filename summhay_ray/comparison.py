@@ -24,7 +24,7 @@ from polars import selectors
 from summhay_ray.decision import Decision, Evidence, decide
 from summhay_ray.engine import ByQuery, Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import FEWEST_CLUSTERS, LEVEL, LITTLE, JudgeBias, Observed, Over, Paired
+from summhay_ray.metrics import FEWEST_UNITS, LEVEL, LITTLE, JudgeBias, Observed, Over, Paired
 
 if TYPE_CHECKING:
     import numpy as np
@@ -471,8 +471,8 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
     these = f"this {cluster}" if n_clusters == 1 else f"these {n_clusters} {cluster}s"
     warnings = []
     if paired.over == "queries" and asked.over != "queries":
-        warnings.append(f"the figures are for {these} only: fewer than {FEWEST_CLUSTERS} {cluster}s say little of others")
-    elif n_clusters < FEWEST_CLUSTERS and paired.over == "haystacks":
+        warnings.append(f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little of others")
+    elif n_clusters < FEWEST_UNITS and paired.over == "haystacks":
         warnings.append(f"{n_clusters} {cluster}s are few: only large differences can be shown to hold for others")
     names = systems["name"]
     rows = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.metrics import FEWEST, FEWEST_CLUSTERS, LITTLE, Over
+from summhay_ray.metrics import FEWEST, FEWEST_UNITS, LITTLE, Over
 
 NAMED = 3
 """Systems named in a list."""
@@ -79,8 +79,8 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
     first = next(iter(may_be_best), None)
     more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
-    if evidence.n_queries < FEWEST_CLUSTERS:
-        more = max(more or 0, FEWEST_CLUSTERS - evidence.n_queries)
+    if evidence.n_queries < FEWEST_UNITS:
+        more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
     limits = _limits(evidence, standings, may_be_best, own)
     if reasons or chosen is None or first is None:
@@ -130,7 +130,7 @@ def _reasons(
         return [f"only {usable[0]['label']} could be compared: {lacking}"]
     if n_pairs < math.comb(n_usable, 2):
         return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]
-    if n_queries < FEWEST_CLUSTERS:
+    if n_queries < FEWEST_UNITS:
         return [f"{n_queries} quer{'ies are' if n_queries != 1 else 'y is'} too few to name a system"]
     if len(may_be_best) == n_usable:
         return [f"none of the {n_usable} systems is shown to be better than another"]

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS, between_clusters, strata_of, within_strata
+
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
@@ -28,8 +30,6 @@ LEVEL, POWER = 0.05, 0.8
 LITTLE, INCOMPLETE = 0.02, 0.1
 """Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on what is there; above it,
 also with what is missing at its worst. Above INCOMPLETE, it is not ranked, and its pairs are a family of their own."""
-FEWEST_CLUSTERS = 6
-"""The fewest queries or haystacks that say something of others."""
 MOST_QUERIES = 10_000_000
 """`queries_needed` is null from this number on: such a difference is too small to be found."""
 _TIE = 1e-9
@@ -69,18 +69,13 @@ class Observed:
 
 class Paired:
     """Queries on which systems are compared. `haystacks`: that of each query. `over`: by default other haystacks, if there are
-    FEWEST_CLUSTERS or more."""
+    FEWEST_UNITS or more."""
 
     def __init__(self, haystacks: Sequence[str], over: Over | None = None) -> None:
-        import numpy as np
-
-        names, haystack, counts = np.unique(list(haystacks), return_inverse=True, return_counts=True)
-        enough: Over = "haystacks" if len(names) >= FEWEST_CLUSTERS else "queries"
-        self.over: Over = (over or enough) if len(names) > 1 else "queries"
-        # Alone in its haystack, a query has no spread within it: such queries count as those of one haystack.
-        stratum = np.where(counts[haystack] > 1, haystack, -1)
-        self._order = np.lexsort((haystack, stratum))
-        self._strata, self._clusters = (np.flatnonzero(np.diff(of[self._order], prepend=-2)) for of in (stratum, haystack))
+        n = len(set(haystacks))
+        enough: Over = "haystacks" if n >= FEWEST_UNITS else "queries"
+        self.over: Over = (over or enough) if n > 1 else "queries"
+        self._order, self._strata, self._clusters = strata_of(list(haystacks))
 
     def differences(
         self, observed: Observed, pairs: Sequence[tuple[int, int]], extra: Floats | None = None, most: float = math.inf
@@ -175,24 +170,14 @@ class Paired:
         difference = apart.sum(axis=0) / n
         centred = np.where(there, apart - difference, 0.0)
         spread = np.sqrt((centred**2).sum(axis=0) / np.maximum(1, n - 1))
-
-        def grouped(starts: Places) -> tuple[NDArray[np.int64], Floats]:
-            return np.add.reduceat(there, starts, axis=0, dtype=np.int64), np.add.reduceat(centred, starts, axis=0)
-
-        counts, sums = grouped(self._strata)
-        own = np.repeat(sums / np.maximum(1, counts), np.diff(self._strata, append=len(a)), axis=0)
-        freedom = n - (counts > 0).sum(axis=0).astype(np.float64)
-        se = np.where(freedom > 0, np.sqrt((np.where(there, centred - own, 0.0) ** 2).sum(axis=0) / (n * freedom)), np.nan)
-        counts, sums = grouped(self._clusters)
+        squares, freedom = within_strata(centred, there, self._strata)
+        se = np.sqrt(squares.sum(axis=0)) / n
+        counts = np.add.reduceat(there, self._clusters, axis=0, dtype=np.float64)
         n_haystacks = (counts > 0).sum(axis=0)
         if self.over == "haystacks":
-            # Variance and degrees of freedom of Bell and McCaffrey.
-            rest = np.sqrt(1 - counts / n)
-            between = np.sqrt((np.where(counts > 0, sums / rest, 0.0) ** 2).sum(axis=0)) / n
-            shares = (counts / rest) ** 2
-            total = (counts**2).sum(axis=0) + (shares.sum(axis=0) ** 2 - (shares**2).sum(axis=0)) / n**2
-            se = np.where(n_haystacks > 1, np.maximum(se, between), np.nan)
-            freedom = np.where(np.isnan(se), 0.0, n**2 / total)
+            squares, clusters = between_clusters(np.add.reduceat(centred, self._clusters, axis=0), counts, n)
+            se = np.where(n_haystacks > 1, np.maximum(se, np.sqrt(squares.sum(axis=0)) / n), np.nan)
+            freedom = np.where(np.isnan(se), 0.0, clusters)
         wins, losses = ((side > _TIE).sum(axis=0) for side in (apart, -apart))
         found = {"n_queries": n, "n_haystacks": n_haystacks, "a": means[0], "b": means[1], "difference": difference}
         found |= {"effect": difference / np.where(spread > _TIE, spread, np.nan), "se": se, "freedom": freedom}

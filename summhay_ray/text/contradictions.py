@@ -1,8 +1,8 @@
 """What a statement says otherwise than its evidence: numbers, amounts, dates, times, names, denials. Part of the text room.
 
-A fact of the statement contradicts one of the evidence that has the same role and another value: the same noun, unit or neighbours,
-in sentences that share words with the statement. A fact that the evidence repeats anywhere, in whatever form, contradicts nothing,
-and what the evidence leaves out does not either.
+A fact of the statement contradicts one of the evidence that has the same role and another value: the same noun, unit or
+neighbours, in sentences that share words with the statement. A fact that the evidence repeats anywhere, in whatever form,
+contradicts nothing, and what the evidence leaves out does not either.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
     """Whether a number is the sum of two others of its unit: 3,300 units are 3,000 here and 300 there."""
     if fact.quantity is None:
         return False
-    alike = [other.quantity.low for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
+    given = [other.quantity for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
+    alike = [one.low for one in given if one.low == one.high]
     return any(one + two == fact.quantity.low for one, two in itertools.combinations(alike, 2))
 
 
@@ -124,8 +125,9 @@ def _same_day(one: Day, other: Day) -> bool:
 
 def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one name is a part of the other, or made of its initials."""
-    if set(one) <= set(other) or set(other) <= set(one):
-        return True
+    for part, whole in ((one, other), (other, one)):
+        if all(any(long.startswith(word) or word.startswith(long) for long in whole) for word in part):
+            return True
     return any(short[0][:5] == "".join(word[:1] for word in long)[:5] for short, long in ((one, other), (other, one)))
 
 
@@ -142,7 +144,8 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.quantity and other.quantity:
         nouns, others = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
-            return False
+            # The same number of another currency is another amount.
+            return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if nouns and others:
             return bool(nouns & others)
     (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
@@ -191,6 +194,8 @@ def _denied(
 
 def _says(statement: Statement, negation: Negation) -> bool:
     """Whether a statement says what is negated elsewhere, of the same thing."""
+    if not negation.certain:
+        return False
     if negation.whole:
         return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)
     content = [token for token in statement.tokens if token in statement.roots]
@@ -198,7 +203,8 @@ def _says(statement: Statement, negation: Negation) -> bool:
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # Without a verb ("no customers"), only what stands before tells that it is the same thing.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
-        if token in negation.what and shared and not _SOFT.intersection(before + after):
+        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR])
+        if token in negation.what and shared and not soft:
             return True
     return False
 

@@ -686,8 +686,6 @@ def _is_names(text: str) -> bool:
     lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
     return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
 
-    return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
-
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Whether the first row of a table names its columns."""

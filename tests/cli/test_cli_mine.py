@@ -243,7 +243,7 @@ def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
 
 Answer = Callable[[str, list[str]], object]
 """(First sentence of the document, numbers of the statements) -> the JSON that the model answers with."""
-OPEN = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
+OPEN = "Hall 3 again: the printer gave up after 40, with driver 7.2 or not."
 
 
 @contextlib.contextmanager

@@ -74,7 +74,7 @@ def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
 
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
     """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
-    systems = {system.system: system for system in result.systems if system.judge == judge}
+    systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
     # Without any gold document, coverage alone is known.
@@ -136,15 +136,13 @@ def spent(run: RunStore) -> pl.DataFrame:
 
 
 def _labelled(system: SystemScore) -> dict[str, Unbiased]:
-    """What people's labels take off a system's figures, where the labels tell how sure that is. Systems that are corrected by the
-    labels of all share their error."""
+    """What the labels of a system take off its figures."""
     found = {}
     for figure in ("coverage", "joint"):
         one = None if system.labels is None else getattr(system.labels, figure)
-        if system.labels is not None and one is not None and (unsure := standard_error(one)) is not None:
-            of = system.system if system.labels.own else ""
+        if one is not None:
             error = getattr(system, figure) - one.value
-            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, unsure, one.n, 0), shift=error)
+            found[figure] = Unbiased(JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error)
     return found
 
 
