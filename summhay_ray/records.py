@@ -65,6 +65,9 @@ class Subtopic:
     name: Annotated[str, "short name, empty where the source has none"]
     text: Annotated[str, "the subtopic as a phrase"]
     query: Annotated[str, "the question that a summary must answer"]
+    absent: Annotated[bool, "whether no document says anything about it: it has no insights, and the right answer says so"] = (
+        False
+    )
 
     @property
     def search_text(self) -> str:
@@ -248,6 +251,17 @@ class Score:
     def of(self, summary: Summary) -> Score:
         """The score with the names of the summary's system."""
         return replace(self, **{name: getattr(summary, name) for name in SYSTEM_NAMES})
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentAnswer:
+    """A judge's verdict on an answer to a query about what no document says: such queries enter no other figure."""
+
+    cell_id: Annotated[str, "the cell whose summary was judged"]
+    judge: Annotated[str, "judge as the spec names it"]
+    key: Annotated[str, "the raw answer that the verdict comes from; empty for a summary without bullets, which claims nothing"]
+    invents: Annotated[float, "1 if the answer claims anything, 0 if it only says that nothing is reported; a panel's mean"]
+    bullet: Annotated[int | None, "the first bullet that makes a claim, from 1, where the judge names one"]
 
 
 @dataclass(frozen=True, slots=True)

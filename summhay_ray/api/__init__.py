@@ -1,6 +1,17 @@
 """The Python API: each command as a function that returns a typed result. Used as `summhay_ray.run` and so on."""
 
-from summhay_ray.api.haystacks import accept, audit, audited, import_collection, import_released, mine, read_text, synth, verify
+from summhay_ray.api.haystacks import (
+    accept,
+    audit,
+    audited,
+    check_pairs,
+    import_collection,
+    import_released,
+    mine,
+    show_text,
+    synth,
+    verify,
+)
 from summhay_ray.api.judging import bench_support_judges, judge_bench, recite, rejudge, support
 from summhay_ray.api.opened import load, store_uri
 from summhay_ray.api.scores import compare, compare_systems, label, make_report, results, score
@@ -24,6 +35,7 @@ __all__ = [
     "audit",
     "audited",
     "bench_support_judges",
+    "check_pairs",
     "clean",
     "compare",
     "compare_systems",
@@ -42,7 +54,6 @@ __all__ = [
     "make_report",
     "mine",
     "plan",
-    "read_text",
     "recite",
     "rejudge",
     "release",
@@ -50,6 +61,7 @@ __all__ = [
     "run",
     "runs",
     "score",
+    "show_text",
     "status",
     "stop",
     "store_uri",

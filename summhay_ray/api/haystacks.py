@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray import engine
-from summhay_ray.api.opened import Spec, Watch, load, run_options, store_of, store_uri, stored_run
+from summhay_ray.api.checked import checked
+from summhay_ray.api.opened import Spec, Watch, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
+    from summhay_ray.benchmarks import mine as mining
     from summhay_ray.benchmarks import summhay as haystacks
     from summhay_ray.benchmarks import synth as synthesis
     from summhay_ray.benchmarks.mine import Mine
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
+@checked
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
 ) -> haystacks.ImportResult:
@@ -30,9 +33,12 @@ def import_released(
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
+    if not listed:
+        raise UserError("paths: expected at least one released SummHay file, found none")
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 
+@checked
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
     """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
@@ -43,6 +49,7 @@ def import_collection(folder: str | Path, store: str | None = None) -> Collectio
     return odsum.import_collection(folder, Store(store_uri(store)))
 
 
+@checked
 def mine(
     folder: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
@@ -52,6 +59,8 @@ def mine(
     watch: Watch | None = None,
     *,
     review: str | Path | None = None,
+    replace_review: bool = False,
+    absent: int | None = None,
     overrides: Iterable[str] = (),
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
@@ -59,30 +68,45 @@ def mine(
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
-    `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV; an HTML page beside it). Raises
-    SpecError or StoreError before any call is made, and UserError if a file exists.
+    What people decided about an earlier haystack, in the store or in the file `out`, holds for this one where it is about the
+    same insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or
+    XLSX; an HTML page beside it). `absent`: how many queries to add about what no document says. Raises, before any work,
+    SpecError or StoreError, and UserError for a file that may not be written: a sheet that exists, or an `out` with a person's
+    work, unless `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
     options = run_options(budget, executor, address, watch, note)
-    loaded = _mining(folder, store, overrides, untrusted)
-    for path in (out, review):
-        if path and not Path(path).absolute().parent.is_dir():
-            raise UserError(f"{Path(path).parent} is not a folder; make it first")
+    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
+    loaded = _mining(folder, store, changes, untrusted)
+    haystack, sheet = (None if path is None else Path(path) for path in (out, review))
+    for path in (haystack, sheet):
+        if path and not path.absolute().parent.is_dir():
+            raise UserError(f"{path.parent} is not a folder; make it first")
+    mining.check_files(haystack, sheet, replace_review)
     opened = store_of(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     run = opened.run(result.run)
-    files = []
-    if out is not None and result.results.details["insights"]:
-        mining.write_mined(run, Path(out))
-        files.append(str(out))
-    if review is not None and result.results.details["insights"]:
-        files += mining.write_review(run, Path(review))
-    details = {**result.results.details, "path": str(out) if str(out) in files else None, "files": files}
-    return replace(result, results=replace(result.results, details=details))
+    files: list[str] = []
+    notes: list[str] = []
+    if result.results.details["insights"]:
+        replaced = mining.read_mined(haystack) if haystack is not None and haystack.exists() else None
+        mining.carry_over(run, mining.haystack_of(run, reviewed=False), replaced)
+        raw = mining.haystack_of(run)
+        if decided := raw["topic_metadata"]["mine"].get("review"):
+            notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
+        if haystack is not None:
+            mining.write_haystack(raw, haystack)
+            files.append(str(haystack))
+        if sheet is not None:
+            files += mining.write_review(run, sheet)
+    found = result.results
+    details = {**found.details, "path": str(out) if str(out) in files else None, "files": files}
+    return replace(result, results=replace(found, details=details, notes=(*found.notes, *notes)))
 
 
-def read_text(
+@checked
+def show_text(
     folder: str | Path | Mapping[str, Any],
     document_id: str,
     store: str | None = None,
@@ -102,24 +126,63 @@ def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides
     from summhay_ray.benchmarks import mine as mining
 
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
-    if isinstance(spec, str | Path) and not Path(spec).exists():
-        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, mining.Mine):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
+        what = "is a file and no spec" if Path(spec).exists() else "no such folder"
+        raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
+    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, mining.Mine)
     return loaded
 
 
-def accept(sheet: str | Path, out: str | Path | None = None, store: str | None = None) -> dict[str, Any]:
-    """Take over a person's review of a mined haystack; the sheet names its run. `out`: a file for the haystack.
+@checked
+def accept(
+    sheet: str | Path, out: str | Path | None = None, store: str | None = None, *, replace_review: bool = False
+) -> dict[str, Any]:
+    """Take over a sheet of `mine` or `check_pairs` that a person has filled in. `out`: a file for the haystack.
 
-    Raises UserError, which names the row and the column, for a sheet that cannot be read.
+    Raises UserError, which names the row and the column, and changes nothing, if any edit cannot be taken, or if a decision of a
+    later review would be lost, unless `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
-    return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], None if out is None else Path(out))
+    path = None if out is None else Path(out)
+    return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
 
 
+@checked
+def check_pairs(
+    haystack: str | Path,
+    n: int = 20,
+    store: str | None = None,
+    *,
+    sheet: str | Path | None = None,
+    ask: Callable[[int, int, mining.GoldPair], bool | None] | None = None,
+) -> dict[str, Any]:
+    """Have a person check `n` pairs of an insight and a document of a mined haystack (its file): how much of the gold is right?
+
+    Writes a sheet of pairs for `accept`, or asks at once: `ask` gets the number of the pair, how many there are, and the pair; it
+    returns None for one that is left out. The answers are kept in the file, and with the run that made the haystack.
+    """
+    from summhay_ray.benchmarks import mine as mining
+
+    path = Path(haystack)
+    raw = mining.read_mined(path)
+    pairs = mining.drawn_pairs(raw, n)
+    if ask is None:
+        if sheet is None:
+            raise UserError("give a sheet to write, or a function that asks")
+        mining.write_pairs(pairs, Path(sheet))
+        return {"path": str(path), "pairs": len(pairs), "files": [str(sheet)]}
+    answers = {}
+    for number, pair in enumerate(pairs, start=1):
+        if (right := ask(number, len(pairs), pair)) is not None:
+            answers[pair.insight_id, pair.document_id] = right
+    if not answers:
+        raise UserError(f"{path}: no pair was answered; nothing is kept")
+    return mining.keep_answers(raw, answers, path, lambda run_id: stored_run(run_id, store)[1])
+
+
+@checked
 def synth(
     spec: Spec,
     store: str | None = None,
@@ -140,12 +203,12 @@ def synth(
     from summhay_ray.benchmarks import synth as synthesis
 
     options = run_options(budget, executor, address, watch, note)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, synthesis.Synth):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, synthesis.Synth)
     return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
 
 
+@checked
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
 ) -> list[synthesis.VerifiedFile]:
@@ -165,6 +228,7 @@ def verify(
     return verified
 
 
+@checked
 def audit(
     run_id: str,
     sheet: str | Path,
@@ -189,6 +253,7 @@ def audit(
     )
 
 
+@checked
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """Evaluate a labelled sheet: the paper's Tables 4 and 5 for a run's haystacks, as lists of rows."""
     from summhay_ray.benchmarks import synth as synthesis

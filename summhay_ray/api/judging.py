@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from summhay_ray import engine
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import Watch, check_budget, load, opened_run, run_options, store_of, store_uri
 from summhay_ray.engine import RunResult
 from summhay_ray.store import Store
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import support as supporting
 
 
+@checked
 def judge_bench(
     file: str | Path,
     judges: Sequence[str] = (),
@@ -38,6 +40,7 @@ def judge_bench(
     return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out, untrusted))
 
 
+@checked
 def bench_support_judges(
     file: str | Path,
     judges: Sequence[str] = (),
@@ -58,6 +61,7 @@ def bench_support_judges(
     return supporting.bench_support(Path(file), judges or ["offline"], Store(store_uri(store)), options)
 
 
+@checked
 def rejudge(
     run_id: str,
     judges: str | Sequence[str] = (),
@@ -85,6 +89,7 @@ def rejudge(
     return rejudging.rejudge_run(opened_run(run_id, store), request, options)
 
 
+@checked
 def support(
     what: str | Path,
     judge: str = "",
@@ -119,6 +124,7 @@ def support(
     return engine.run_workload(loaded, store_of(loaded, store), options)
 
 
+@checked
 def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
     """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
 

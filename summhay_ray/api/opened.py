@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray import engine
+from summhay_ray.api.checked import checked
 from summhay_ray.engine import Compat, Progress, RunOptions, SpecError, Workload
 from summhay_ray.store import RunStore, Store, with_endpoint
 
+EXECUTORS = ("auto", "inline", "ray")
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
 """The path of a YAML file, or a mapping with its fields."""
@@ -23,6 +25,19 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
+def load_made_by(kind: str, spec: Spec, overrides: Iterable[str], store: str | None, untrusted: bool) -> Workload[Any]:
+    """Like `load`, for a command of one kind, which is the kind of a spec that names none. Raises SpecError for another kind."""
+
+    def with_kind(_: object, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        found = str(fields.get("kind") or ("summhay" if "haystacks" in fields else kind))
+        if found != kind:
+            raise SpecError(f"{where}: is of kind {found}; start it with: summhay run")
+        return {**fields, "kind": kind}
+
+    return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), with_kind, untrusted)
+
+
+@checked
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
@@ -60,6 +75,8 @@ def run_options(
 ) -> RunOptions:
     """How to run, checked before anything is read. `address`: of a Ray cluster; "local" is this machine."""
     check_budget(budget)
+    if executor not in (None, *EXECUTORS):
+        raise SpecError(f"executor: expected one of {', '.join(EXECUTORS)}, found {executor!r}")
     if limit is not None and limit < 1:
         raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
     return RunOptions(budget, executor, None if address in (None, "", "local") else address, watch, compat, note, limit)

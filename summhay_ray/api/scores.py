@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, Results
 from summhay_ray.errors import UserError
@@ -32,6 +33,7 @@ def _reading(*runs: RunStore) -> Iterator[None]:
         yield
 
 
+@checked
 def score(
     run_id: str,
     store: str | None = None,
@@ -58,6 +60,7 @@ def score(
         return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
 
 
+@checked
 def label(
     run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
 ) -> dict[str, Any]:
@@ -81,6 +84,7 @@ def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
     return haystacks.read_labels(Path(labels))
 
 
+@checked
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
     """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
     stored = opened_run(run_id, store)
@@ -88,6 +92,7 @@ def results(run_id: str, store: str | None = None, compat: Compat = "default") -
         return engine.workload_of(stored).reader.results(stored, compat)
 
 
+@checked
 def compare(
     run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20
 ) -> rejudging.CompareResult | extracts.RaterComparison:
@@ -103,12 +108,12 @@ def compare(
         return extracts.compare_raters(rates, run, judges)
     if not _has_judges(run):
         raise UserError(
-            f"{run_id} is a run of {run.record['kind']}, which has no judges: name two of its systems with --systems A B "
-            "('*' '*' is every pair), or a second run"
+            f"{run_id} is a run of {run.record['kind']}, which has no judges: summhay compare without --judges ranks its systems"
         )
     return rejudging.compare_judges(run, judges, rows)
 
 
+@checked
 def compare_systems(
     run_id: str,
     other: str | None = None,
@@ -117,8 +122,7 @@ def compare_systems(
     store: str | None = None,
     *,
     judge: str = "",
-    seed: int = 0,
-    over: Literal["queries", "haystacks"] = "queries",
+    over: Literal["queries", "haystacks"] | None = None,
     by: Literal["retriever", "model"] | None = None,
     labels: str | Path | None = None,
 ) -> comparison.SystemComparison | extracts.RaterComparison:
@@ -127,8 +131,9 @@ def compare_systems(
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`. `by`: of summaries of haystacks, compare retrievers, each averaged
-    over the models, or models, each averaged over the retrievers, instead of systems. `labels`: as for `score`, of one run.
+    (for other benchmarks: documents), or to other `haystacks`; by default to the latter if there are six or more. `by`: of
+    summaries of haystacks, compare retrievers, each averaged over the models, or models, each averaged over the retrievers,
+    instead of systems. `labels`: as for `score`, of one run.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -145,7 +150,7 @@ def compare_systems(
         raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
         given = _labels(labels, *stored)
-        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by, labels=given)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, over=over, by=by, labels=given)
     if by is not None:
         raise UserError(f"by {by}: {run_id} is a run of {stored[0].record['kind']}; only grids of retrievers and models have it")
     if labels:
@@ -166,7 +171,7 @@ def compare_systems(
                 f"{f' with those of {run_id}' if len(stored) > 1 else ''}; summhay report RUN_A RUN_B puts any runs side by side"
             )
         scores.append(comparison.RunScores(run.run_id, by_query))
-    return comparison.compare_runs(scores, systems, seed, over)
+    return comparison.compare_runs(scores, systems, over)
 
 
 def _has_judges(run: RunStore) -> bool:
@@ -184,17 +189,19 @@ def _check_judged(run: RunStore, judge: str) -> None:
         )
 
 
+@checked
 def make_report(
     runs: str | Sequence[str],
     store: str | None = None,
     compat: Compat = "default",
     judge: str = "",
     labels: str | Path = "",
+    over: Literal["queries", "haystacks"] | None = None,
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`. A notebook displays
-    the report. Raises StoreError, UserError.
+    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`; `over`: as for
+    `compare_systems`. A notebook displays the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
 
@@ -204,4 +211,4 @@ def make_report(
         _check_judged(run, judge)
     _labels(labels, *stored)
     with _reading(*stored):
-        return reports.report(stored, compat, judge, str(labels or ""))
+        return reports.report(stored, compat, judge, str(labels or ""), over)

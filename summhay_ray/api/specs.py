@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray import engine
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import Spec, Watch, check_budget, load, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.scores import make_report
 from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 
@@ -25,6 +27,7 @@ class ReportableResult(RunResult):
         return make_report(self.run, self.store).figure(name)
 
 
+@checked
 def run(
     spec: Spec,
     store: str | None = None,
@@ -52,6 +55,7 @@ def run(
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
 
+@checked
 def retrieve(
     spec: Spec,
     store: str | None = None,
@@ -74,6 +78,9 @@ def retrieve(
     from summhay_ray.benchmarks import retrieval
 
     options = run_options(budget, executor, address, watch, note)
+    for folder in (one for one in (trec, beir) if one is not None):
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise UserError(f"{folder}: is a file; give a folder")
     place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
     loaded = engine.load_workload(spec, overrides, place, change, untrusted)
     opened = store_of(loaded, store)
@@ -85,6 +92,7 @@ def retrieve(
     return result
 
 
+@checked
 def coverage(
     spec: str | Path,
     evaluators: str | Sequence[str] = (),
@@ -119,6 +127,7 @@ def coverage(
     return engine.run_workload(loaded, opened, options)
 
 
+@checked
 def submit(
     spec: Spec,
     address: str,
@@ -138,6 +147,7 @@ def submit(
     return engine.submit(loaded, engine.JobOrder(uri_of(loaded.spec, store), budget, compat, untrusted), address)
 
 
+@checked
 def plan(
     spec: Spec,
     store: str | None = None,
@@ -159,6 +169,7 @@ def plan(
     return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 
+@checked
 def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
     """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
     from summhay_ray import local_models

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
@@ -21,23 +22,27 @@ ExportFormat = Literal["released", "trec-rag"]
 """What `export` writes."""
 
 
+@checked
 def runs(store: str | None = None) -> list[RunEntry]:
     """All runs of the store, latest first."""
     with plugins.own_code_allowed(False):
         return engine.entries(Store(store_uri(store)))
 
 
+@checked
 def full_id(run_id: str, store: str | None = None) -> str:
     """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
     return opened_run(run_id, store).run_id
 
 
+@checked
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """The state of a run: progress, cost, failures, damage. Imports no code of the user's."""
     with plugins.own_code_allowed(False):
         return engine.status(opened_run(run_id, store))
 
 
+@checked
 def stop(run_id: str, store: str | None = None) -> str:
     """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
@@ -46,11 +51,13 @@ def stop(run_id: str, store: str | None = None) -> str:
     return engine.stop(opened_run(run_id, store))
 
 
+@checked
 def release(run_id: str, store: str | None = None) -> ReleaseResult:
     """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is at work."""
     return engine.release(opened_run(run_id, store))
 
 
+@checked
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
     stored = opened_run(run_id, store)
@@ -64,6 +71,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
 
 
+@checked
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
     """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = stored_run(run_id, store)
@@ -74,6 +82,7 @@ WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "su
 """The columns of `summaries` that say which system made a summary, and for which input."""
 
 
+@checked
 def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
 
@@ -94,6 +103,7 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 
 
+@checked
 def export(
     run_id: str, out: str | Path, store: str | None = None, judge: str = "", kind: ExportFormat = "released"
 ) -> list[Path]:
@@ -110,6 +120,7 @@ def export(
     return workload.reader.export(stored, Path(out), judge)
 
 
+@checked
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
@@ -157,6 +168,7 @@ class CleanResult:
         return asdict(self)
 
 
+@checked
 def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
     """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
 

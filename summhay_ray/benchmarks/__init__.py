@@ -6,6 +6,8 @@ Importing this package loads none of them; the engine's registry finds each by i
 from collections.abc import Mapping
 from typing import Any
 
+from summhay_ray.errors import UserError
+
 KINDS = {
     "coverage": "summhay_ray.benchmarks.coverage:Coverage",
     "extract_evaluate": "summhay_ray.benchmarks.extract_evaluate:ExtractEvaluate",
@@ -29,5 +31,8 @@ __all__ = ["KINDS", "kind_of"]
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:
-    """The default kind of a spec: `synth` if it has topics and no haystacks, else `summhay`."""
+    """The default kind of a spec: `synth` if it has topics and no haystacks, else `summhay`. Raises UserError for a haystack."""
+    if all(isinstance(fields.get(name), list) for name in ("subtopics", "documents")):
+        mend = "a spec names it, as in haystacks: [FILE.json] (summhay init writes one); summhay verify checks a haystack"
+        raise UserError(f"this is a haystack and no spec; {mend}")
     return "synth" if "topics" in fields and "haystacks" not in fields else "summhay"

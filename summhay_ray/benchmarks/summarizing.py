@@ -113,6 +113,14 @@ Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_sc
 """A summarizer in a spec: a model's name, or a mapping of the fields of `SummarizerSpec`."""
 
 
+def unused_retrievers(summarizers: Sequence[SummarizerSpec], retrievers: Sequence[str]) -> list[str]:
+    """A warning for each summarizer whose answers come from a file, where a spec has retrievers: they show it nothing."""
+    unused = [name for name in retrievers if name != "none"]
+    mend = "its answers are given, whatever is retrieved; write retrievers: [none], or give it a spec of its own"
+    named = f"retrievers: {', '.join(unused)}: without effect on"
+    return [f"{named} {one.label}: {mend}" for one in summarizers if one.answers is not None and unused]
+
+
 def strategy_name(strategy: str | Mapping[str, Any]) -> str:
     """The name of a strategy without its options."""
     return strategy if isinstance(strategy, str) else str(strategy.get("strategy", ""))

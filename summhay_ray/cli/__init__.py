@@ -24,14 +24,18 @@ __all__ = ["main"]
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
 
+_COMPLETION = frozenset({"--install-completion", "--show-completion"})
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code.
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
     collect_rarely()
-    # When a shell asks for completions, typer prints them and ends the process.
-    completing = "_SUMMHAY_COMPLETE" in os.environ
+    # typer itself ends the process when it prints or installs completions.
+    words = sys.argv[1:] if arguments is None else arguments
+    completing = "_SUMMHAY_COMPLETE" in os.environ or bool(_COMPLETION.intersection(words))
     # Only the main thread may install signal handlers.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)

@@ -6,10 +6,11 @@ Each starts a run under a live display and prints its results. Exit codes: 0 don
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +31,7 @@ from summhay_ray.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from summhay_ray.benchmarks.mine import GoldPair
     from summhay_ray.benchmarks.rejudge import Choice
     from summhay_ray.benchmarks.summhay import ScoreResult
     from summhay_ray.cli.progress import ProgressDisplay
@@ -335,7 +337,11 @@ def synth(
 def mine(
     folder: Annotated[
         str,
-        typer.Argument(help="A folder of documents, or a spec of kind mine (a YAML file).", metavar="FOLDER", show_default=False),
+        typer.Argument(
+            help="A folder of documents, or a spec of kind mine (a YAML file). With --check, a mined haystack (JSON).",
+            metavar="FOLDER",
+            show_default=False,
+        ),
     ] = "",
     store: StoreOption = None,
     budget: BudgetOption = None,
@@ -344,9 +350,12 @@ def mine(
     out: Annotated[str | None, typer.Option("--out", help="The file for the haystack, as released JSON.")] = None,
     review: Annotated[
         str | None,
-        typer.Option("--review", help="A CSV file to write: insights, evidence and doubts, for a person; and an HTML page."),
+        typer.Option("--review", help="A sheet to write (.csv or .xlsx) on which a person edits everything; and an HTML page."),
     ] = None,
-    accept: Annotated[str | None, typer.Option("--accept", help="That file, as a person has filled it in.")] = None,
+    absent: Annotated[
+        int | None, typer.Option("--absent", help="How many queries to add about what no document says.", min=0)
+    ] = None,
+    accept: Annotated[str | None, typer.Option("--accept", help="A sheet that a person has filled in.")] = None,
     show_text: Annotated[
         str | None,
         typer.Option(
@@ -355,6 +364,15 @@ def mine(
             metavar="DOCUMENT",
         ),
     ] = None,
+    check: Annotated[
+        int | None,
+        typer.Option(
+            "--check", help="Ask about this many pairs of insight and document: is it right? With --review, on a sheet.", min=1
+        ),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write to --out though it has a person's work; what still applies is kept.")
+    ] = False,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
     log_level: LogLevelOption = None,
@@ -370,13 +388,19 @@ def mine(
 
     if bool(folder) == (accept is not None):
         raise typer.BadParameter("give a FOLDER to mine, or --accept SHEET.csv to take over a person's review")
-    if accept is not None:
-        found = api.accept(accept, out, store)
-        document(found) if as_json else facts([(name, value) for name, value in found.items() if value is not None])
+    if check is not None and (accept is not None or not folder.lower().endswith(".json") or out or overrides):
+        raise typer.BadParameter("--check takes the file of a haystack: mine first, then summhay mine HAYSTACK.json --check 20")
+    if accept is not None or check is not None:
+        found = api.accept(accept, out, store, replace_review=replace) if accept else _check(folder, check or 0, review, store)
+        if as_json:
+            document(found)
+            return
+        listed = [(name, value if isinstance(value, list) else [value]) for name, value in found.items() if value is not None]
+        facts([(name, one) for name, values in listed for one in values])
         return
 
     if show_text is not None:
-        read = api.read_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
+        read = api.show_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
         document(read) if as_json else read_lines(read)
         return
 
@@ -389,14 +413,53 @@ def mine(
             address,
             display,
             review=review,
+            replace_review=replace,
+            absent=absent,
             overrides=overrides or (),
             executor=executor,
             note=display.note,
             untrusted=untrusted,
         )
 
-    written = [*(["--out", out] if out else []), *(["--review", review] if review else [])]
+    written = [*(["--out", out] if out else []), *(["--review", review] if review else []), *["--replace"] * replace]
+    written += [] if absent is None else ["--absent", str(absent)]
     _carry_out(start, f"reading {folder}", store, _again("mine", folder, overrides, untrusted, *written), as_json)
+
+
+def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[str, Any]:
+    """Ask a person on stdin about pairs of a haystack, or write them as a sheet: also where nobody is there to answer."""
+    from summhay_ray import api
+    from summhay_ray.cli.show import note
+
+    first = "" if sheet is not None or sys.stdin.isatty() else sys.stdin.readline()
+    if sheet is None and not first and not sys.stdin.isatty():
+        sheet = f"{haystack[: -len('.json')]}-pairs.csv"
+    if sheet is not None:
+        found = api.check_pairs(haystack, n, store, sheet=sheet)
+        note(f"write yes or no into the column right of {sheet}, then: summhay mine --accept {sheet} --out {haystack}")
+        return found
+    answers = itertools.chain([first] if first else [], sys.stdin)
+    ended = False
+
+    def ask(number: int, of: int, pair: GoldPair) -> bool | None:
+        nonlocal ended
+        if ended:
+            return None
+        for line in (
+            "",
+            f"{number} of {of}. Does {pair.document_id} say so?",
+            f"  {pair.insight}",
+            f"  Its words: {pair.evidence}",
+        ):
+            note(line)
+        while True:
+            note("y (yes), n (no), s (skip), q (enough):")
+            said = next(answers, "q").strip().lower()
+            if said in ("y", "yes", "n", "no", "s", "skip", "q", "quit"):
+                ended = said[0] == "q"
+                return {"y": True, "n": False}.get(said[0])
+
+    return api.check_pairs(haystack, n, store, ask=ask)
 
 
 def _again(command: str, spec: str, overrides: Sequence[str] | None, untrusted: bool, *words: str) -> str:
@@ -456,22 +519,27 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import nuggets_section
+    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
-    from summhay_ray.report import bias_lines, names_line, position_table, score_tables
+    from summhay_ray.report import label_lines, names_line, position_table, release_table, score_lines, score_tables
 
-    if not any(system.n_scored for system in scores.systems):
-        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
+    claims = claims_section(scores.by_query, scores.judge)
+    if not any(system.n_scored for system in scores.by_query):
+        sections([] if claims is None else [claims])
+        say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
+    for line in (*score_lines(scores, everything), *label_lines(scores)):
+        say(line)
+    if (decision := decision_of(scores)) is not None:
+        say(decision.text)
     sensitivity = position_table(scores.position) if everything else None
-    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
-    starred(grids)
+    grids = [*score_tables(scores.by_query, everything), *([sensitivity] if sensitivity else [])]
+    starred([*grids, *([release_table(scores.systems)] if everything else [])])
+    sections([] if claims is None else [claims])
     if everything:
-        if names := names_line(scores.systems):
+        if names := names_line(scores.by_query):
             say(names)
-        for line in bias_lines(scores.biases, scores.run):
-            say(line)
-        sections(filter(None, [nuggets_section(scores.systems, scores.judge)]))
+        sections(filter(None, [nuggets_section(scores.by_query, scores.judge)]))
         if scores.retrieval is not None:
             sections([retrieval_section(scores.retrieval, None)])
     elif grids:

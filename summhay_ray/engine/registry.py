@@ -102,7 +102,10 @@ def _loaded(
     fields, folder, where = written.fields, written.folder, written.where
     changes = list(overrides)
     fields = overridden(fields, [change for change in changes if change.startswith("kind=")])
-    kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
+    try:
+        kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
+    except UserError as error:
+        raise SpecError(f"{where}: {error}") from error
     if not isinstance(kind, str):
         raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
     benchmark = find(kind)

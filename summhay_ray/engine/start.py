@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
@@ -37,6 +37,7 @@ from summhay_ray.engine.state.items_left import (
     RunState,
     answers_used,
     commonest_failure,
+    failure_counts,
     item_counts,
     state_of,
 )
@@ -50,6 +51,9 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, ma
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
@@ -79,12 +83,15 @@ class RunResult:
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
+    """Calls of this start: `made`, `reused`, and `failed`, those that brought no answer at all."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
     """The benchmark's scores, sections and fields of the JSON document."""
     unit: str = "items"
     """The word for items in messages."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Error -> the number of answers that are missing or unusable because of it, as `status` and the report count them."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible, stopped or not."""
@@ -103,6 +110,18 @@ class RunResult:
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
     """What the pool of actors for local models did (`engine.pools.Pools.took`); empty without one."""
+    took_over: str = ""
+    """The process that this start took the running run over from, as `on HOST, pid N`; empty if there was none."""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
+        found = getattr(self.results.scores, "table", None)
+        frames = [found, *(section.table for section in self.sections)]
+        for frame in frames:
+            if frame is not None:
+                return frame
+        raise AttributeError("table")
 
     @property
     def scores(self) -> Any:
@@ -129,9 +148,11 @@ class RunResult:
             ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
             ("dollars spent", f"{usd:.6f}"),
         ]
-        table = getattr(self.results.scores, "table", None)
-        frames = [table] if table is not None else [section.table for section in self.sections if section.table is not None]
-        return html_of(pairs, frames[:1])
+        return html_of(pairs, [self.table] if hasattr(self, "table") else [])
+
+    def __dir__(self) -> Iterable[str]:
+        """Its own attributes, and those of the benchmark's result object."""
+        return [*super().__dir__(), *(name for name in dir(self.results.scores) if not name.startswith("_"))]
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the benchmark's own result object, such as its tables.
@@ -147,6 +168,7 @@ class RunResult:
             "kind",
             "status",
             "cells",
+            "failures",
             "calls",
             "usd",
             "left",
@@ -160,6 +182,7 @@ class RunResult:
             "stopped_models": dict(self.stopped_models),
             "warnings": list(self.warnings),
             **({"computing": dict(self.computing)} if self.computing else {}),
+            **({"took_over": self.took_over} if self.took_over else {}),
             **self.results.details,
         }
 
@@ -347,6 +370,7 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
+            failures=failure_counts(run),
             stopped_models=stopped,
             doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
@@ -360,6 +384,7 @@ class Start:
                 *others,
             ),
             executor=snapshot.get("executor", ""),
+            took_over=snapshot.get("took_over", ""),
             computing=snapshot.get("computing", {}),
             commonest_failure=_with_earlier(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
@@ -441,6 +466,7 @@ class Start:
                 left, why = self._stopped(make, heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
+                snapshot["took_over"] = session.took_over
                 heartbeat.how = "done"
         return snapshot
 

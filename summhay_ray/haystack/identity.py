@@ -11,10 +11,14 @@ from typing import Any
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
 
-    Two fields of a synthesized haystack are left out: the figures of a person's labels
-    (`topic_metadata.synthesis.audit.by_person`), and its cost (`usd_micros`), since providers may discount the same answers.
+    What people said of a haystack is left out: the figures of their labels (`topic_metadata.synthesis.audit.by_person`), their
+    decisions and the pairs that they checked (`topic_metadata.mine.review` and `.check`). So is the cost of a synthesized one
+    (`usd_micros`), since providers may discount the same answers.
     """
-    return _sha256(_without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros")))[:16]
+    content = _without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))
+    for field in ("review", "check"):
+        content = _without(content, ("topic_metadata", "mine", field))
+    return _sha256(content)[:16]
 
 
 def without_labels(raw: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -109,9 +109,22 @@ def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
             name=_name(node, "subtopic_name"),
             text=node.entry("subtopic").text(),
             query=node.entry("query").text(),
+            absent=_absent(node),
         )
         for position, node in enumerate(nodes)
     )
+
+
+def _absent(node: Node) -> bool:
+    """Whether the subtopic is about what no document says. Raises InvalidHaystack if it has insights all the same."""
+    marked = node.optional("absent")
+    if marked is None or marked.value is False:
+        return False
+    if marked.value is not True:
+        raise marked.refuse("true or false")
+    if node.entry("insights").items("a list of insights"):
+        raise node.entry("insights").refuse("an empty list: no document says anything about an absent subtopic")
+    return True
 
 
 def _insights(nodes: list[Node], subtopics: tuple[Subtopic, ...]) -> tuple[Insight, ...]:
@@ -258,7 +271,7 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     lines += [
         f"subtopic {subtopic.subtopic_id!r} has no insights"
         for subtopic in haystack.subtopics
-        if subtopic.subtopic_id not in filled
+        if subtopic.subtopic_id not in filled and not subtopic.absent
     ]
     return lines
 

@@ -4,10 +4,13 @@ A strategy (`per_insight`) defines how a model is prompted; the model is any tha
 `rate_text` asks a model to rate a text on a scale (`rating/`); `offline/rater` needs no key.
 """
 
+import inspect
 import sys
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from summhay_ray import plugins
+from summhay_ray.judge.absence import Absence, judge_absence, rate_absence
 from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
 from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel, usable_on
@@ -36,10 +39,13 @@ from summhay_ray.judge.strategies import (
     prompt_template,
     strategy_of,
 )
+from summhay_ray.llm import Ask
+from summhay_ray.records import Insight
 
 __all__ = [
     "CRITERIA",
     "DEFAULT_SHARE",
+    "Absence",
     "BadName",
     "ByLogprobs",
     "Composed",
@@ -62,16 +68,19 @@ __all__ = [
     "doubtful",
     "expected_rating",
     "is_tied",
+    "judge_absence",
     "label_of",
     "least_certain",
     "majority",
     "make_judge",
     "name_of",
+    "outcomes_of",
     "panel",
     "parse_name",
     "prompt_identity",
     "prompt_template",
     "rate",
+    "rate_absence",
     "rate_text",
     "rating_requests",
     "read_rating",
@@ -91,3 +100,11 @@ def make_judge(strategy: str = "per_insight") -> Judge:
     Judges made of others (`parse_name`) are asked with `Composed`.
     """
     return cast(Judge, plugins.find("judge strategy", strategy, sys.modules[__name__], "judge", "a judge (judge/base.py)")())
+
+
+async def outcomes_of(
+    strategy: str, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
+) -> Any:
+    """What the strategy's judge returns for a summary, unchecked: a user's own may return anything, and may be no coroutine."""
+    judged: Any = make_judge(strategy).judge(insights, bullets, settings, ask)
+    return await judged if inspect.isawaitable(judged) else judged

@@ -78,7 +78,7 @@ def _one(read: Sequence[Read]) -> Read:
 def _verdict_of(value: dict[str, Any]) -> Read:
     """The verdict in an object that has a coverage. An uncertainty outside 0..1 is dropped."""
     word, bullet = value["coverage"], json.dumps(value.get("bullet_id"))
-    match = _LABEL.fullmatch(re.sub(r"[\s_-]+", "", word.lower())) if isinstance(word, str) else None
+    match = _LABEL.fullmatch(re.sub(r"[\W_]+", "", word.lower())) if isinstance(word, str) else None
     if match is None:
         return _unknown(json.dumps(word))
     coverage = f"{match.lastgroup}_COVERAGE"

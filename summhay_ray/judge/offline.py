@@ -15,6 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
+from summhay_ray.judge.absence import free_answer
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER, Features, features
@@ -115,8 +116,11 @@ class OfflineJudge:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
 
         For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`.
-        Raises LookupError where the prompt lacks insights or bullets.
+        Also whether an answer invents, for a question that no document answers (`absence.py`). Raises LookupError where the
+        prompt lacks insights or bullets.
         """
+        if (absence := free_answer(request.prompt)) is not None:
+            return absence
         question = read(request.prompt)
         rated = self._rate(question.insights, question.bullets, question.together)
         verdicts = [_verdict(one, question.bullet_ids) for one in rated]

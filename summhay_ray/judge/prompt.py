@@ -155,7 +155,7 @@ def read(prompt: str) -> Question:
     if not bullets_heads:
         raise LookupError("the prompt has no line 'Bullet Points:'; offline/judge reads the bullets after it")
     for bullets_head in reversed(bullets_heads):
-        bullets = _numbered_at(prompt, bullets_head.end(), "bullet")
+        bullets = numbered_at(prompt, bullets_head.end(), "bullet")
         if bullets is not None:
             together = bool(insight_heads[-1][1])
             insights = _insights_at(prompt, insight_heads[-1].end(), bullets_head.start(), together)
@@ -166,7 +166,7 @@ def read(prompt: str) -> Question:
 def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) -> list[tuple[int, str]]:
     if not together:
         return [(1, _insight_at(prompt, start, bullets_start))]
-    if insights := _numbered_at(prompt, start, "insight"):
+    if insights := numbered_at(prompt, start, "insight"):
         return insights
     raise LookupError(
         'no {"insights": [{"insight_id": 1, "text": "..."}]} follows the line \'Reference Insights:\' of the prompt'
@@ -182,7 +182,7 @@ def _insight_at(prompt: str, start: int, bullets_start: int) -> str:
     return section if decoded is None else decoded
 
 
-def _numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
+def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
     """The numbered texts of the first JSON object after `start`, or None where it is not one of the noun's."""
     brace = prompt.find("{", start)
     if brace < 0:
@@ -192,6 +192,11 @@ def _numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | 
         return [(int(entry[f"{noun}_id"]), str(entry["text"])) for entry in value[f"{noun}s"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def has_insight(prompt: str) -> bool:
+    """Whether a prompt asks about the coverage of insights."""
+    return bool(_INSIGHT_HEADING.search(prompt))
 
 
 def _ids(numbered: Sequence[tuple[int, str]]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.metrics.citation_parsing import LABELS, Compat, extract_citations
+from summhay_ray.metrics.citation_parsing import OTHER_CITATION, Compat, extract_citations
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, bullet_index, figures
 from summhay_ray.records import COVERAGE_VALUE
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 _NUMBER = "[0-9]{1,18}"
 _PLAIN_BRACKET = rf"^({_NUMBER}(?:, ?{_NUMBER})*)\][^\]]*$"
 """What follows an opening bracket, where the bracket holds numbers only and no other bracket is closed after it."""
-_OTHER_CITATION = (
-    rf"[［【〔］】〕\\⁰¹²³⁴-⁹]|<sup>|\]\s*[-－‐‑‒–—―−~～〜]\s*\[|(?i)[(（]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:{LABELS})[^a-z]"
-)
-"""What may be a citation in another form than a bracket of numbers."""
 _WORD = r"[^\s\x1c-\x1f]+"
 _WIDE_SPACE = r"[\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 """White space that is not ASCII."""
@@ -180,7 +176,7 @@ def _cited(bullets: pl.DataFrame, compat: Compat) -> pl.DataFrame:
     rest = text.str.splitn("[", 2).struct.field("field_1").str.replace_all("][", ",", literal=True)
     brackets = bullets.select("set", inside=rest.str.split("[")).drop_nulls().explode("inside")
     brackets = brackets.with_columns(inside.str.extract(_PLAIN_BRACKET).str.replace_all(" ", "", literal=True))
-    unread = [brackets.filter(inside.is_null())["set"], bullets.filter(text.str.contains(_OTHER_CITATION))["set"]]
+    unread = [brackets.filter(inside.is_null())["set"], bullets.filter(text.str.contains(OTHER_CITATION))["set"]]
     others = bullets.filter(pl.col("set").is_in(pl.concat(unread).implode()))
     plain = brackets.filter(~pl.col("set").is_in(others["set"].implode()))
     numbers = plain.select("set", number=inside.str.split(",")).explode("number").cast({"number": pl.Int64})

@@ -23,8 +23,8 @@ _RELEASE_BRACKET = re.compile(r"\[([\d, ]+)\]")
 _DIGITS = re.compile(r"\d+")
 
 _ALIKE = {
-    "[": "［【〔",
-    "]": "］】〕",
+    "[": "［【〔〖⟦",
+    "]": "］】〕〗⟧",
     "(": "（",
     ")": "）",
     ",": "，、",
@@ -39,35 +39,49 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 LABELS = (
     "articles?|documents?|docs?|conversations?|transcripts?|news|sources?|references?|refs?|citations?|passages?|files?|snippets?|"
-    "numbers?|nos?|nr|dokumente?|quellen?|documentos?|fuentes?|documenti|fonti|文档|文件|文書|来源|문서|документы?|источники?"
+    "numbers?|nos?|nr|dokumente?|quellen?|artikel|documentos?|fuentes?|fontes?|artículos?|documenti|documento|fonti|fonte|"
+    "文档|文件|文書|文献|資料|资料|来源|出典|문서|출처|документы?|источники?|источник|джерел[оа]|المستندات|المستند|المصادر|المصدر"
 )
 """Words for a document in front of its number or id, for a regular expression."""
+_IN_BRACKETS = f"{LABELS}|cites?|excerpts?|chunks?|contexts?|evidence|results?|items?|papers?|texts?|urls?|links?"
 _LABEL = rf"(?<![a-z])(?:{LABELS})(?![a-z])[.:]*"
-_LABELS = re.compile(rf"{_LABEL}|(?<![a-z])and(?![a-z])", re.IGNORECASE)
+_AND = r"(?<!\w)(?:and|und|et|y|e|en|og|och|i|и|та|و)(?!\w)|[和与及と]"
+_LABELS = re.compile(rf"(?<![a-z])(?:{_IN_BRACKETS})(?![a-z])[.:]*|{_AND}", re.IGNORECASE)
+_TAGS = "sup|cite|ref|source|doc(?:ument)?"
 # Possessive quantifiers: a long bracket that is no citation takes one pass.
 _GROUP = re.compile(
     r"""(?P<outer>\[)?\\?\[(?P<bracket>[^\[\]]*)\](?P<link>\([^()\s]++\))?(?(outer)\](?:\([^()\s]++\))?)
-    | <sup>(?P<sup>[\d,;\s-]++)</sup>
-    | (?P<raised>[⁰¹²³⁴-⁹]++(?:[,⁻\s]*+[⁰¹²³⁴-⁹]++)*+)
-    | \((?P<round>(?:(?:see|cf\.?|from|per)\s)?LABEL[^()]{1,300}|[^()\s,;]{2,100}(?:[,;]\s?[^()\s,;]{2,100}){0,20})\)
-    """.replace("LABEL", _LABEL),
+    | <(?P<tag>TAGS)\b[^<>]*+>(?P<tagged>[^<>\[\]]{1,100})</(?P=tag)>
+    | (?P<raised>⁽?[⁰¹²³⁴-⁹]++(?:[,⁻\s]*+[⁰¹²³⁴-⁹]++)*+⁾?|\^\{[\d,;\s-]++\})
+    | \((?P<round>(?:(?:see|cf\.?|from|per)\s)?LABEL[^()\[\]]{1,300}|ID(?:[,;]\s?ID){0,20})\)
+    """.replace("LABEL", _LABEL)
+    .replace("TAGS", _TAGS)
+    .replace("ID", r"[^()\[\]\s,;]{2,100}"),
     re.IGNORECASE | re.VERBOSE,
 )
+OTHER_CITATION = (
+    rf"[{_ALIKE['[']}{_ALIKE[']']}\\⁰¹²³⁴-⁹]|<(?i:{_TAGS})\b|\^\{{|\]\s*[{_ALIKE['-']}-]\s*\["
+    rf"|(?i)[(（]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:{LABELS})[^a-z]"
+)
+"""A regular expression of polars for texts that may cite by number in another form than a bracket of numbers."""
 _SEE = re.compile(r"\A(?:see|cf\.?|from|per)\s+", re.IGNORECASE)
 _NOISE = re.compile(
-    r"†[^,;]*|(?<![a-z])(?:pp?|pages?|lines?|sections?|sec|chapters?|ch|paragraphs?|para|figures?|fig|tables?)(?![a-z])\.?\s*"
-    r"\d+(?:\s*-\s*\d+)?|[§¶]+\s*\d+(?:\s*-\s*\d+)?",
+    r"†[^,;]*|\([^()]*\)|[§¶]+\s*\d+(?:\s*-\s*\d+)?|第?(?<!\d)\d++[页頁]"
+    r"|(?<![a-z])(?:pp?|pages?|lines?|sections?|sec|chapters?|ch|paragraphs?|para|figures?|fig|tables?|s|seiten?|zeilen?|abs(?:atz)?|"
+    r"kap(?:itel)?|págs?|páginas?|pagin[ae]|líneas?|стр|гл)(?![a-z])\.?\s*\d+(?:\s*-\s*\d+)?",
     re.IGNORECASE,
 )
 _TITLED = re.compile(rf"\s*(?:{_LABEL})?\s*#?(?P<name>\d+)\s*:\s+(?=\D*[^\W\d_]{{2}}).*", re.IGNORECASE | re.DOTALL)
-_NUMBERS = re.compile(r"(?:\d++(?:\s*+(?:-|to|through)\s*+\d++)?+(?:\s++#?|\Z))++")
-_PIECE = re.compile(r"(\d+)(?:\s*(?:-|to|through)\s*(\d+))?")
+_NUMBERS = re.compile(r"(?:\d++(?:\s*+(?:-|to|through|bis|\.{2,3}|…)\s*+\d++)?+(?:\s++#?|\Z))++")
+_PIECE = re.compile(r"(\d+)(?:\s*(?:-|to|through|bis|\.{2,3}|…)\s*(\d+))?")
 _LIKE_AN_ID = re.compile(r"(?=\S*[a-z])(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}", re.IGNORECASE)
 _QUOTES = " \t\n\"'`“”‘’«»<>*_"
 _LONGEST = 18
+_YEARS = 1000
 
 
-MAY_BE_UNREAD = r"[\[［【〔][^\]］】〕]*[^\d,; \[\]］】〕-][^\]］】〕]*[\]］】〕]"
+_OPEN, _CLOSE = rf"\[{_ALIKE['[']}", rf"\]{_ALIKE[']']}"
+MAY_BE_UNREAD = rf"[{_OPEN}][^{_CLOSE}]*[^\d,; {_OPEN}{_CLOSE}-][^{_CLOSE}]*[{_CLOSE}]"
 """A regular expression of polars for texts in which `read_citations` may leave a bracket unread: one with more than numbers."""
 
 
@@ -194,7 +208,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
     begin, end = match.span()
     while begin and text[begin - 1].isspace():
         begin -= 1
-    kind = next(name for name in ("bracket", "sup", "raised", "round") if match[name] is not None)
+    kind = next(name for name in ("bracket", "tagged", "raised", "round") if match[name] is not None)
     inside = " ".join(text[match.start(kind) : match.end(kind)].split())
     if kind == "raised":
         before = text[max(0, match.start() - 3) : match.start()]
@@ -211,7 +225,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
     if any(isinstance(member, int) for member, _, _ in found):
         members = tuple(member for member, _, _ in found)
         return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found))
-    looks_alike = found or re.search(r"\d", inside) or (_LABELS.search(inside) and len(inside) < 80)
+    looks_alike = found or re.search(r"\d", inside) or (re.search(_LABEL, inside, re.IGNORECASE) and len(inside) < 80)
     return match[0] if kind == "bracket" and looks_alike else ""
 
 
@@ -220,31 +234,34 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
 
     `ids_alone`: only ids of documents count, and no number.
     """
-    whole = _SEE.sub("", inside.strip(_QUOTES + "^\\"))
+    whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
     if whole in ids:
         yield ids[whole], 1, 0
         return
     found: list[tuple[int | str, int, int]] = []
+    odd = False
     for segment in re.split(r"[;；]", whole):
         if titled := _TITLED.fullmatch(segment.translate(_ASCII)):
             segment = titled["name"]
-        for piece in re.split(r"[,，、&＆]|(?<!\w)and(?!\w)", segment):
-            if (name := piece.strip(_QUOTES)) in ids:
-                found.append((ids[name], 1, 0))
-                continue
-            bare = _NOISE.sub(" ", piece.translate(_ASCII))
-            bare = _LABELS.sub(" ", bare).strip(_QUOTES + "#:.^")
-            if bare in ids:
-                found.append((ids[bare], 1, 0))
-            elif not ids_alone and _NUMBERS.fullmatch(bare):
-                for first, last in _PIECE.findall(bare):
-                    between, room = _range(_number(first), _number(last or first), room)
-                    found += [(number, 0, int(bool(last) and place == 0)) for place, number in enumerate(between)]
-            elif _LIKE_AN_ID.fullmatch(bare):
-                found.append((bare, 0, 0))
-            elif bare:
-                return
-    if not (ids_alone and any(isinstance(member, str) for member, _, _ in found)):
+        for part in re.split(r"[,，、&＆|]", segment):
+            for piece in [part] if part.strip(_QUOTES) in ids else re.split(_AND, part, flags=re.IGNORECASE):
+                bare = _LABELS.sub(" ", _NOISE.sub(" ", piece.translate(_ASCII))).strip(_QUOTES + "#:.^@")
+                # An id, perhaps with a place in the document: `a.txt:3`.
+                name = next((one for one in (piece.strip(_QUOTES), bare, re.split("[#:]", bare)[0]) if one in ids), None)
+                if name is not None:
+                    found.append((ids[name], 1, 0))
+                elif not ids_alone and _NUMBERS.fullmatch(bare):
+                    for first, last in _PIECE.findall(bare):
+                        between, room = _range(_number(first), _number(last or first), room)
+                        found += [(number, 0, int(bool(last) and place == 0)) for place, number in enumerate(between)]
+                elif _LIKE_AN_ID.fullmatch(bare) or re.fullmatch(r"[^\s\d]+", bare):
+                    odd |= not _LIKE_AN_ID.fullmatch(bare)
+                    found.append((bare, 0, 0))
+                elif bare:
+                    return
+    # A word makes no citation of a year: `[Smith, 2020]`.
+    cited = [member for member, by_id, _ in found if by_id or (isinstance(member, int) and member < _YEARS)]
+    if not (ids_alone and any(isinstance(member, str) for member, _, _ in found)) and (cited or not odd):
         yield from found
 
 

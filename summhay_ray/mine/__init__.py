@@ -1,30 +1,40 @@
 """The mine room: from documents to a haystack, by words alone: reads a folder, and finds the insights that recur in it,
 with every document that says each. For the benchmarks."""
 
-from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights
+from summhay_ray.mine.haystack import haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
-from summhay_ray.mine.mining import Mining, ReadText, Step, mine, text_read
+from summhay_ray.mine.mining import USUAL, Mining, ReadText, Step, mine, text_read
 from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder, read_table
+from summhay_ray.mine.review import CHECK, REVIEW, Decision, carried, decisions_of, reviewed
+from summhay_ray.mine.review_sheet import COLUMNS, decided, review_rows
+from summhay_ray.mine.sheets import Row, check_columns, check_new_sheet, read_cells, write_cells
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
 
 __all__ = [
+    "CHECK",
     "COLUMNS",
     "LARGEST_FOLDER",
+    "USUAL",
+    "REVIEW",
     "WORDS",
+    "Decision",
     "DocumentClaim",
     "Evidence",
     "Grouped",
-    "Kept",
     "Mined",
     "Mining",
     "ReadText",
+    "Row",
     "Source",
     "Step",
     "Unread",
-    "accepted",
-    "doubts_first",
+    "carried",
+    "check_columns",
+    "check_new_sheet",
+    "decided",
+    "decisions_of",
     "group_insights",
     "haystack_json",
     "kept_insights",
@@ -32,7 +42,11 @@ __all__ = [
     "may_be_one",
     "merged",
     "mine",
+    "read_cells",
     "read_folder",
     "read_table",
+    "review_rows",
+    "reviewed",
     "text_read",
+    "write_cells",
 ]

@@ -219,7 +219,7 @@ def _pdf_converter(base: Any) -> Any:
     """
 
     class Pdf(base):  # type: ignore[misc]
-        def convert(self, file_stream: Any, stream_info: Any, **_: Any) -> Any:
+        def convert(self, file_stream: Any, *_: Any, **__: Any) -> Any:
             from markitdown import DocumentConverterResult
             from pdfminer import high_level, layout
 

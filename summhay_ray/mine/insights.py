@@ -3,26 +3,36 @@
 1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
    `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
    weighted by the share that has it, is its core.
-2. Its core is looked for in windows of one to three sentences of EVERY document. A document that has enough of it is evidence.
-3. Candidates are taken from the strongest on. One that rests on the same sentences as one that was taken is a repetition.
+2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what
+   it has of the candidate: of its core, of its own words, in one sentence, and in their order.
+3. How high a score must be depends on the collection: where few statements recur, most moderate scores are chance.
+4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only
+   where its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the
+   same sentences as one that was taken is a repetition.
 
-The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The last one needs all of them.
+The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The other ones need all of them.
 
-Statements that are alike but have other numbers, or of which one denies, are opposites: neither is evidence for the other.
+Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the
+other. A change of time or date alone makes another statement, and no opposite.
 """
 
 from __future__ import annotations
 
+import heapq
 import io
+import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.mine.statements import Floats, Ints, Statements
+from summhay_ray.mine.findings import LEAST, worth
+from summhay_ray.mine.statements import Floats, Ints, Statements, language_of
+from summhay_ray.synth import lacks_a_fact, read_words
+from summhay_ray.text import find_contradictions
 
 ALIKE, FEW = 0.4, 2.6
 """Two sentences are alike if the weight that they share is this part of the lighter one's weight, which counts as at least
@@ -31,13 +41,17 @@ SURENESS = 3
 """The power of a likeness in the core: sentences that say nearly the same count more than those that touch on it."""
 CORE = 0.25
 """Least share of the like sentences that have a fact of the core."""
-SAYS, UNSURE = 0.45, 0.6
-"""A window says an insight from the first share of its core's weight on; below the second one it is unsure."""
-FULL = 0.88
-"""Mean share from which its documents say all of an insight: those that repeat it word for word (background, mostly) do not say
-it more surely than those that word it themselves."""
+HELD = 0.35
+"""Least share of a core's weight in a window that is scored."""
+SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.55, 0.45
+"""A window says an insight from a score between the first two on, as the collection demands; below the third one it is unsure."""
 NEAR = 0.1
-"""A window that lacks no more than this comes near the insight, and is shown to a person or a model."""
+"""A window whose score lacks no more than this comes near the insight, and is shown to a person or a model."""
+CHANCE, DECAY = 0.25, 0.58
+"""Most chance among the windows that say an insight. Of chance scores, each further 0.05 has this share of those below it, as was
+measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
+AROUND = 2
+"""Sentences around a window in which a name may be that the window refers to."""
 WORDED = 0.2
 """Least share of the weight of the core's words in a window that says it: numbers alone say nothing."""
 WORTH = (1.0, 0.95, 0.9)
@@ -66,7 +80,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A document that says an insight. `document`: index; `text`: the window; `score`: share of the core in it, 0 to 1.
+    """A document that says an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
 
     `by`: who decided, words or the label of a model, whose raw answer has the `key`.
     """
@@ -85,7 +99,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An insight that recurs. `confidence`: 0 to 1; a list of them is sorted by it. `opposites`: places in that list."""
+    """An insight that recurs. `confidence`: 0 to 1, relative to the best one; a list of them is sorted by it.
+
+    `opposites`: places in that list.
+    """
 
     text: str
     evidence: tuple[Evidence, ...]
@@ -101,8 +118,6 @@ class Compared:
 
     sentences: Ints
     """Indexes of the candidates (k)."""
-    strengths: Floats
-    """How strong their groups are (k)."""
     n_near: Ints
     """How many sentences are like each (k)."""
     near: Ints
@@ -116,7 +131,7 @@ class Compared:
     lengths: Ints
     """Numbers of their sentences (m)."""
     scores: Floats
-    """Shares of the candidate's core in them (m)."""
+    """How much of the candidate they have, 0 to 1 (m)."""
 
     def to_bytes(self) -> bytes:
         """As numpy's archive of arrays."""
@@ -136,72 +151,139 @@ class _Found:
     """A candidate with what is like it, and the best window of each document: its first sentence, its size and its score (m)."""
 
     sentence: int
-    strength: float
     near: Ints
     likeness: Floats
     firsts: Ints
     lengths: Ints
     scores: Floats
 
-    def within(self) -> npt.NDArray[np.bool_]:
-        """Which windows say it (m)."""
-        found: npt.NDArray[np.bool_] = self.scores >= SAYS
-        return found
+    def window(self, of: Statements, row: int) -> str:
+        """The words of a window."""
+        first = int(self.firsts[row])
+        return " ".join(of.evidence[first : first + int(self.lengths[row])])
 
 
-def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mined]:
-    """The insights among the candidates of all blocks, the surest first."""
+def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
+    """The insights among the candidates of all blocks that `least` documents say, the best first."""
     of = comparing.of
+    candidates = [found for found in _candidates(compared) if comparing.worth(found.sentence) >= LEAST]
+    says = _least_score(of, candidates)
+    taken = list(_chosen(comparing, candidates, says, least))
+    most = max((value for _, value, _ in taken), default=1.0)
 
-    def confidence(found: _Found) -> float:
-        # How surely its documents say it, times how specific it is.
-        surely = min(1.0, float(found.scores[found.within()].mean()) / FULL)
-        return surely * math.log(1 + of.sizes[found.sentence])
+    def evidence(found: _Found, which: npt.NDArray[np.bool_]) -> tuple[Evidence, ...]:
+        rows = np.flatnonzero(which).tolist()
+        return tuple(
+            Evidence(int(of.documents[found.firsts[row]]), found.window(of, row), round(float(found.scores[row]), 4))
+            for row in rows
+        )
 
-    def shown(found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
-        listed = [
-            Evidence(int(of.documents[first]), " ".join(of.evidence[first : first + size]), round(score, 4))
-            for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
-        ]
-        return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
-
-    order = sorted(_chosen(comparing, compared), key=lambda found: (-confidence(found), found.sentence))
-    most = max((math.log(1 + of.sizes[found.sentence]) for found in order), default=1.0)
-    mined = [Mined(of.texts[found.sentence], *shown(found), round(confidence(found) / most, 4)) for found in order]
+    mined = []
+    for found, value, said in taken:
+        doubtful = evidence(found, ~said & (found.scores >= says - NEAR))
+        mined.append(Mined(of.texts[found.sentence], evidence(found, said), doubtful, round(value / most, 4)))
     places = np.full(of.n, -1, dtype=np.int64)
-    places[[found.sentence for found in order]] = np.arange(len(order))
+    places[[found.sentence for found, *_ in taken]] = np.arange(len(taken))
     opposed: dict[int, set[int]] = {}
-    for place, found in enumerate(order):
-        taken = found.near[places[found.near] >= 0]
-        for other in places[taken[comparing.opposite(found.sentence, taken)]].tolist():
-            opposed.setdefault(place, set()).add(other)
-            opposed.setdefault(other, set()).add(place)
+    for place, (found, *_) in enumerate(taken):
+        alike = found.near[places[found.near] >= 0]
+        for other in places[alike[comparing.opposite(found.sentence, alike)]].tolist():
+            if _opposed(mined[place].text, mined[other].text):
+                opposed.setdefault(place, set()).add(other)
+                opposed.setdefault(other, set()).add(place)
     return [replace(one, opposites=tuple(sorted(opposed.get(place, ())))) for place, one in enumerate(mined)]
 
 
-def _chosen(comparing: Comparing, compared: Iterable[Compared]) -> Iterator[_Found]:
-    """The candidates that repeat no stronger one."""
+def _opposed(one: str, other: str) -> bool:
+    """Whether two insights cannot both be so, but for a time or a date, by which they speak of two events."""
+    return any(found.kind not in ("date", "time") for found in find_contradictions(one, other))
+
+
+def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
+    """The score from which a window says a candidate, so that no more than `CHANCE` of such windows do by chance.
+
+    Chance is measured where it prevails, just below the scores that are accepted at all, and falls off from there. A few windows
+    that are added to it keep a small folder from being believed too easily.
+    """
+    none = np.zeros(0)
+    others = [found.scores[of.documents[found.firsts] != of.documents[found.sentence]] for found in candidates]
+    scores = np.concatenate([none, *others])
+    low, step = 0.25, 0.05
+    chance = float(((scores >= low) & (scores < low + step)).sum()) + 3
+    for says in np.arange(SAYS, SAYS_AT_MOST + step / 2, step).tolist():
+        expected = chance * DECAY ** ((says - low) / step) / (1 - DECAY)
+        if expected <= CHANCE * (scores >= says).sum():
+            break
+    return float(says)
+
+
+def _chosen(
+    comparing: Comparing, candidates: Sequence[_Found], says: float, least: int
+) -> Iterator[tuple[_Found, float, npt.NDArray[np.bool_]]]:
+    """The candidates that repeat no better one, the best first; how good each is, and which of its windows say it."""
+    of = comparing.of
+
+    def value(found: _Found, said: npt.NDArray[np.bool_]) -> float:
+        return comparing.worth(found.sentence) * _value(float(of.sizes[found.sentence]), found.scores[said])
+
+    # A candidate is only worth less once its windows are read, so it is chosen if it is still the best one then.
+    waiting = []
+    for place, found in enumerate(candidates):
+        said = found.scores >= says
+        if said.sum() >= least:
+            waiting.append((-value(found, said), found.sentence, place, said, False))
+    heapq.heapify(waiting)
     resting: dict[int, list[int]] = {}
     taken: list[int] = []
-    repeated = np.zeros(comparing.of.n, dtype=bool)
-    for found in sorted(_candidates(compared), key=lambda found: (-found.strength, found.sentence)):
-        if repeated[found.sentence]:
+    repeated = np.zeros(of.n, dtype=bool)
+    while waiting:
+        worst, sentence, place, said, read = heapq.heappop(waiting)
+        found = candidates[place]
+        if repeated[sentence]:
             continue
-        same = found.near[found.likeness >= SAME]
-        repeated[same[~comparing.opposite(found.sentence, same)]] = True
-        firsts = found.firsts[found.within()].tolist()
-        if len(firsts) < comparing.least:
+        if not read:
+            said = said & _has_items(of, found, said)
+            if said.sum() >= least:
+                heapq.heappush(waiting, (-value(found, said), sentence, place, said, True))
             continue
+        firsts = found.firsts[said].tolist()
         shared: dict[int, int] = {}
         for first in firsts:
-            for place in resting.get(first, ()):
-                shared[place] = shared.get(place, 0) + 1
-        if any(both >= REPEATS * (len(firsts) + taken[place] - both) for place, both in shared.items()):
+            for other in resting.get(first, ()):
+                shared[other] = shared.get(other, 0) + 1
+        if any(both >= REPEATS * (len(firsts) + taken[other] - both) for other, both in shared.items()):
             continue
+        same = found.near[found.likeness >= SAME]
+        repeated[same[~comparing.opposite(sentence, same)]] = True
         for first in firsts:
             resting.setdefault(first, []).append(len(taken))
         taken.append(len(firsts))
-        yield found
+        yield found, -worst, said
+
+
+def _value(size: float, scores: Floats) -> float:
+    """How much an insight of this weight states, and how surely documents repeat it, by the score of each one's window."""
+    return round(math.log1p(size) * math.log1p(float((scores**2).sum())), 9)
+
+
+def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which of the windows that `said` marks have the candidate's numbers and (maybe around them) names, and contradict none."""
+    text = of.texts[found.sentence]
+    own = read_words(text)
+    kept = np.zeros(said.size, dtype=bool)
+    for row in np.flatnonzero(said).tolist():
+        window = found.window(of, row)
+        if window == text:
+            kept[row] = True
+            continue
+        reading = read_words(window)
+        if own.numbers - reading.numbers - reading.loose:
+            continue
+        first, after = int(found.firsts[row]), int(found.firsts[row] + found.lengths[row])
+        around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]
+        nearby = " ".join(of.texts[place] for place in around if of.passages[place] == of.passages[first])
+        kept[row] = not lacks_a_fact(nearby, text) and not find_contradictions(text, window)
+    return kept
 
 
 def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
@@ -210,7 +292,6 @@ def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
         yield from map(
             _Found,
             block.sentences.tolist(),
-            block.strengths.tolist(),
             np.split(block.near, near),
             np.split(block.likeness, near),
             np.split(block.firsts, windows),
@@ -229,12 +310,18 @@ class Comparing:
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
         self._held = np.zeros(statements.n + len(WORTH))
+        self._paired: dict[int, frozenset[tuple[str, str]]] = {}
+        self._english = language_of(statements.texts) == "english"
         # A lighter sentence is like none.
         self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
         self._thinned, self._counts = _thinned(statements, self._may)
         self._first, spread = _equal(statements)
         self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
         """Statements that recur in the same words, all of them so common that they tell no document from another."""
+
+    def worth(self, sentence: int) -> float:
+        """How far a sentence is a finding, 0 to 1."""
+        return worth(self.of.texts[sentence], self._english)
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.
@@ -248,15 +335,14 @@ class Comparing:
         for at in range(0, asked.size, _AT_ONCE):
             sentences = asked[at : at + _AT_ONCE]
             rows, near, likeness = self._alike(sentences)
-            strengths, spread = self._strengths(sentences, rows, near, likeness)
+            spread = self._spread(sentences.size, rows, near)
             starts = np.searchsorted(rows, np.arange(sentences.size + 1))
             for row in np.flatnonzero(spread >= max(2, self.least - 1)).tolist():
                 span = slice(starts[row], starts[row + 1])
-                found.append(self._found(int(sentences[row]), float(strengths[row]), near[span], likeness[span]))
+                found.append(self._found(int(sentences[row]), near[span], likeness[span]))
         none = np.zeros(0, dtype=np.int64)
         return Compared(
             np.array([one.sentence for one in found], dtype=np.int64),
-            np.array([one.strength for one in found], dtype=np.float64),
             np.array([one.near.size for one in found], dtype=np.int64),
             np.concatenate([none, *(one.near for one in found)]),
             np.concatenate([none, *(one.likeness for one in found)]),
@@ -266,15 +352,11 @@ class Comparing:
             np.concatenate([none, *(one.scores for one in found)]),
         )
 
-    def _strengths(self, sentences: Ints, rows: Ints, near: Ints, likeness: Floats) -> tuple[Floats, Ints]:
-        """How strong each sentence's group is (k): the mean likeness of many and specific sentences; and its documents (k)."""
-        of, n = self.of, sentences.size
+    def _spread(self, n: int, rows: Ints, near: Ints) -> Ints:
+        """The number of documents with a sentence like each (n)."""
+        of = self.of
         pairs = np.unique(rows * max(1, of.n_documents) + of.documents[near])
-        spread = np.bincount(pairs // max(1, of.n_documents), minlength=n)
-        summed = np.bincount(rows, likeness**SURENESS, n)
-        mean = np.bincount(rows, likeness, n) / np.maximum(np.bincount(rows, minlength=n), 1)
-        strength: Floats = mean * np.log1p(summed) * np.log1p(of.sizes[sentences])
-        return np.round(strength, 9), spread
+        return np.bincount(pairs // max(1, of.n_documents), minlength=n)
 
     def _alike(self, block: Ints) -> tuple[Ints, Ints, Floats]:
         """The pairs of a sentence of the block and one that is like it, itself included: place in the block, index, likeness."""
@@ -367,7 +449,7 @@ class Comparing:
         weights = share[kept] * of.weights[facts]
         return facts, weights / weights.sum()
 
-    def _found(self, sentence: int, strength: float, near: Ints, likeness: Floats) -> _Found:
+    def _found(self, sentence: int, near: Ints, likeness: Floats) -> _Found:
         """The best window of every document that may say a candidate."""
         of = self.of
         facts, weights = self._core(sentence, near, likeness)
@@ -394,14 +476,48 @@ class Comparing:
             scores = score(window) * WORTH[step]
             longer = follows & (scores > best + 1e-9)
             best, sizes = np.where(longer, scores, best), np.where(longer, size, sizes)
-        kept = best >= SAYS - NEAR
+        kept = best >= HELD
         rows, sizes, best = rows[kept], sizes[kept], np.round(best[kept], 6)
         documents = of.documents[rows]
         order = np.lexsort((rows, -best, documents))
         first = np.ones(order.size, dtype=bool)
         first[1:] = documents[order][1:] != documents[order][:-1]
         chosen = order[first]
-        return _Found(sentence, strength, near, likeness, rows[chosen], sizes[chosen], best[chosen])
+        firsts, lengths = rows[chosen], sizes[chosen]
+        return _Found(sentence, near, likeness, firsts, lengths, self._scores(sentence, firsts, lengths, best[chosen]))
+
+    def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
+        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of
+        that weight in one sentence of the window, and of the pairs of words that follow one another in the sentence."""
+        of = self.of
+        if not firsts.size:
+            return np.zeros(0)
+        own, pairs = of.facts(sentence), self._pairs(sentence)
+        weights = of.weights[own] / of.weights[own].sum()
+        begins = np.cumsum(lengths) - lengths
+        sentences = np.arange(lengths.sum()) + np.repeat(firsts - begins, lengths)
+        theirs, owners = of.facts_of(sentences)
+        places = self._places(own, theirs)
+        held = np.zeros((sentences.size, own.size), dtype=bool)
+        held[owners[places >= 0], places[places >= 0]] = True
+        whole = np.logical_or.reduceat(held, begins, axis=0) @ weights
+        single = np.maximum.reduceat(held @ weights, begins)
+        followed = [
+            len(pairs & frozenset().union(*map(self._pairs, range(first, first + length)))) / len(pairs) if pairs else 1.0
+            for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
+        ]
+        scores = cores + whole + single + np.array(followed)
+        # What little a short sentence states is found by chance.
+        size = float(of.sizes[sentence])
+        found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
+        return found
+
+    def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:
+        """The pairs of words that follow one another in a sentence, function words aside."""
+        if sentence not in self._paired:
+            roots = read_words(self.of.texts[sentence]).roots
+            self._paired[sentence] = frozenset(itertools.pairwise(roots))
+        return self._paired[sentence]
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
         """The sentences of all windows that can have enough of a core, in order; its commonest facts alone make no window."""
@@ -411,7 +527,7 @@ class Comparing:
         for sentences, weight in zip(posted, weights[listed].tolist(), strict=True):
             self._held[sentences] += weight
         hits = np.concatenate(posted).astype(np.int64)
-        missing = SAYS - NEAR - (1 - weights[listed].sum()) - _ROUNDING
+        missing = HELD - (1 - weights[listed].sum()) - _ROUNDING
         most = len(WORTH)
         starts = (hits[self._held[hits] >= missing / most][:, None] - np.arange(most)).ravel()
         starts = starts[starts >= 0]

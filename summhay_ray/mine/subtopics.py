@@ -1,23 +1,83 @@
-"""Part of the mine room: groups insights into subtopics, and asks for each without giving its insights away."""
+"""Part of the mine room: groups insights into subtopics, each about one thing, and asks for each as a person would.
+
+A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
+failed, changed or was decided, and when. No question gives an insight of its subtopic away.
+"""
 
 from __future__ import annotations
 
 import heapq
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from summhay_ray.mine.findings import is_verb
 from summhay_ray.synth import leak, read_words
+from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
 LARGEST = 12
 """Most insights of a subtopic: a summary has a bullet for each."""
-_COMMON = 0.5
-"""A word in more of the insights than this is the topic's, and tells no subtopic from another."""
-_WORD = re.compile(r"[^\W\d_](?:[^\W_]|[-’'](?=[^\W\d_]))*")
-_ENDINGS = ("ing", "ed", "ly", "ant", "ive", "ous")
-"""Endings of words that name no subject, mostly."""
-OTHERS = "other subjects"
+_COMMON, _BROAD = 0.5, 3
+"""A phrase in more than half of the insights is the topic's; one in more than three full subtopics is too broad for one thing."""
+_MOST = 0.5
+"""Share of a subtopic's insights from which its question asks for what they say of a kind (failures, changes, decisions)."""
+_LONGEST = 3
+"""Most words of a phrase that is not a name as a whole."""
+_WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/](?=\w))*|\d[\w.]*|[^\w\s]")
+_DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
+"""Endings of words that end no noun phrase, mostly; "-ment" and such do."""
+_ENDS_ONE = re.compile(
+    r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing)$"
+)
+_VAGUE_WORDS = """
+    addition amount area aspect case change changes combination detail details document documents effort end example fact
+    focus form future group impact instance issue issues item items kind level list lot need new number numbers one others
+    part parts period place plan plans point problem problems process proposal question reason result results role section
+    several side step steps team thing things time times top total type types use user users value values version way ways
+    week work year years day days month months hour hours minute minutes percent people person person's today current
+    previous next first second third last various itself themselves himself herself myself ourselves yourself everything
+    something anything nothing everyone someone anyone different similar certain possible important significant major full
+    further additional other same least
+"""
+_VAGUE = frozenset(_VAGUE_WORDS.split())
+"""Words that alone name no subject."""
+_KINDS: tuple[tuple[str, str], ...] = (
+    (
+        r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|errors?|unavailable|degrad\w*|breach\w*|bugs?|vulnerabilit\w+|attackers?|leak\w*"
+        r"|broke|broken|lost|loss(?:es)?|overload\w*|delay\w*|corrupt\w*|reject\w*|stop(?:s|ped)",
+        "What went wrong with {}",
+    ),
+    (
+        r"decid\w+|approv\w+|agree[ds]?|vot(?:e|ed|es|ing)|elect(?:ed|ion|ions)|consensus|resolved|ratif\w+|adopt(?:ed|s)",
+        "What was decided about {}",
+    ),
+    (
+        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed"
+        r"|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
+        "What has changed with {}",
+    ),
+    (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
+)
+"""What the insights of a subtopic may have in common: words that say so, and the question that asks for it."""
+_ASKED = ("What do the documents report about {}", "What else do the documents report about {}")
+_DID = {
+    **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
+    **{f"{verb}d": verb for verb in ("increase", "decrease", "decline", "resume", "degrade", "cease", "collapse")},
+    "stopped": "stop",
+    "dropped": "drop",
+    "fell": "fall",
+    "rose": "rise",
+    "broke": "break",
+    "went down": "go down",
+}
+"""What a subject does, of which one asks why."""
+_EVENT = re.compile(
+    r"\b(?:outage|incident|failure|disruption|breach|crash|attack|accident|collapse|crisis|strike|fire|flood|storm)s?$"
+)
+_PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
+_DATE = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
+_SINGULAR = re.compile(r"[^s]$|(?:ss|us|is)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,78 +90,179 @@ class Grouped:
 
 
 def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
-    """Subtopics of insights that share a word, the largest first; those that share none are asked for together."""
-    words = [_words(text) for text in insights]
-    common = Counter(root for found in words for root in found)
-    shown = _shown(words)
-    usable = {root for root, n in common.items() if 2 <= n <= max(2, _COMMON * len(insights))}
+    """Subtopics of insights that share a noun phrase, the largest first; one that shares none is a subtopic of its own."""
+    proper = _proper(insights)
+    phrases = [dict(_phrases(text, proper)) for text in insights]
+    counts = Counter(key for found in phrases for key in found)
+    surfaces: dict[tuple[str, ...], Counter[str]] = {}
+    holders: dict[tuple[str, ...], list[int]] = {}
+    for place, found in enumerate(phrases):
+        for key, surface in found.items():
+            surfaces.setdefault(key, Counter())[surface] += 1
+            holders.setdefault(key, []).append(place)
+    shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
+    usable = {key for key, n in counts.items() if 2 <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
-    holders: dict[str, list[int]] = {}
-    for place, found in enumerate(words):
-        for root in found.keys() & usable:
-            holders.setdefault(root, []).append(place)
-    counts = Counter({root: len(places) for root, places in holders.items()})
-    order = {root: -number for number, root in enumerate(sorted(counts))}
+    remaining = Counter({key: len(holders[key]) for key in usable})
+    order = {key: number for number, key in enumerate(sorted(usable))}
 
-    def worth(root: str) -> tuple[int, int, int]:
-        return -min(counts[root], LARGEST), common[root], order[root]
+    def rank(key: tuple[str, ...]) -> tuple[float, int, int]:
+        return -min(remaining[key], LARGEST) * _weight(key, shown[key]), counts[key], order[key]
 
-    # What is left of a word only shrinks, so a word that is first with its present worth is the best one.
-    waiting = [(worth(root), root) for root in counts]
+    # What is left of a phrase only shrinks, so a phrase that is first with its present rank is the best one.
+    waiting = [(rank(key), key) for key in usable]
     heapq.heapify(waiting)
-    grouped: list[tuple[str, list[int]]] = []
+    groups: list[tuple[list[tuple[str, ...]], list[int]]] = []
     while waiting:
-        known, root = heapq.heappop(waiting)
-        if counts[root] < 2:
+        known, key = heapq.heappop(waiting)
+        if remaining[key] < 2:
             continue
-        if worth(root) != known:
-            heapq.heappush(waiting, (worth(root), root))
+        if rank(key) != known:
+            heapq.heappush(waiting, (rank(key), key))
             continue
-        places = [place for place in holders[root] if place in left][:LARGEST]
-        second = Counter(other for place in places for other in words[place] if other in usable and other != root)
-        more = [other for other, n in second.most_common(1) if 2 * n >= len(places)]
-        grouped.append((" and ".join(shown[one] for one in (root, *more)), places))
+        places = [place for place in holders[key] if place in left][:LARGEST]
+        counted = Counter(other for place in places for other in phrases[place] if other != key)
+        shared = [other for other, n in counted.most_common() if 2 * n >= len(places)]
+        groups.append(([key, *sorted(shared, key=lambda other: -_weight(other, shown[other]))], places))
         for place in places:
             del left[place]
-            counts.subtract(words[place].keys() & usable)
-        heapq.heappush(waiting, (worth(root), root))
-    rest = [*left]
-    grouped += [(OTHERS, rest[begin : begin + LARGEST]) for begin in range(0, len(rest), LARGEST)]
-    used: Counter[str] = Counter()
+            remaining.subtract(phrases[place].keys() & usable)
+        heapq.heappush(waiting, (rank(key), key))
+    groups.sort(key=lambda group: -len(group[1]))
+    for place in left:
+        own = sorted(phrases[place], key=lambda key: (-_weight(key, shown[key]), -len(key), order.get(key, 0)))
+        groups.append((own, [place]))
+    used: set[str] = set()
     asked = []
-    for number, (name, places) in enumerate(grouped, start=1):
-        group = _asked(name, places, insights, topic, number)
-        used[group.text] += 1
-        if (again := used[group.text]) > 1:
-            text = f"{group.text}, part {again}"
-            group = Grouped(text, f"What do the documents say about {text}?", group.places)
-        asked.append(group)
-    return asked
+    for keys, places in groups:
+        own = sorted(phrases[places[0]], key=lambda key: -_weight(key, shown[key]))
+        asked.append(
+            _asked([shown[key] for key in keys], [shown[key] for key in own], [insights[place] for place in places], topic, used)
+        )
+    return [Grouped(text, query, tuple(places)) for (text, query), (_, places) in zip(asked, groups, strict=True)]
 
 
-def _asked(name: str, places: Sequence[int], insights: Sequence[str], topic: str, number: int) -> Grouped:
-    """The subtopic with the first of its wordings that gives none of its insights away."""
-    for text in (name, name.split(" and ")[0], f"part {number} of what the documents report"):
-        query = f"What do the documents say about {text}?"
-        if not any(leak(query, insights[place], topic).found for place in places):
-            break
-    return Grouped(text, query, tuple(places))
+def _asked(names: Sequence[str], own: Sequence[str], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
+    """A subject and the first question about it that gives none of the insights away and that no other subtopic has.
+
+    `names`: what the insights share, the best first; `own`: the phrases of one of them.
+    """
+    kinds = [ask for pattern, ask in _KINDS if _share(pattern, texts) > _MOST]
+    when, where = _when(texts), _where(texts)
+    events = [(name, ask) for name in names for ask in _events(name, texts)]
+    pairs = [f"{names[0]} and {name}" for name in names[1:] if _apart(names[0], name)]
+    about = [(name, ask) for name in (*names[:1], *pairs, *names[1:], *own, topic) for ask in (*kinds, *_ASKED)]
+    first = ("", "")
+    for subject, ask in (*events, *about):
+        there = "" if where.removeprefix(" in ") in subject else where
+        asked = ask.replace(" with ", " in ") if where and not there else ask
+        for more in dict.fromkeys((f"{there}{when}", when, "")):
+            query = f"{asked.format(_with_article(subject))}{more}?"
+            found = f"{subject}{more}", query
+            first = first if first[1] else found
+            # The place and the month that several share are the subtopic's: a question that names them gives nothing away.
+            known = f"{topic}{more}" if len(texts) > 1 else topic
+            if query not in used and not any(leak(query, text, known).found for text in texts):
+                used.add(query)
+                return found
+    return first
 
 
-def _words(text: str) -> dict[str, str]:
-    """Root -> the word, for the words of a text that carry a subject; names of one letter and numbers do not."""
-    found: dict[str, str] = {}
-    for word in _WORD.findall(text):
-        roots = read_words(word.lower()).roots
-        if len(word) > 3 and roots and not word.endswith(_ENDINGS):
-            found.setdefault(roots[0], word)
-    return found
+def _events(subject: str, texts: Sequence[str]) -> Iterator[str]:
+    """Questions about an event: what the subject did in most insights, or the event that the subject is."""
+    did = re.compile(rf"\b{re.escape(subject)}(?: (?:in|at|on) [A-Z]\w+)?(?: \w+ly)? ({'|'.join(_DID)})\b", re.IGNORECASE)
+    said = Counter(match[1].lower() for text in texts if (match := did.search(text)))
+    if 2 * said.total() > len(texts):
+        yield f"Why did {{}} {_DID[said.most_common(1)[0][0]]}"
+    if _EVENT.search(subject):
+        yield "What happened in {}"
 
 
-def _shown(words: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Root -> its commonest spelling."""
-    spelled: dict[str, Counter[str]] = {}
-    for found in words:
-        for root, word in found.items():
-            spelled.setdefault(root, Counter())[word] += 1
-    return {root: max(counts.items(), key=lambda item: (item[1], item[0]))[0] for root, counts in spelled.items()}
+def _share(pattern: str, texts: Sequence[str]) -> float:
+    said = re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
+    return sum(bool(said.search(text)) for text in texts) / len(texts)
+
+
+def _when(texts: Sequence[str]) -> str:
+    """The month that all insights which name one share, where it is most of them: ` in July 2021`."""
+    dates = [{" ".join(found) for found in _DATE.findall(text)} for text in texts]
+    named = [found for found in dates if found]
+    common = set.intersection(*named) if named else set()
+    return f" in {min(common)}" if common and 2 * len(named) > len(texts) else ""
+
+
+def _where(texts: Sequence[str]) -> str:
+    """The place that all insights share: ` in Frankfurt`."""
+    named = [{place for place in _PLACE.findall(text) if place.split()[0] not in MONTHS} for text in texts]
+    common = set.intersection(*named)
+    return f" in {min(common)}" if common else ""
+
+
+def _apart(one: str, other: str) -> bool:
+    """Whether two names share no word."""
+    return not {word.lower() for word in one.split()} & {word.lower() for word in other.split()}
+
+
+def _with_article(subject: str) -> str:
+    """A noun phrase as it stands in a question: "the label printer", "badge readers", "Frankfurt"."""
+    last = subject.split()[-1]
+    plain = last == last.lower() and not any(map(str.isdigit, last))
+    return f"the {subject}" if plain and _SINGULAR.search(last) else subject
+
+
+def _weight(key: tuple[str, ...], surface: str) -> float:
+    """How well a phrase names a subject: names and phrases of several words say more than a single word."""
+    return (1 + 0.4 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
+
+
+def _proper(insights: Sequence[str]) -> set[str]:
+    """The words that are mostly written with a capital: names. One that only begins sentences is a name if a verb follows it."""
+    capital, small, first = Counter[str](), Counter[str](), set[str]()
+    for text in insights:
+        words = re.findall(r"[^\W\d_][\w-]*", text)
+        for word in words[1:]:
+            (small if word == word.lower() else capital)[word.lower()] += 1
+        if len(words) > 2 and not words[0].endswith("s") and is_verb(words[1].lower(), words[0].lower(), words[2].lower()):
+            first.add(words[0].lower())
+    return {word for word, n in capital.items() if n > small[word]} | {word for word in first if not small[word]}
+
+
+def _phrases(text: str, proper: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The noun phrases of a statement and their ends, from the longest on: (roots, the words)."""
+    run: list[str] = []
+    tokens = [*_WORD.findall(text), "."]
+    for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+        word = token.removesuffix("'s").removesuffix("’s")
+        lower = word.lower()
+        name = lower in proper or any(letter.isupper() for letter in word[1:])
+        verb = not name and is_verb(lower, before.lower(), after.lower())
+        breaks = not word[0].isalpha() or lower in FUNCTION_WORDS or verb or any(mark in word for mark in "’'/")
+        # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
+        if breaks or (run and name and run[-1] == run[-1].lower()):
+            yield from _ends(run)
+            run = []
+        if not breaks:
+            run.append(word if name else lower)
+        if token != word or (not breaks and lower.endswith("ly")):
+            yield from _ends(run)
+            run = []
+
+
+def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The last three, two and one words of a run, where they name a subject."""
+    if not run:
+        return
+    last = run[-1]
+    plain = last == last.lower()
+    if len(last) < 3 or (plain and _DESCRIBES.search(last) and not _ENDS_ONE.search(last)):
+        return
+    small = next((place for place, word in enumerate(reversed(run)) if word == word.lower()), len(run))
+    for size in range(min(max(_LONGEST, small), len(run)), 0, -1):
+        words = run[-size:]
+        if words[0].lower() in _VAGUE or (size == 1 and plain and (last in _VAGUE or len(last) < 4)):
+            continue
+        if words[0] == words[0].lower() and size > 1 and re.search(r"(?:ly|ing)$", words[0]):
+            continue
+        roots = tuple(root for word in words for root in read_words(word.lower()).roots)
+        if roots:
+            yield roots, " ".join(words)

@@ -17,6 +17,7 @@ from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, qu
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.fuse import Fuse, Method
 from summhay_ray.retrieve.models import Models, ModelsHere
+from summhay_ray.retrieve.none import Nothing
 from summhay_ray.retrieve.oracle import Errors, Oracle
 from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
@@ -59,6 +60,7 @@ __all__ = [
     "ModelRetriever",
     "Models",
     "ModelsHere",
+    "Nothing",
     "OfWords",
     "Oracle",
     "Qrels",

@@ -47,7 +47,7 @@ class Retriever(Protocol):
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """The documents that may be shown, best first, ties in document order; may be empty.
+        """The documents that may be shown, best first, ties in document order. A context of none is the retriever's failure.
 
         Raises LookupError, naming what is missing, where the haystack lacks data that the retriever needs.
         """

@@ -15,9 +15,16 @@ _REFUSAL = re.compile(
 )
 _LONGEST_REFUSAL = 600
 _SOURCES = re.compile(
-    r"\W*(?:references?|sources?|citations?|bibliography|works cited|(?:cited )?documents?(?: cited)?|footnotes?)\b\W*",
+    r"\W*(?:(?:list of|cited|used|referenced|source|liste des|verwendete) )?(?:references?|sources?|citations?|works cited|"
+    r"bibliography|documents?|further reading|footnotes?|endnotes?|"
+    r"références|bibliographie|quellen(?:angaben|verzeichnis)?|fontes|"
+    r"literatur(?:verzeichnis)?|referencias|fuentes|bibliografía|fonti|riferimenti|referências|bronnen|referenties|литература|"
+    r"ссылки|источники|джерела|参考文献|参考资料|參考文獻|參考資料|引用文献|出典|来源|來源|참고 ?문헌|출처|المراجع|المصادر)"
+    r"(?: (?:used|cited|list))?\b[*_\s]*(?:\(\d+\))?\W*",
     re.IGNORECASE,
 )
+_NO_WORDS = re.compile(r"\W+|\b(?:and|documents?|articles?|docs?|nos?)\b|\d+", re.IGNORECASE)
+_RULE = re.compile(r"[-*_=\s]{3,}")
 _ENTRY = re.compile(r"(?:[-*•]\s*)?(?:\\?\[\^?\d+\\?\]:?|\d+[.):]|【\d+[^】]*】)\s*|[-*•]\s*")
 _FILE_OR_URL = re.compile(r"[<(\"'`]*(?:https?://\S+|[^\s/\\]+\.[A-Za-z]{2,5})[>)\"'`]*")
 _DEFINITION = re.compile(r"\\?\[\^\w+\\?\]:")
@@ -44,9 +51,16 @@ def without_references(lines: Sequence[str]) -> tuple[str, ...]:
         heading = _SOURCES.match(line)
         entry = _ENTRY.match(line)
         rest = line[entry.end() :] if entry else line
+        cites = listing and any(group.begin == 0 for group in read_citations(line).groups)
         if heading and not _said(line[heading.end() :]):
             listing = not line[heading.end() :]
-        elif _DEFINITION.match(line) or (entry and _FILE_OR_URL.fullmatch(rest)) or (listing and (entry or not _said(rest))):
+            if kept and _RULE.fullmatch(kept[-1]):
+                kept.pop()
+        elif (
+            _DEFINITION.match(line)
+            or (entry and _FILE_OR_URL.fullmatch(rest))
+            or (listing and (entry or cites or not _said(rest)))
+        ):
             pass
         else:
             listing = False
@@ -58,7 +72,7 @@ def _said(text: str) -> str:
     """What remains of a text without citations, names of files, addresses and punctuation."""
     for group in reversed(read_citations(text).groups):
         text = text[: group.begin] + " " + text[group.end :]
-    return re.sub(r"\W+|\b(?:and|documents?|articles?|docs?|nos?)\b|\d+", "", _FILE_OR_URL.sub(" ", text))
+    return _NO_WORDS.sub("", _FILE_OR_URL.sub(" ", text))
 
 
 def refuses(text: str) -> bool:

@@ -91,7 +91,14 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
 
 
 def n_insights(task: Task) -> int:
-    """How many insights to request: the subtopic's insights that some document contains, or all where that is not known."""
+    """How many insights to request: the subtopic's insights that some document contains, or all where that is not known.
+
+    For a subtopic about what no document says as many as the haystack's other subtopics have, on average: a prompt must not give
+    it away.
+    """
+    if task.subtopic.absent:
+        present = sum(not subtopic.absent for subtopic in task.haystack.subtopics)
+        return max(1, round(len(task.haystack.insights) / max(1, present)))
     insights, contained = task.haystack.insights_of(task.subtopic.subtopic_id), task.haystack.contained
     return sum(insight.insight_id in contained or task.haystack.nuggets for insight in insights) or len(insights)
 

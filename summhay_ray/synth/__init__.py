@@ -1,11 +1,12 @@
 """The synth room: synthesizes haystacks, from a topic to verified documents. For the rooms above it."""
 
+from summhay_ray.synth.absent import absent_subjects, absent_subtopics
 from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
 from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.faulty import Faults, faulty
 from summhay_ray.synth.checking.given_haystack import ExistingCheck, verify_haystack
-from summhay_ray.synth.checking.outline_checks import is_english, leak
+from summhay_ray.synth.checking.outline_checks import is_english, lacks_a_fact, leak
 from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
@@ -53,6 +54,8 @@ __all__ = [
     "Topic",
     "TopicRecipe",
     "Unverified",
+    "absent_subjects",
+    "absent_subtopics",
     "audit_sample",
     "audit_tables",
     "bounds",
@@ -65,6 +68,7 @@ __all__ = [
     "haystack_tables",
     "is_english",
     "is_quoted",
+    "lacks_a_fact",
     "leak",
     "load_domain",
     "parse_domain",

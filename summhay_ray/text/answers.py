@@ -21,11 +21,14 @@ class UnusableAnswer(ValueError):
         self.error = error
 
 
-_NAME = r"(?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|draft"
+_NAME = (
+    r"(?:ant)?think(?:ing)?(?:[-_]process)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|draft|cot|chain[-_]of[-_]thought"
+    r"|(?:inner|internal)[-_](?:monologue|thoughts?|reasoning)|deliberation"
+)
 _MARK = re.compile(
-    rf"(^[ \t]*(?:```|~~~))|<(/?)(?:\w+[:_])?({_NAME})(?:\s[^<>\n]*)?>|◁(/?)({_NAME})▷"
+    rf"(^[ \t]*(?:```|~~~))|< ?(/?) ?(?:\w+[:_])?({_NAME})(?:\s[^<>\n]*)?>|◁(/?)({_NAME})▷"
     r"|\[(/?)((?-i:THINK(?:ING)?|THOUGHT|REASONING))\]|<\|(?:(/|end_(?:of_)?)|(?:begin|start)_(?:of_)?)?"
-    rf"({_NAME})\|>",
+    rf"({_NAME})\|>|<\|(?=\w+_(end)\|)?({_NAME})_(?:start|begin|end)\|>",
     re.IGNORECASE | re.MULTILINE,
 )
 """A code fence, or a tag that begins or ends thinking."""
@@ -42,16 +45,20 @@ _BLOCKS = tuple(
         (r"\s*<\|channel>thought", r"<channel\|>"),
         (r"\s*<unused94>thought", r"<unused95>"),
         (r"\s*Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+        # Apriel, and Ollama's command line.
+        (r"\s*Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]"),
+        (r"\s*Thinking\.\.\.\n", r"\.\.\. ?done thinking\."),
     )
 )
 """What thinking begins with at the start of an answer, and what it ends with."""
 _WRAPPED = re.compile(
-    r"<(answer|response|output|solution|final_answer)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)",
+    r"<(answer|response|output|solution|result|summary|final(?:_answer|_response)?)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)"
+    r"|\$*\\boxed\{(.*)\}\$*",
     re.DOTALL | re.IGNORECASE,
 )
-_END_TOKENS = re.compile(
-    r"(?:\s*(?:<\|(?:end|return|im_end|eot_id|eom_id|end_?of_?text|end_of_turn|end_of_solution|end_response)\|>"
-    r"|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>))+\s*\Z",
+_EDGE_TOKENS = re.compile(
+    r"\A(?:\s*<\|\w+\|>(?:assistant\b)?)+\s*"
+    r"|(?:\s*(?:<\|\w+\|>|\[\|\w+\|\]|\[END FINAL RESPONSE\]|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>))+\s*\Z",
     re.IGNORECASE,
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
@@ -113,9 +120,9 @@ def without_thinking(text: str) -> str:
             inside = name
     if inside:
         raise _unfinished()
-    answer = _END_TOKENS.sub("", "".join((*kept, text[start:]))).strip()
+    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:]))).strip()
     wrapped = _WRAPPED.fullmatch(answer)
-    return (wrapped[2] or wrapped[3] or "").strip() if wrapped else answer
+    return (wrapped[2] or wrapped[3] or wrapped[4] or "").strip() if wrapped else answer
 
 
 def _unfinished() -> UnusableAnswer:
@@ -127,11 +134,16 @@ _MOST_BROKEN = 50
 _DEEPEST = 50
 """JSON with slips is not nested more deeply."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
-_END = r"(?=\s*(?:[,:}\]]|//|/\*|\#|\Z|[\"'\u2018\u201c][^\"'\u2019\u201d\n]*[\"'\u2019\u201d]\s*:))"
+_OPEN, _CLOSE = (
+    "`\u2018\u201a\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e\uff02",
+    "`\u2018\u2019\u201c\u201d\u00bb\u00ab\u203a\u300d\u300f\uff02",
+)
+"""Quotation marks; some that open a text in one language close it in another."""
+_END = rf"(?=\s*(?:[,:}}\]，：]|//|/\*|\#|\Z|[\"'{_OPEN}][^\"'{_CLOSE}\n]*[\"'{_CLOSE}]\s*[:：]))"
 _TOKEN = re.compile(
-    r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<sign>[{}\[\]:,])"
+    r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<sign>[{}\[\]:,，：])"
     rf"|\"(?P<text>(?:\\.|[^\\])*?)\"{_END}|'(?P<text2>(?:\\.|[^\\])*?)'{_END}"
-    rf"|[\u2018\u201c](?P<text3>(?:\\.|[^\\])*?)[\u2019\u201d]{_END}"
+    rf"|[{_OPEN}](?P<text3>(?:\\.|[^\\])*?)[{_CLOSE}]{_END}"
     rf"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?){_END}|(?P<word>(?!(?:nan|infinity)\b)[^\W\d]\w*(?:-\w+)*){_END}",
     re.DOTALL | re.IGNORECASE,
 )
@@ -166,7 +178,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
         if value is None:
             n_broken += 1
             inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
-            keys = {_plain(key) for key in re.findall(r"([\w \t-]+?)[\"'\u2019\u201d]?\s*:", inner)}
+            keys = {_plain(key) for key in re.findall(rf"([\w \t-]+?)[\"'{_CLOSE}]?\s*[:：]", inner)}
             broken |= _plain(fields[0]) in keys if fields else bool(keys)
         for one in _having(value, fields, names, nested):
             found.append(one)
@@ -174,6 +186,9 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
         begin = answer.find("{", end)
         if n_broken > _MOST_BROKEN:
             broken, begin = True, -1
+    if not found and '{\\"' in answer:
+        # JSON within a text of JSON.
+        return json_objects(re.sub(r'\\(["\\])', r"\1", answer), *fields, optional=optional, nested=nested)
     if broken:
         raise UnusableAnswer("broken_json", "the answer's JSON is broken or cut off")
     return found
@@ -248,9 +263,9 @@ def _mended(answer: str, begin: int) -> tuple[str, int]:
             depth += (written in "{[") - (written in "}]")
             if written in "}]" and tokens[-1] == ",":
                 tokens.pop()
-            tokens.append(written)
+            tokens.append(written.translate(_SIGNS))
         elif kind != "skip":
-            if tokens[-1] not in ("{", "[", ",", ":") and re.match(r"\s*:", answer[place : place + 20]):
+            if tokens[-1] not in ("{", "[", ",", ":") and re.match(r"\s*[:：]", answer[place : place + 20]):
                 tokens.append(",")
             plain = written if kind == "number" else _LITERALS.get(written.lower()) if kind == "word" else None
             tokens.append(plain or '"' + _ESCAPE.sub(_escaped, written) + '"')
@@ -258,7 +273,7 @@ def _mended(answer: str, begin: int) -> tuple[str, int]:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    return '\\"' if match[2] else match[1] if match[1] in _QUOTES.replace('"', "") else match[0]
+    return '\\"' if match[2] else match[0] if match[1] in '"\\/bfnrtu' else match[1]
 
 
 def _plain(name: str) -> str:
@@ -281,6 +296,8 @@ def _finite(number: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite, strict=False)
 
 _MARKS = "*_`#>\"'()[] \t\u2018\u2019\u201c\u201d"
+_SIGNS = str.maketrans("，：＝／（）＃", ",:=/()#")
+_TAG = re.compile(r"</?\w+>")
 _FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
 
 
@@ -296,7 +313,11 @@ def read_label(answer: str, labels: Collection[str]) -> str:
     """
     words = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     begins = re.compile(rf"(?:[^\W\d_][\w ]{{0,30}}:[*_`\"' ]*)?({words})(?=[*_`\"' )\]]*(?:[.,:;!(\u2013\u2014-]|\Z))")
-    found = {match[1] for line in answer.lower().splitlines() if (match := begins.match(line.strip(_MARKS + "-\u2022")))}
+    found = {
+        match[1]
+        for line in _TAG.sub(" ", answer.lower().replace("_", " ").translate(_SIGNS)).splitlines()
+        if (match := begins.match(line.strip(_MARKS + "-\u2022")))
+    }
     if len(found) != 1:
         kind = "two_labels" if found else "no_label"
         raise UnusableAnswer(kind, f"the answer has {'several labels' if found else 'no label'}; expected {', '.join(labels)}")
@@ -312,7 +333,7 @@ _LINE = re.compile(
     r"(?:[-•] )?(?P<name>[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
     r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
     r"(?P<number>\d{1,9})(?:\.0+)?"
-    r"(?P<tail>[*_` \])]*(?:(?:/|out of|of)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
+    r"(?P<tail>[*_` \])]*(?:(?:/|out of|of|von|sur|de|di|su|из)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
     # What the number means: behind a sign, or in words that all are capitals or units.
     r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
     r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
@@ -334,8 +355,10 @@ def read_number(answer: str) -> tuple[int, int | None, str]:
     """
     first, *rest = _LEAD_IN.sub("", without_fences(answer)).splitlines() or [""]
     match = _numbered_line(first)
-    named = [found for line in rest if (found := _numbered_line(line)) and _is_alone(found)]
-    numbers = {int(found["number"]) for found in ([match] if match else []) + named}
+    # Below the first line a number counts by its name, or alone on its line.
+    found = [one for line in rest if (one := _numbered_line(line))]
+    named = [one for one in found if (_NAMES_IT.search(one["name"]) if one["name"] else not one["tail"].strip(_MARKS + "."))]
+    numbers = {int(one["number"]) for one in ([match] if match else []) + named}
     if not numbers:
         raise UnusableAnswer("no_rating", f"the answer gives no whole number: {first[:60]!r}")
     if len(numbers) > 1:
@@ -345,10 +368,6 @@ def read_number(answer: str) -> tuple[int, int | None, str]:
 
 
 def _numbered_line(line: str) -> re.Match[str] | None:
-    stripped = line.strip(_MARKS)
+    stripped = _TAG.sub(" ", line.translate(_SIGNS)).strip(_MARKS)
     match = _LINE.fullmatch(stripped) or _LINE.fullmatch(_NUMBERED.sub("", stripped, count=1))
     return None if match is None or _OTHERWISE.search(match["remark"] or "") else match
-
-
-def _is_alone(match: re.Match[str]) -> bool:
-    return bool(_NAMES_IT.search(match["name"] or "")) if match["name"] else not match["tail"].strip(_MARKS + ".")

@@ -17,6 +17,8 @@ _BLOCKS = (
 _HEADINGS = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LONGEST_CELL = 400
 """A table with a longer cell lays a page out: its cells are read as paragraphs."""
+_DEEPEST = 40
+"""Elements within one another whose form is kept; text grows by what marks each."""
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
@@ -46,7 +48,9 @@ class _Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._aside += tag in _ASIDE
-        if tag in ("ul", "ol"):
+        if len(self._open) > _DEEPEST and tag not in ("td", "th", "tr"):
+            self._put(" " if tag in ("a", "br") else "\n\n")
+        elif tag in ("ul", "ol"):
             self._open.append((tag, []))
         elif tag == "table":
             self._rows.append([])

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from summhay_ray.text.pages import page_text
@@ -46,7 +47,7 @@ LEAST_DOCUMENTS = 8
 """Boilerplate is recognized among so many documents or more."""
 _MARKUP = re.compile(
     r"""^[ ]{0,3}(?:\#{1,6}[ \t]|[-+*][ \t]+\S|\d{1,3}[.)][ \t]+\S|>|```|~~~|\|.*\|)
-    |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@]*$|<!--|\[[^\]]+\]:[ ])
+    |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@\n]*$|<!--|\[[^\]]+\]:[ ])
     |\]\(|^(?:---|\+\+\+)[ \t]*$|^[ ]{0,3}\S.*\n[ ]{0,3}(?:=+|-+)[ \t]*$""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -63,7 +64,7 @@ _TAGS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
-_DEFINITION = re.compile(r"\[[^\]]+\]:\s*\S+\s*(?:[\"'(].*)?\Z")
+_DEFINITION = re.compile(r"[ ]{0,3}\[([^\[\]]+)\]:\s*<?([^\s<>]*[/#.][^\s<>]*)>?\s*(?:[\"'(].*)?\Z")
 _URL = re.compile(r"(?:https?://|www\.|mailto:)[^\s<>\]]+", re.IGNORECASE)
 _END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 _TURN = re.compile(
@@ -101,6 +102,7 @@ _KEY_WORDS = """
 """
 _KEYS = frozenset(_KEY_WORDS.split())
 _KEY_VALUE = re.compile(r"([^\W\d_][\w /#-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
+_TITLE = re.compile(r"(?:subject|title)\s*:\s", re.IGNORECASE)
 _DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
 _CLOSING = re.compile(
     r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
@@ -130,20 +132,20 @@ _FEWEST, _MANY = 4, 12
 """Words of a list item, and of any other line, from which it states something without a full stop."""
 _WRAPPED = 50
 """Characters from which a line of Markdown counts as wrapped."""
-_BEFORE_MORE = frozenset({*FUNCTION_WORDS, "e.g.", "i.e.", "&"}) - {
-    "it",
-    "them",
-    "this",
-    "that",
-    "so",
-    "too",
-    "then",
-    "on",
-    "off",
-    "up",
-}
+_WRAPPED_WIDE = 20
+"""The same for Chinese and Japanese."""
+_MORE_WORDS = """
+    a an the of to in at by for from with without into onto between via per and or nor but as than which who whose is are was were
+    be been has have had will would can could may might must should shall not if when while because since until although our their
+    its his your my
+"""
+_BEFORE_MORE = frozenset(_MORE_WORDS.split())
 """Words with which no sentence ends."""
+_MOSTLY = 0.8
+"""Share of a line that is a link, from which the line only links."""
 _FEWEST_PAGES = 3
+_LONGEST_JOINED = 4000
+"""Characters from which no further line is joined to a paragraph."""
 _LONGEST_RECORD = 400
 
 
@@ -205,7 +207,8 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    # `_definitions` reads the definitions of links: the parser takes time by their square.
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
     # Addresses are not shown.
     for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
         setattr(parser, name, do)
@@ -249,7 +252,9 @@ class _Reader:
         filled = [number for number, line in enumerate(lines) if line.strip()]
         begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
-        bare = {number: re.sub(r"\d+", "#", lines[number].strip()) for number in edges}
+        bare = {number: lines[number].strip() for number in edges}
+        # The number of the page changes; a sentence with another number is another sentence.
+        bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
             if 2 * counts[bare[number]] >= pages:
@@ -283,7 +288,7 @@ class _Reader:
         lines = text.split("\n")
         tokens: list[Token] = []
         parser = _parser()
-        parser.block.parse(text.replace("\0", " "), parser, self._links, tokens)
+        parser.block.parse("\n".join(self._definitions(lines, first)).replace("\0", " "), parser, self._links, tokens)
         covered = 0
         opened: list[str] = []
         for place, token in enumerate(tokens):
@@ -293,7 +298,7 @@ class _Reader:
                     assert token.map is not None
                     self._unparsed(lines, covered, token.map[0], first)
                     covered = token.map[1]
-                    self._table(tokens[place:], first)
+                    self._table(tokens, place, first)
                 continue
             if token.type.endswith("_close"):
                 opened.pop()
@@ -310,20 +315,28 @@ class _Reader:
                 if opened[-1] == "heading":
                     self._heading(token, tokens[place - 1], number)
                 else:
-                    self._inline(token.content, lines[begin:end], number, item="list_item" in opened)
+                    self._inline(token.content, lines[begin:end], number, item=opened.count("list_item"))
             elif token.type in ("fence", "code_block"):
                 self._code(token, lines[begin:end], number)
             elif token.type == "html_block":
                 self._page(token.content, number)
         self._unparsed(lines, covered, len(lines), first)
 
+    def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
+        """The lines, with empty ones for definitions of links, which are noted."""
+        references = self._links.setdefault("references", {})
+        for number, line in enumerate(lines):
+            found = _DEFINITION.match(line)
+            if found:
+                references.setdefault(normalizeReference(found[1]), {"href": found[2], "title": ""})
+                self._leave(line.strip(), first + number + 1, "links")
+            yield "" if found else line
+
     def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
-        """Lines that the parser made no block of: definitions of links, or what is nested too deeply."""
+        """Read lines that the parser made no block of, since they are nested too deeply."""
         for number in range(begin, end):
             line = lines[number].strip(" \t>-*+")
-            if _DEFINITION.match(line):
-                self._leave(line, first + number + 1, "links")
-            elif re.search(r"\w", line):
+            if re.search(r"\w", line) and not _DEFINITION.match(lines[number]):
                 self._paragraph([line], first + number)
 
     def _heading(self, token: Token, opening: Token, number: int) -> None:
@@ -332,7 +345,7 @@ class _Reader:
         if opening.markup in ("=", "-") and ("\n" in token.content or _END.search(text)):
             # A paragraph with a line drawn below it.
             self._inline(token.content, token.content.split("\n"), number)
-        elif _END.search(text) and self._states(text, item=False) and len(_WORD.findall(text)) >= _FEWEST:
+        elif _END.search(text) and self._states(text, item=0) and len(_WORD.findall(text)) >= _FEWEST:
             self._keep(text, number, "sentence")
         else:
             self._open_section(text, level)
@@ -348,7 +361,7 @@ class _Reader:
         elif _AGENDA.fullmatch(bare):
             self._section[level] = "agenda"
 
-    def _inline(self, content: str, source: Sequence[str], number: int, item: bool = False) -> None:
+    def _inline(self, content: str, source: Sequence[str], number: int, item: int = 0) -> None:
         text, linked, bold = _plain_inline(content, self._links)
         lines = text.split("\n")
         if bold and len(lines) == 1 and not _END.search(text) and len(text) <= 100 and not item:
@@ -389,11 +402,12 @@ class _Reader:
         for left in inner.prose.left_out:
             self._leave(left.text, number + 1, left.reason)
 
-    def _table(self, tokens: Sequence[Token], first: int) -> None:
+    def _table(self, tokens: Sequence[Token], begin: int, first: int) -> None:
         header: list[str] = []
         cells: list[str] = []
         number, head = 0, False
-        for token in tokens:
+        for place in range(begin, len(tokens)):
+            token = tokens[place]
             if token.type == "table_close":
                 return
             if token.type in ("thead_open", "tbody_open"):
@@ -402,9 +416,11 @@ class _Reader:
                 cells, number = [], token.map[0] if token.map else number + 1
             elif token.type == "inline":
                 cells.append(_flat(_plain_inline(token.content, self._links)[0]))
-            elif token.type == "tr_close" and head:
+            elif token.type == "tr_close" and (head or (not any(header) and _is_header(cells))):
+                # A Word table without a header row comes with an empty one.
                 header = cells
-                self._leave(" | ".join(cells), first + number + 1, "heading")
+                if any(cells):
+                    self._leave(" | ".join(cells), first + number + 1, "heading")
             elif token.type == "tr_close":
                 self._row(header, cells, first + number)
 
@@ -415,7 +431,7 @@ class _Reader:
             return
         if self._in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
             self._leave(record, number + 1, "attendance" if self._in_section("attendance") else "no sentence")
-        elif _URL.sub("", record) == "" or len(pairs) == 1 and not self._states(record, item=True):
+        elif _URL.sub("", record) == "" or (len(pairs) == 1 and not self._states(pairs[0][1], item=1)):
             self._leave(record, number + 1, "no sentence")
         elif len(record) <= _LONGEST_RECORD:
             self._keep(record, number, "row", whole=True)
@@ -433,33 +449,34 @@ class _Reader:
         lines: Sequence[str],
         number: int,
         plain: bool = False,
-        item: bool = False,
-        linked: float = 0.0,
+        item: int = 0,
+        linked: Sequence[float] = (),
         source: Sequence[str] = (),
     ) -> None:
-        """Keep or leave out the lines of a paragraph or list item, which begins after `number` lines."""
+        """Keep or leave out the lines of a paragraph, which begins after `number` lines. `item`: how deep it is in lists."""
         for place, text in self._joined(lines, source, item):
-            at = number + place
-            if bullet := _BULLET.match(text):
-                text, item, plain = text[bullet.end() :], True, False
-            if reason := self._reason(text, item, linked, plain):
+            bullet = _BULLET.match(text)
+            depth, raw = (1, False) if bullet else (item, plain)
+            text = text[bullet.end() :] if bullet else text
+            at, share = number + place, linked[place] if place < len(linked) else 0.0
+            if reason := self._reason(text, depth, share, raw):
                 self._leave(text.strip(), at + 1, reason)
                 continue
-            kind: Kind = "sentence" if self._states(text, item) else "line"
-            if kind == "line" and not item and self._in_section("agenda"):
+            kind: Kind = "sentence" if self._states(text, depth) else "line"
+            if kind == "line" and not depth and self._in_section("agenda"):
                 # A title without markup.
                 self._open_section(text, 7)
-            self._keep(text, at, kind, raw=plain)
+            self._keep(text, at, kind, raw)
 
-    def _joined(self, lines: Sequence[str], source: Sequence[str], item: bool) -> Iterator[tuple[int, str]]:
+    def _joined(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
         """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one.
 
         `source`: the lines of a Markdown paragraph as they are written; empty for plain text.
         """
         text, begin, last = lines[0], 0, lines[0]
         for place, line in enumerate(lines[1:], start=1):
-            if self._wraps(text, last, line, source[place - 1 : place + 1], item):
-                if _HYPHENATED.search(text.rstrip()) and line.lstrip()[:1].islower():
+            if len(text) < _LONGEST_JOINED and self._wraps(text, last, line, source[place - 1 : place + 1], item):
+                if _HYPHENATED.search(last.rstrip()) and line.lstrip()[:1].islower():
                     text = self._unhyphenated(text.rstrip(), line.lstrip())
                 else:
                     blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
@@ -470,19 +487,31 @@ class _Reader:
             last = line
         yield begin, text
 
-    def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: bool) -> bool:
+    def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: int) -> bool:
         """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
+        meant = bool(source) and last.endswith("  ")
         last, line = last.rstrip(), line.strip()
-        if not last or not line or _TURN.match(line) or line[0] in "<[|–—*-" or _BULLET.match(line) or _LEADERS.search(last):
+        if (
+            not last
+            or not line
+            or _CLOSING.fullmatch(last)
+            or _TURN.match(line)
+            or line[0] in "<[|–—*-"
+            or _BULLET.match(line)
+            or _LEADERS.search(last)
+        ):
             return False
         if item and source and source[1][:1] in " \t":
             return True
+        if meant and not line[0].islower():
+            return False
         ends = bool(_END.search(last)) or last.endswith((":", "："))
         if source:
             # Markdown runs the lines of a paragraph together; where a short one ends, its author meant it to end.
             full = len(source[0].rstrip()) >= _WRAPPED
         else:
-            full = self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
+            full = _is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
+            full |= self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
             # Where nobody writes capitals, as in a chat, a small letter may begin a sentence.
             return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
@@ -498,7 +527,7 @@ class _Reader:
         compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
         return f"{text}{line}" if compound else f"{text[:-1]}{line}"
 
-    def _reason(self, text: str, item: bool, linked: float, plain: bool) -> Reason | None:
+    def _reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
         """Why a line is left out; None if it is kept."""
         bare = text.strip().strip("*_").strip()
         words = _WORD.findall(bare)
@@ -528,15 +557,9 @@ class _Reader:
             return "agenda"
         if _URL.search(bare) or linked:
             rest = _WORD.findall(_URL.sub(" ", bare))
-            named = _is_title(bare) and bool(re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE))
-            if (
-                (len(rest) <= 3 or named)
-                and not sentence
-                or linked >= 0.8
-                and not sentence
-                and len(words) <= _MANY
-                and _is_title(bare)
-            ):
+            named = re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE) is not None
+            listed = linked >= _MOSTLY and len(words) <= _MANY
+            if not sentence and _is_title(bare) and (len(rest) <= 3 or named or listed):
                 return "links" if not self._in_section("agenda") else "agenda"
         if sentence or not self._latin:
             return None
@@ -548,18 +571,20 @@ class _Reader:
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        if self._in_section("agenda") and item and _is_title(bare) and (linked or _ISSUE.search(bare) or len(words) <= 6):
+        # What is said of a title is deeper in the list.
+        titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
+        if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
         if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
             return "links"
-        if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=False):
+        if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=0):
             if pair[1].lower() in _DATE_KEYS and not self.prose.date:
                 self.prose.date = pair[2].strip()
             return "metadata"
         return None
 
-    def _states(self, text: str, item: bool) -> bool:
+    def _states(self, text: str, item: int) -> bool:
         """Whether a line makes a statement, rather than naming something."""
         bare = text.strip()
         if not self._latin:
@@ -567,6 +592,9 @@ class _Reader:
         words = _WORD.findall(_URL.sub(" ", bare))
         if _END.search(bare):
             return len(words) >= 2
+        if _TITLE.match(bare):
+            self.prose.title = self.prose.title or bare.partition(":")[2].strip()
+            return False
         if _TURN.match(bare):
             return True
         lower = [word for word in words if word[0].islower()]
@@ -601,31 +629,38 @@ def _front_fields(mark: str, content: str) -> dict[str, str] | None:
     return {pair[0].lower(): pair[1].strip().strip("\"'") for pair in pairs if len(pair) == 2}
 
 
-def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, float, bool]:
-    """The text of a block without emphasis, links' addresses and images; the share of it that is links; whether all is bold."""
-    if not _INLINE.search(content):
-        return content, 0.0, False
+def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float], bool]:
+    """The text of a block without emphasis, links' addresses and images; the share of links in each line; whether all is bold.
+
+    A line that ends on purpose ends with two blanks. `links`: the definitions of links.
+    """
+    if not _INLINE.search(content) and "  \n" not in content:
+        return content, [], False
     if len(content) > _LONGEST_INLINE:
-        return _TAGS.sub(" ", content), 0.0, False
+        return _TAGS.sub(" ", content), [], False
     tokens: list[Token] = []
     parser = _parser()
     parser.inline.parse(content, parser, links, tokens)
     parts: list[str] = []
-    in_link = bold = linked = in_bold = total = 0
+    sizes, linked = [0], [0]
+    in_link = bold = in_bold = 0
     for token in tokens:
         if token.type in ("link_open", "link_close"):
             in_link += token.nesting
         elif token.type in ("strong_open", "strong_close", "em_open", "em_close"):
             bold += token.nesting
         elif token.type in ("softbreak", "hardbreak") or (token.type == "html_inline" and _BREAK.match(token.content)):
-            parts.append("\n")
+            parts.append("\n" if token.type == "softbreak" else "  \n")
+            sizes.append(0)
+            linked.append(0)
         elif token.type != "image" and not (token.type == "html_inline" and _TAGS.fullmatch(token.content)):
             parts.append(token.content)
             size = len(token.content.strip())
-            total += size
-            linked += size if in_link else 0
+            sizes[-1] += size
+            linked[-1] += size if in_link else 0
             in_bold += size if bold else 0
-    return _NOTES.sub("", "".join(parts)), linked / total if total else 0.0, bool(total) and in_bold == total
+    shares = [part / max(1, whole) for part, whole in zip(linked, sizes, strict=True)]
+    return _NOTES.sub("", "".join(parts)), shares, 0 < in_bold == sum(sizes)
 
 
 def _unspaced(text: str) -> str:
@@ -651,7 +686,10 @@ def _is_names(text: str) -> bool:
     lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
     return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
 
-    return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether the first row of a table names its columns."""
+    return all(cell and len(cell) <= 40 and not re.search(r"\d|[.!?]\Z", cell) for cell in cells)
 
 
 def _is_title(text: str) -> bool:

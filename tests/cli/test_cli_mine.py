@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import re
 import shutil
@@ -57,7 +58,7 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     assert "Velden" in Path("sheet.html").read_text()
     for row in rows:
         if "Velden" in row["insight"]:
-            row |= {"reword": "Old badges are refused.", "add_documents": "ticket-00.txt"}
+            row |= {"insight": "Old badges are refused.", "documents": f"{row['documents']} | ticket-00.txt"}
         if "Orbis" in row["insight"]:
             row |= {"keep": "no"}
     # As a spreadsheet writes it where the comma is the decimal sign.
@@ -73,6 +74,21 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     holders = {one["document_id"] for one in kept["documents"] if texts["Old badges are refused."] in one["insights_included"]}
     assert "ticket-00.txt" in holders and len(holders) == 6
     assert "a person" in cli("explain", found["run"], f"{one['insight_id']}/ticket-00.txt", "--store", "st").out
+
+
+def test_what_was_read_of_a_document_is_shown_and_the_document_stays_as_it_was(folder: Path, cli: Cli) -> None:
+    notes = "| Hall | Pumps |\n|---|---|\n| 3 | two |\n\nIt stopped at noon."
+    note = f"---\ntitle: Pumps\n---\n## Present\n\n* Ann Example @ann\n\n## Notes\n\n{notes}\n"
+    (folder / "tickets" / "note.md").write_text(note, encoding="utf-8")
+    read = cli("mine", "tickets", "--show-text", "note.md", "--json").document
+    assert (read["title"], [one["text"] for one in read["kept"]]) == ("Pumps", ["Hall: 3; Pumps: two", "It stopped at noon."])
+    assert {one["reason"] for one in read["left_out"]} == {"front matter", "heading", "attendance"}
+    assert "left out: attendance" in cli("mine", "tickets", "--show-text", "note.md").out
+    wrong = cli("mine", "tickets", "--show-text", "note.txt")
+    assert wrong.code == 2 and "did you mean 'note.md'?" in wrong.err
+    found = cli("mine", "tickets", "--out", "mine.json", "--json").document
+    assert any("1 attendance" in one and "--show-text" in one for one in found["notes"])
+    assert note in [one["document_text"] for one in json.loads(Path("mine.json").read_text())["documents"]]
 
 
 def test_a_run_uses_a_mined_haystack_by_its_spec(folder: Path, cli: Cli) -> None:
@@ -119,21 +135,115 @@ def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) ->
     assert missing.code == 2 and "no such folder" in missing.err
 
 
-def test_a_sheet_that_cannot_be_read_names_row_and_column(folder: Path, cli: Cli) -> None:
-    cli("mine", "tickets", "--review", "sheet.csv", "--store", "st")
-    rows = list(csv.DictReader(Path("sheet.csv").read_text(encoding="utf-8-sig").splitlines(keepends=True)))
-    rows[0]["keep"] = "perhaps"
-    with open("sheet.csv", "w", encoding="utf-8", newline="") as file:
+def fill_in(path: Path, *edits: tuple[str, str, str]) -> None:
+    """Edit a sheet: (a word of the insight, column, cell)."""
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(keepends=True)))
+    for word, column, cell in edits:
+        next(row for row in rows if word in row["insight"])[column] = cell
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    said = cli("mine", "--accept", "sheet.csv", "--store", "st")
-    assert said.code == 2 and "sheet.csv row 2, column keep" in said.err
+
+
+def test_a_sheet_that_cannot_be_taken_changes_nothing(folder: Path, cli: Cli) -> None:
+    cli("mine", "tickets", "--out", "mine.json", "--review", "sheet.csv", "--store", "st")
+    before = Path("mine.json").read_bytes(), sorted(Path("st").rglob("reviews/*"))
+    fill_in(Path("sheet.csv"), ("VPN", "insight", "Another text."), ("Velden", "keep", "perhaps"))
+    said = cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st")
+    assert said.code == 2 and re.search(r"sheet.csv row \d+, column keep", said.err)
+    assert (Path("mine.json").read_bytes(), sorted(Path("st").rglob("reviews/*"))) == before
+
+
+def test_a_review_is_never_lost(folder: Path, cli: Cli) -> None:
+    store = ("--store", "st")
+    cli("mine", "tickets", "--out", "mine.json", "--review", "old.csv", *store)
+    cli("mine", "tickets", "--review", "older.csv", *store)
+    fill_in(Path("old.csv"), ("VPN", "insight", "My own better text."), ("Orbis fail", "keep", "no"))
+    assert cli("mine", "--accept", "old.csv", "--out", "mine.json", *store).code == 0
+    kept = Path("mine.json").read_bytes()
+    # The same again is no loss; a sheet that does not know of it is one.
+    assert cli("mine", "--accept", "old.csv", "--out", "mine.json", *store).code == 0
+    fill_in(Path("older.csv"), ("Velden", "insight", "Old badges are refused."))
+    said = cli("mine", "--accept", "older.csv", "--out", "mine.json", *store)
+    assert said.code == 2 and "column insight: a later review has 'My own better text.'" in said.err
+    shutil.copy("tickets/ticket-18.txt", "tickets/ticket-99.txt")
+    said = cli("mine", "tickets", "--out", "mine.json", *store)
+    assert said.code == 2 and "mine.json holds a person's review" in said.err
+    assert Path("mine.json").read_bytes() == kept and len(list(Path("st/runs").iterdir())) == 1
+    assert cli("mine", "tickets", "--out", "mine.json", "--replace", "--review", "new.xlsx", *store).code == 0
+    made = json.loads(Path("mine.json").read_text())
+    texts = {one["insight"]: one for subtopic in made["subtopics"] for one in subtopic["insights"]}
+    assert len(made["documents"]) == 31 and not any("Orbis fail" in text for text in texts)
+    assert "ticket-99.txt" in {one["document_id"] for one in texts["My own better text."]["evidence"]}
+    kept = Path("mine.json").read_bytes()
+    said = cli("mine", "--accept", "old.csv", "--out", "mine.json", *store)
+    assert said.code == 2 and "write a new sheet" in said.err and Path("mine.json").read_bytes() == kept
+    assert cli("mine", "--accept", "new.xlsx", "--out", "mine.json", *store).code == 0
+    assert Path("mine.json").read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "notes.txt"], "a haystack is a .json file"),
+        (["--out", "other.json"], "is no mined haystack"),
+        (["--out", "none/mine.json"], "none is not a folder"),
+        (["--review", "sheet.ods"], "a sheet is a .csv or .xlsx file"),
+        (["--review", "there.csv"], "there.csv exists"),
+        (["--reveiw", "sheet.csv"], "No such option"),
+        (["--check", "20"], "--check takes the file of a haystack"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_any_work(folder: Path, cli: Cli, words: list[str], said: str) -> None:
+    for name in ("notes.txt", "other.json", "there.csv"):
+        Path(name).write_text("{}", encoding="utf-8")
+    refused = cli("mine", "tickets", *words, "--store", "st")
+    assert refused.code == 2 and said in refused.err and not Path("st/runs").exists()
+    assert {Path(name).read_text() for name in ("notes.txt", "other.json", "there.csv")} == {"{}"}
+
+
+def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUMMHAY_STORE", "st")
+    cli("mine", "tickets", "--out", "mine.json")
+    systems = {"retrievers": ["bm25"], "summarizers": ["offline/support", "offline/lead"], "judges": ["offline/judge"]}
+    Path("run.yaml").write_text(yaml.safe_dump({"haystacks": ["mine.json"], **systems}))
+    ran = cli("run", "run.yaml", "--json")
+    run = ran.document["run"]
+
+    def tops() -> list[str]:
+        cli("report", run, "--out", "report")
+        compared = cli("compare", run, "--systems", "bm25_offline/support", "bm25_offline/lead", "--json").document
+        return [" ".join(compared["warnings"]), Path("report/index.html").read_text(), " ".join(ran.document["warnings"])]
+
+    assert all("nobody has looked at this haystack" in top and "4 queries are too few" in top for top in tops())
+    # Without anybody to answer, the pairs are a sheet; a second check asks about others.
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert cli("mine", "mine.json", "--check", "10", "--json").document["files"] == ["mine-pairs.csv"]
+    with open("mine-pairs.csv", encoding="utf-8-sig", newline="") as file:
+        pairs = [row | {"right": "no" if place < 2 else "yes"} for place, row in enumerate(csv.DictReader(file))]
+    with open("pairs.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, pairs[0])
+        writer.writeheader()
+        writer.writerows(pairs)
+    checked = cli("mine", "--accept", "pairs.csv", "--out", "mine.json", "--json").document
+    assert (checked["checked"], checked["right"]) == (10, 8) and 0.4 < checked["low"] < 0.8 < checked["high"] < 1
+    ran = cli("run", "run.yaml", "--json")
+    assert ran.document["run"] == run
+    assert all("8 of 10 checked pairs" in top and "nobody has looked" not in top for top in tops())
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\nnonsense\nn\ns\nq\n"))
+    asked = cli("mine", "mine.json", "--check", "5", "--json")
+    assert (asked.document["checked"], asked.document["right"]) == (12, 8)
+    assert any("below 75 % no winner is named" in line for line in asked.document["effect"])
+    said = cli("mine", "tickets", "--out", "mine.json")
+    assert said.code == 2 and "pairs that a person checked" in said.err
 
 
 Answer = Callable[[str, list[str]], object]
 """(First sentence of the document, numbers of the statements) -> the JSON that the model answers with."""
-OPEN = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
+OPEN = "Hall 3 again: the printer gave up after 40, with driver 7.2 or not."
 
 
 @contextlib.contextmanager
@@ -303,3 +413,20 @@ def test_each_document_that_a_claim_model_does_not_answer_is_a_failure(
         found = cli("mine", spec, "--store", "st", "--json")
     told = cli("failures", found.document["run"], "--store", "st", "--json").document["failures"]
     assert found.code == 4 and len(told) == len(asked) == 30 and found.document["insights"] == 9
+
+
+def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path, cli: Cli) -> None:
+    out, sheet, store = folder.parent / "m.json", folder.parent / "s.csv", folder.parent / "store"
+    plain = cli("mine", folder, "--out", folder.parent / "plain.json", "--store", store, "--json").document
+    said = cli("mine", folder, "--absent", "4", "--out", out, "--review", sheet, "--store", store, "--json").document
+    assert said["run"] != plain["run"] and said["insights"] == plain["insights"]
+    found = json.loads(out.read_text(encoding="utf-8"))
+    absent = [one for one in found["subtopics"] if one.get("absent")]
+    words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
+    assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
+    assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
+    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
+    sheet.write_text(",".join(rows[0]) + "\n" + ",".join([rows[0]["run"], rows[0]["insight_id"], *[""] * 6, "no,,,"]) + "\n")
+    assert cli("mine", "--accept", sheet, "--out", out, "--store", store).code == 0
+    after = json.loads(out.read_text(encoding="utf-8"))["subtopics"]
+    assert [one for one in after if one.get("absent")] == absent

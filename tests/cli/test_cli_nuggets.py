@@ -84,8 +84,8 @@ def test_nugget_scores_are_those_of_trec_rag(folder: Path, cli: Cli) -> None:
     assert scores["weighted_strict"] == pytest.approx(((1 + 0.5) / (2 + 0.5 * 2) + 0 + 1) / 3)
     assert (scores["n_queries"], scores["n_queries_expected"]) == (3, 3)
     assert system["coverage"] == pytest.approx((3 + 0.5 + 1) / 8), "ours is the mean over all insights"
-    low, high = system["ci"]["nuggets_all"]
-    assert low < scores["all"] < high
+    assert system["ci"]["nuggets_all"] is None
+    assert system["ci_reasons"]["nuggets_all"] == "too few queries: 3, an interval needs 6"
 
 
 def test_missing_judgments_are_left_out_and_bounded(folder: Path, cli: Cli) -> None:
@@ -178,6 +178,12 @@ def test_citations_are_those_of_the_nuggets_with_references(folder: Path, cli: C
 def write_retrieval(given: dict[str, Any]) -> Path:
     Path("r.yaml").write_text(yaml.safe_dump({"kind": "retrieval", "retrievers": ["bm25"], **given}))
     return Path("r.yaml")
+
+
+def test_documents_that_no_haystack_needs_are_refused(folder: Path, cli: Cli) -> None:
+    Path("docs").mkdir()
+    refused = cli("plan", write_retrieval({"haystacks": ["sample/news"], "documents": "docs"}))
+    assert refused.code == 2 and "documents: no haystack is a file of nuggets" in refused.err
 
 
 def test_a_retriever_without_documents_is_refused(folder: Path, cli: Cli) -> None:

@@ -27,7 +27,7 @@ def model(**fields: Any) -> dict[str, Any]:
         (model(max_token=3), "SPEC: summarizers[0].max_token: unknown field; did you mean max_tokens?"),
         ({"limits": {"offline/lead": {"rpms": 3}}}, "SPEC: limits.offline/lead.rpms: unknown field; did you mean rpm?"),
         ({"token_budget": "15000"}, 'SPEC: token_budget: input should be a valid integer, found "15000"'),
-        (model(price=1), "SPEC: summarizers[0].price: input should be a valid mapping, found 1"),
+        (model(price=1), "SPEC: summarizers[0].price: expected 0, or dollars per million tokens, such as"),
         ({"budget_usd": float("inf")}, "SPEC: budget_usd: input should be a finite number, found Infinity"),
         (model(temperature=float("inf")), "SPEC: summarizers[0].temperature: input should be a finite number"),
         ({"retrievers": ["bm52"]}, "SPEC: retrievers[0]: no retriever is named 'bm52'; did you mean 'bm25'?"),

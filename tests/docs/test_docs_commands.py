@@ -148,3 +148,13 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 def test_an_example_is_read_in_one_sitting() -> None:
     lengths = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in (ROOT / "examples").glob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 150} == {}
+
+
+@pytest.mark.core
+def test_the_judge_that_a_page_lists_runs_as_it_stands(tmp_path: Path) -> None:
+    [listing] = [block.text for block in blocks_of(ROOT / "docs" / "judges.md") if block.info == "python"]
+    (tmp_path / "listed_judge.py").write_text(listing, encoding="utf-8")
+    fields = "haystacks='[sample/news]'", "retrievers='[oracle]'", "judges='[\"listed_judge:WordJudge\"]'", "executor=inline"
+    changes = " ".join(f"--set {field}" for field in fields)
+    with standing_in(tmp_path, tmp_path / "store"):
+        summhay(shlex.split(f"run {ROOT / 'jobs' / 'quickstart.yaml'} {changes}"))

@@ -7,7 +7,6 @@ A name stands here once, as an expression; `test_dead_code.py` holds it against 
 
 # Python, pydantic, typer and the libraries call these or read these themselves.
 __getattr__
-__dir__
 format_commands
 _repr_png_
 model_config
@@ -52,7 +51,6 @@ log_message
 # `plugins` finds these classes in their room's files, by the name that each has for specs.
 Full
 Keywords
-Nothing
 Released
 Rerank3
 BartScore
@@ -81,6 +79,9 @@ OdsumBuild
 _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written whole.
+usd_per_query
+not_shown_worse
+more_queries
 max_calls
 min_input_tokens
 max_input_tokens
@@ -142,3 +143,6 @@ handle_starttag
 handle_endtag
 handle_data
 attrs
+
+# What markitdown calls.
+convert

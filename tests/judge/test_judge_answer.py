@@ -107,6 +107,10 @@ def test_a_verdict_that_is_cut_off_is_none(cut: str) -> None:
         "{“Coverage”: “Fully_covered”, “bullet_id”: 3}",
         '{"Coverage": " FULL ", "Bullet ID": 3}',
         '{"coverage": "full-coverage", "bulletId": 3}',
+        '{"coverage": "FULL\\_COVERAGE.", "bullet\\_id": 3}',
+        "{„coverage“: „FULL_COVERAGE“，„bullet_id“：3}",
+        '{"answer": "{\\"coverage\\": \\"FULL_COVERAGE\\", \\"bullet_id\\": 3}"}',
+        "\\boxed{{coverage: FULL_COVERAGE, bullet_id: 3}}",
         '{"coverage": "FULL_COVERAGE", "bullet_id": 3, "why": "no \\"{coverage: NO_COVERAGE}\\", that is"}',
     ],
 )

@@ -83,6 +83,23 @@ def test_both_modes_read_plain_brackets(bullet: str, cited: tuple[int, ...]) -> 
         ("in May¹,²", (1, 2)),
         ("in May<sup>1, 3</sup>", (1, 3)),
         ("[No. 3]", (3,)),
+        ("([1], [3])", (1, 3)),
+        ("(see [1])", (1,)),
+        ("[Dokumente 1 und 3]", (1, 3)),
+        ("[Documents 1 et 3]", (1, 3)),
+        ("[документы 1 и 3]", (1, 3)),
+        ("[資料1、3]", (1, 3)),
+        ("[1, S. 3]", (1,)),
+        ("[1, 第3页]", (1,)),
+        ("[Doc 1 | Doc 2]", (1, 2)),
+        ("[1..3]", (1, 2, 3)),
+        ("[cite: 1, 3]", (1, 3)),
+        ("[@3]", (3,)),
+        ("[Article 2 (2020)]", (2,)),
+        ("in May⁽¹⁾", (1,)),
+        ("in May<cite>1</cite>", (1,)),
+        ("in May.^{1,3}", (1, 3)),
+        ("〖1〗⟦3⟧", (1, 3)),
     ],
 )
 def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> None:
@@ -118,6 +135,8 @@ IDS = {"a.txt": 1, "b.txt": 2, "c, d.txt": 3, "a": 1, "b": 2}
         ("May [c, d.txt]", "May [3]"),
         ("May [the minutes](a.txt)", "May [1]"),
         ("May [a.txt, gone.txt]", "May [1, gone.txt]"),
+        ("May [a.txt:3; b.txt (p. 4)]", "May [1, 2]"),
+        ("May [b.txt, gone]", "May [2, gone]"),
         ("[3] stays, and (a note) does", "[3] stays, and (a note) does"),
     ],
 )
@@ -130,6 +149,7 @@ def test_an_unknown_member_voids_no_bracket_and_counts_as_wrong() -> None:
     assert (found.numbers, found.unknown, found.unread) == ((2, 9), ("gone.txt",), ())
     assert len(extract_citations("[2, gone.txt]")) == 2
     assert read_citations("[doc-99] [Word count: 20] [sic]").unread == ("[doc-99]", "[Word count: 20]")
+    assert len(extract_citations("[1, ibid.]")) == 2 and extract_citations("[Smith, 2020]") == ()
 
 
 def test_ranges_without_a_certain_meaning_count_their_ends() -> None:

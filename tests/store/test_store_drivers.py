@@ -282,3 +282,19 @@ def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
         begin_session(files, "r", True)
     (line,) = lost_sessions(LocalFiles(files.root))
     assert "00000001.json is damaged; put it back" in line
+
+
+def test_a_session_says_whose_running_run_it_took_over(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    first = begin_session(files, "r1", True)
+    taken: list[str] = []
+    thread = threading.Thread(target=lambda: taken.append(begin_session(files, "r1", True).took_over))
+    thread.start()
+    while not first.superseded():
+        time.sleep(0.01)
+    first.end("superseded")
+    thread.join()
+    assert taken == [first.record.where]
+    session = begin_session(files, "r2", False)
+    session.end("done")
+    assert begin_session(files, "r2", False).took_over == ""

@@ -28,6 +28,11 @@ pytestmark = pytest.mark.core
         ("one[^1]\n[^1]: The minutes of May", ("one[^1]",)),
         ("1. a.txt\n2. two [2]", ("2. two [2]",)),
         ("Sources:\n- a.txt\nAt last [2].", ("At last [2].",)),
+        *[
+            (f"- one [1]\n---\n{heading}\n[Doc 1] The minutes\n- Document 2: The report", ("- one [1]",))
+            for heading in ("**Quellen:**", "Références :", "参考文献：", "Sources used (2):", "Источники:", "List of sources:")
+        ],
+        ("- one [1]\nSource: Document 1; Doc 3", ("- one [1]",)),
         ("Sources: The ministry says one [1]\n- two", ("Sources: The ministry says one [1]", "- two")),
         ("References to one [1]", ("References to one [1]",)),
     ],

@@ -21,6 +21,7 @@ TAGS = [
     *[(f"<{name}>", f"</{name}>") for name in ("think", "thinking", "Thought", "reasoning", "reflection", "seed:think")],
     *[("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|begin_of_thought|>", "<|end_of_thought|>")],
     *[('<think mode="x">', "</think>"), ("<|START_THINKING|>", "<|END_THINKING|>"), ("<antThinking>", "</antThinking>")],
+    *[("< think >", "< /think >"), ("<|thought_start|>", "<|thought_end|>"), ("<internal_monologue>", "</internal_monologue>")],
 ]
 CHANNELS = [
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
@@ -29,6 +30,8 @@ CHANNELS = [
     ("<|channel>thought\n", "<channel|>"),
     ("<unused94>thought\n", "<unused95>"),
     ("Here is my thought process:", "Here is my response:"),
+    ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
+    ("Thinking...\n", "...done thinking."),
 ]
 
 
@@ -116,6 +119,9 @@ VALUE = {"a": 'it\'s "x" {1}, [2]', "b": [1, -2.5, None, True], "c": {"d": ""}}
         json.dumps(VALUE).replace('\\"', '"').replace('"a"', "a").replace("null", "None"),
         json.dumps(VALUE).replace('"b"', "“b”").replace('"c"', "‘c’"),
         json.dumps(VALUE).replace('], "c"', ']\n"C"'),
+        json.dumps(VALUE).replace('"b"', "„b“").replace('"c"', "«c»"),
+        json.dumps(VALUE).replace('"b":', "「b」：").replace('"c":', "`c`："),
+        json.dumps({"text": json.dumps(VALUE)}),
     ],
 )
 def test_an_object_is_read_through_what_models_do_to_it(text: str) -> None:
@@ -189,6 +195,7 @@ def test_an_object_is_read_whole_or_not_at_all(value: dict[str, Any], cut: int, 
             ("**Supported.** It says so.", "supported"),
             ("Verdict: `not`\nIt is not supported.", "not"),
         ],
+        *[("Verdict：NOT_SUPPORTED", "not supported"), ("<verdict>supported</verdict>", "supported")],
         *[("- Verdict: partly - a part", "partly"), ("It is clear.\n\nNot supported", "not supported"), ("Not\nnot", "not")],
         *[
             ("It is not supported.", None),

@@ -79,6 +79,11 @@ def without_reasoning(text: str) -> str:
         return ""
 
 
+def _same_list(text: str) -> str:
+    """`same`, without the commas between thousands."""
+    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), same(text))
+
+
 def same(text: str) -> str:
     """The text normalized for comparison: NFKC, ASCII digits, plain quotation marks and commas, case folded."""
     plain = unicodedata.normalize("NFKC", text).translate(_SIGNS)
@@ -88,10 +93,6 @@ def same(text: str) -> str:
 
 def _item(text: str) -> str:
     return " ".join(_BULLET.sub("", text).strip(_EDGES).split())
-
-
-def _without_thousands(text: str) -> str:
-    return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
 
 
 def _unfenced(text: str) -> str:
@@ -182,14 +183,14 @@ def items(answer: str, gold: Collection[str] = ()) -> Read:
     bare = _unfenced(answer)
     listed = _listed(bare)
     texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
-    parts = (_item(part) for text in texts for part in _BETWEEN.split(_without_thousands(same(text).strip())))
+    parts = (_item(part) for text in texts for part in _BETWEEN.split(_same_list(text.strip())))
     found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
     return Read(tuple(found))
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
     """The normalized labels; without labels, or with only "None", the single item `none`."""
-    found = {item for label in labels if (item := _item(_without_thousands(same(label))))}
+    found = {item for label in labels if (item := _item(_same_list(label)))}
     return frozenset(found - {NONE} or {NONE})
 
 
@@ -339,20 +340,13 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
     found: list[RatedPair] = []
     said = summaries(read)
     for number, body in sections(context).items():
-        if not said.get(number):
-            continue
-        pair = body, said[number]
-        twin = next(
-            (header for header, texts in theirs.items() if number_of(header) == str(number) and _alike(pair, texts)), None
-        )
-        found.append(RatedPair(str(number), "ours" if twin is None else "both", *pair))
-        theirs.pop(twin or "", None)
+        if summary := said.get(number):
+            # Equal up to markup of the headers around them.
+            ours = [body.strip(_MARKUP_EDGES), summary.strip(_MARKUP_EDGES)]
+            twins = (header for header in theirs if number_of(header) == str(number))
+            twin = next((one for one in twins if [text.strip(_MARKUP_EDGES) for text in theirs[one]] == ours), "")
+            found.append(RatedPair(str(number), "both" if theirs.pop(twin, None) else "ours", body, summary))
     return [*found, *(RatedPair(header.split()[1][:-1], "release", *texts) for header, texts in theirs.items())]
-
-
-def _alike(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether two (section, summary) pairs are equal, up to markup of the headers around them."""
-    return all(mine.strip(_MARKUP_EDGES) == theirs.strip(_MARKUP_EDGES) for mine, theirs in zip(one, other, strict=True))
 
 
 def number_of(header: str) -> str:

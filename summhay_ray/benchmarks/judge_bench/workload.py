@@ -44,7 +44,7 @@ from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
+from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, outcomes_of
 from summhay_ray.outcome import Outcome, no_answer
 
 
@@ -198,7 +198,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
         async def verdicts() -> Any:
             insights = [summary.insights[place] for place in places]
-            return await make_judge(strategy).judge(insights, summary.bullets, settings, known)
+            return await outcomes_of(strategy, insights, summary.bullets, settings, known)
 
         outcomes = one_each(await guarded("judge_error", strategy, verdicts(), planning), len(places))
         return {place: usable(outcome, len(summary.bullets)) for place, outcome in zip(places, outcomes, strict=True)}

@@ -1,7 +1,24 @@
 """Benchmark mine: a haystack from documents of one's own, with the room `summhay_ray.mine`; models where the spec names them."""
 
-from summhay_ray.benchmarks.mine.review import accept_sheet, write_review
+from summhay_ray.benchmarks.mine.carrying import carry_over
+from summhay_ray.benchmarks.mine.check import GoldPair, drawn_pairs, write_pairs
+from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
+from summhay_ray.benchmarks.mine.review import accept_sheet, keep_answers, write_review
 from summhay_ray.benchmarks.mine.spec import MineSpec
-from summhay_ray.benchmarks.mine.workload import Mine, write_mined
+from summhay_ray.benchmarks.mine.workload import Mine, haystack_of
 
-__all__ = ["Mine", "MineSpec", "accept_sheet", "write_mined", "write_review"]
+__all__ = [
+    "GoldPair",
+    "Mine",
+    "MineSpec",
+    "accept_sheet",
+    "carry_over",
+    "check_files",
+    "drawn_pairs",
+    "haystack_of",
+    "keep_answers",
+    "read_mined",
+    "write_haystack",
+    "write_pairs",
+    "write_review",
+]

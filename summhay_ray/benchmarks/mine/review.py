@@ -1,96 +1,168 @@
-"""The review of a mined haystack: a sheet for a person, and what they wrote in it."""
+"""The review of a mined haystack: a sheet and a page for a person, and the haystack after what they decided there."""
 
 from __future__ import annotations
 
-import csv
-import html
-import io
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.mine.workload import Review, haystack_of, reviews_of, write_mined
+from summhay_ray.benchmarks.mine.check import PAIRS, read_pairs, with_answers
+from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
+from summhay_ray.benchmarks.mine.workload import haystack_of, latest_digest
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.reviews import keep_review, reviews_of
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
-from summhay_ray.mine import COLUMNS, accepted, doubts_first, read_table
-from summhay_ray.text import quoted, unquoted
-
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}article{border-top:1px solid #888;"
-    "padding:.7rem 0}pre{white-space:pre-wrap;font:inherit}small{color:#555}"
+from summhay_ray.haystack import FREE_JUDGE, facts_of, health
+from summhay_ray.mine import (
+    CHECK,
+    COLUMNS,
+    REVIEW,
+    Decision,
+    Row,
+    check_columns,
+    decided,
+    decisions_of,
+    read_cells,
+    review_rows,
+    reviewed,
+    write_cells,
 )
+
+_PAGE, _ROWS = "review.html", "ROWS"
+_STATE = 12
+"""Hex digits that name a state of the review in a sheet."""
 
 
 def write_review(run: RunStore, path: Path) -> list[str]:
-    """Write the sheet (CSV in UTF-8, doubts first) and the same as an HTML page beside it. Raises UserError if it exists."""
-    if path.exists():
-        raise UserError(f"{path} exists and may hold a person's review; give another file")
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent} is not a folder; make it first")
-    rows = doubts_first(haystack_of(run, reviewed=False), run.run_id)
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer)
-    writer.writerow(COLUMNS)
-    writer.writerows([quoted(row[name]) for name in COLUMNS] for row in rows)
-    path.write_text(buffer.getvalue(), encoding="utf-8-sig", errors="replace", newline="")
+    """Write the run's sheet, and beside it the page, on which the same is edited in a browser."""
+    raw = haystack_of(run, reviewed=False)
+    rows = review_rows(raw, decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
+    write_cells(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
     page = path.with_suffix(".html")
-    page.write_text(_page(run.run_id, rows), encoding="utf-8")
+    data = json.dumps({"name": f"{path.stem}.csv", "columns": COLUMNS, "rows": rows}, ensure_ascii=True).replace("<", "\\u003c")
+    text = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
+    page.write_text(text.replace(_ROWS, data, 1), encoding="utf-8")
     return [str(path), str(page)]
 
 
-def _page(run: str, rows: list[dict[str, str]]) -> str:
-    articles = "\n".join(
-        "<article><h2>{insight}</h2><p><small>{insight_id} · rank {rank} · confidence {confidence}</small></p><p>{doubts}</p>"
-        "<pre>{evidence}</pre><p><small>{documents}</small></p></article>".format(
-            **{name: html.escape(value) for name, value in row.items()}
-        )
-        for row in rows
-    )
-    title = f"Review of {html.escape(run)}: {len(rows)} insights, doubts first"
-    head = (
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title><style>{_STYLE}</style>'
-    )
-    return f'<!doctype html><html lang="en"><head>{head}</head><body><h1>{title}</h1>\n{articles}\n</body></html>\n'
+# --- states --------------------------------------------------------------------------------------------------------------
 
 
-def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None = None) -> dict[str, Any]:
-    """Take over a person's review into the run that the sheet names; nothing is asked again. `out`: write the haystack there."""
-    rows = _rows(path)
-    names = {row["run"] for row in rows}
-    if len(names) != 1:
-        raise UserError(
-            f"{path}: column run names {len(names)} runs; give the sheet of one run, with its first column as written"
-        )
-    run = run_of(names.pop())
-    raw = accepted(haystack_of(run, reviewed=False), rows, str(path))
-    digest = run.store.put_object("haystack", source_bytes(raw))
-    reviews = reviews_of(run)
-    while True:
-        number, body = reviews.newest() or (0, Review(digest=""))
-        if body["digest"] == digest or reviews.append(number + 1, {"digest": digest}):
-            break
+def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
+    """The decisions in the state that a sheet was written from."""
+    chain = reviews_of(run)
+    digests = [latest_digest(run, reviewed=False), *(body["digest"] for n in chain.numbers() if (body := chain.read(n)))]
+    for digest in digests:
+        if digest[:_STATE] == named:
+            return decisions_of(json.loads(run.store.get_object("haystack", digest)))
+    raise UserError(f"{file} row 2, column run: {run.run_id}@{named} is no state of this run; put back what --review wrote")
+
+
+# --- what a person did ---------------------------------------------------------------------------------------------------
+
+
+def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None = None, replace: bool = False) -> dict[str, Any]:
+    """Take over a sheet that a person has filled in: a review, or confirmed pairs. Nothing is asked again.
+
+    `out`: write the haystack there. `replace`: also where later decisions are lost. Raises UserError, with the row and the
+    column, and changes nothing, if anything in the sheet cannot be taken.
+    """
     if out is not None:
-        write_mined(run, out)
-    insights = sum(len(subtopic["insights"]) for subtopic in raw["subtopics"])
-    sizes = {"documents": len(raw["documents"]), "insights": insights, "subtopics": len(raw["subtopics"])}
-    reviewed = raw["topic_metadata"]["mine"]["reviewed"]
-    return {"run": run.run_id, "path": None if out is None else str(out), **sizes, "reviewed": reviewed}
+        check_files(out, None, replace=True)
+    held = read_mined(out) if out is not None and out.exists() else None
+    columns, rows = read_cells(path)
+    if PAIRS[-1] in columns:
+        return _accept_pairs(path, columns, rows, out, held, run_of)
+    check_columns(str(path), COLUMNS, columns, rows)
+    run, named = _run_named(path, rows, run_of)
+    own = run.run_id
+    if held and not replace and held["topic_metadata"]["mine"]["run"] != own:
+        other = held["topic_metadata"]["mine"]["run"]
+        raise UserError(f"{out} is of the run {other}, and {path} of {own}; write a new sheet with --review, or give --replace")
+    raw, now = haystack_of(run, reviewed=False), haystack_of(run)
+    number, _ = reviews_of(run).newest() or (0, None)
+    shown = _shown(run, named, str(path))
+    decisions = decided(rows, raw, shown, f"{own}@{named}", str(path))
+    made = reviewed(raw, decisions)
+    for other in (now, *([held] if held else [])) if not replace else ():
+        _check_kept(rows, raw, shown, decisions, decisions_of(other))
+    checked = [one[CHECK] for source in (now, held or now) if (one := source["topic_metadata"]["mine"]).get(CHECK)]
+    if checked:
+        made["topic_metadata"]["mine"][CHECK] = max(checked, key=lambda one: len(one["pairs"]))
+    if source_bytes(made) != source_bytes(now):
+        keep_review(run, made, number)
+    if out is not None:
+        write_haystack(made, out)
+    insights = sum(len(subtopic["insights"]) for subtopic in made["subtopics"])
+    sizes = {
+        "documents": len(made["documents"]),
+        "insights": insights,
+        "subtopics": sum(not one.get("absent") for one in made["subtopics"]),
+    }
+    counts = {name: value for name, value in made["topic_metadata"]["mine"].get(REVIEW, {}).items() if name != "decisions"}
+    counts = counts or {"seen": 0, "of": insights, "struck": 0}
+    return {"run": own, "path": None if out is None else str(out), **sizes, "reviewed": counts}
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore]) -> tuple[RunStore, str]:
+    """The run in the column `run`, and the state of its review that the sheet shows."""
+    if not rows:
+        raise UserError(f"{path}: has no rows; give the sheet that --review or --check wrote")
+    named = next((text for row in rows if (text := row.text("run"))), "")
+    run_id, _, state = named.partition("@")
+    if not run_id or not state:
+        raise rows[0].wrong("run", f"{named!r} names no run; put back what --review wrote")
+    return run_of(run_id), state
+
+
+def _check_kept(
+    rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], made: Sequence[Decision], now: Sequence[Decision]
+) -> None:
+    """Raises UserError where somebody has decided something since the sheet was written, and the sheet does not have it."""
+    before, after, later = ({row["insight_id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
+    places = {row.text("insight_id"): row for row in rows}
+    for insight_id, row in later.items():
+        for column, text in row.items():
+            known, new = before.get(insight_id, {}).get(column, ""), after.get(insight_id, {}).get(column, "")
+            if text != known and new == known:
+                what = f"a later review has {text[:60]!r} for {row['insight'][:40]!r}; write a new sheet, or give --replace"
+                raise places.get(insight_id, rows[0]).wrong(column, what)
+
+
+def _accept_pairs(
+    path: Path,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    out: Path | None,
+    held: dict[str, Any] | None,
+    run_of: Callable[[str], RunStore],
+) -> dict[str, Any]:
+    """Take over the pairs that a person confirmed on a sheet, for the haystack in `out`."""
+    if out is None or held is None:
+        raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
+    return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
+
+
+def keep_answers(
+    raw: dict[str, Any], answers: Mapping[tuple[str, str], bool], out: Path, run_of: Callable[[str], RunStore]
+) -> dict[str, Any]:
+    """Keep a person's answers with the haystack, in its file and, where the store holds it, in its run."""
+    made = with_answers(raw, answers)
+    run_id = made["topic_metadata"]["mine"]["run"]
     try:
-        text = read_file(path).decode("utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); give the sheet that --review wrote") from error
-    except UnicodeDecodeError as error:
-        row = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path} line {row}: is not UTF-8; save the sheet as CSV UTF-8") from error
-    reader = read_table(text, COLUMNS[0])
-    if lacking := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
-        raise UserError(f"{path}: has no column {lacking[0]}; give the sheet that --review wrote, with its columns")
-    try:
-        return [{name: unquoted(row.get(name) or "") for name in COLUMNS} for row in reader]
-    except csv.Error as error:
-        raise UserError(f"{path} row {reader.line_num}: is no CSV ({error}); save the sheet as CSV") from error
+        run: RunStore | None = run_of(run_id)
+    except UserError:
+        # The haystack comes from another store; its file has what counts.
+        run = None
+    if run is not None:
+        now, (number, _) = haystack_of(run), reviews_of(run).newest() or (0, None)
+        if decisions_of(now) == decisions_of(made):
+            now["topic_metadata"]["mine"][CHECK] = made["topic_metadata"]["mine"][CHECK]
+            keep_review(run, now, number)
+    write_haystack(made, out)
+    check = {name: value for name, value in made["topic_metadata"]["mine"][CHECK].items() if name != "pairs"}
+    effect = health([(out.stem, facts_of(made))], len(made["subtopics"]), judge=FREE_JUDGE).lines()
+    return {"run": run_id, "path": str(out), **check, "effect": effect}

@@ -52,14 +52,18 @@ class MineModels(Strict):
 class MineSpec(Spec):
     """A haystack from a folder of documents."""
 
+    LATER: ClassVar[frozenset[str]] = Spec.LATER | {"absent"}
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "folder"})
 
     kind: str = Field(default="mine", description="the benchmark: its name, or module:Class for one of your own")
     name: str = Field(default="mine", min_length=1, description="for people; not part of the run's identity")
     folder: str = Field(min_length=1, description="the documents: a folder, from the spec's own")
     topic: str = Field(default="", description="what the documents are about; empty: the folder's name")
-    min_documents: int = Field(default=3, ge=2, description="documents that must say an insight")
+    min_documents: int | None = Field(
+        default=None, ge=2, description="documents that must say an insight; null: 3, or 2 where few insights are in 3"
+    )
     part_tokens: int | None = Field(
         default=None, ge=50, description="longest part of a document, in tokens; null: nothing is cut"
     )
+    absent: int = Field(default=0, ge=0, le=50, description="queries about subjects of which no document says anything")
     models: MineModels = Field(default=MineModels(), description="models that are asked; none by default")

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
-from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Chain,
     Computation,
     Counted,
     Failed,
@@ -43,14 +41,17 @@ from summhay_ray.benchmark import (
     read_json,
 )
 from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.carrying import carry_over
+from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
-from summhay_ray.benchmarks.summhay.haystacks.export import released_text
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import max_mb, read_file
+from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
+    USUAL,
     WORDS,
     DocumentClaim,
     Evidence,
@@ -70,7 +71,7 @@ from summhay_ray.mine import (
     read_folder,
     text_read,
 )
-from summhay_ray.synth import is_quoted, leak
+from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
 
 SHOWN, CUT = 20, 80
 """Insights that a run prints, and the characters of each."""
@@ -136,8 +137,9 @@ class MineStorage(Storage["Mine"]):
         """See `Storage`: what was read, and the haystacks that were made of it."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        if newest := reviews_of(run).newest():
-            yield "haystack", newest[1]["digest"]
+        # A sheet may have been written from any state of the review.
+        reviews = reviews_of(run)
+        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
 class MinePlanner(Planner["Mine"]):
@@ -223,7 +225,8 @@ class MineReader(Reader["Mine"]):
         """See `Reader`: as released JSON."""
         path = folder / f"{self.workload.name}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        write_mined(run, path)
+        check_files(path)
+        write_haystack(haystack_of(run), path)
         return [path]
 
 
@@ -254,7 +257,7 @@ class Mine(Benchmark[MineSpec]):
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        self._least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
+        self._least = 2 if spec.models.group else spec.min_documents
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -277,11 +280,11 @@ class Mine(Benchmark[MineSpec]):
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
-        least = self.spec.min_documents
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
         mined = await asyncio.to_thread(mining.mined)
+        least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await self._joined(mined, ask)
+            mined = await self._joined(mined, least, ask)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -290,7 +293,7 @@ class Mine(Benchmark[MineSpec]):
                 what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
-            mined = await self._checked(mined, ask)
+            mined = await self._checked(mined, least, ask)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
@@ -302,13 +305,15 @@ class Mine(Benchmark[MineSpec]):
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
         notes = _notes(self._sources, mining, "check" in models)
+        absent, lacking = await asyncio.to_thread(self._absent, topic)
+        notes += lacking
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
-        made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
-        raw = haystack_json(self._sources, mined, grouped, topic, made)
+        made["min_documents"] = least
+        raw = haystack_json(self._sources, mined, grouped, topic, made, absent)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def text_read(self, document_id: str) -> ReadText:
@@ -320,6 +325,18 @@ class Mine(Benchmark[MineSpec]):
             raise UserError(f"{document_id!r} is no document of the folder{hint}")
         return found
 
+    def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """The subtopics about what no document says, and what a person should know about them."""
+        if not (wanted := self.spec.absent):
+            return [], []
+        texts = [source.text for source in self._sources]
+        if language_of(texts) != "english":
+            return [], ["no query is made about what no document says: its subjects are English, and the documents are not"]
+        subjects = absent_subjects(texts, wanted, topic)
+        few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
+        listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
+        return absent_subtopics(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
+
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
         if not ask.planning:
@@ -329,6 +346,7 @@ class Mine(Benchmark[MineSpec]):
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
+        carry_over(RunStore(self.inputs.store, self.run_id), raw)
         self.computation.forget()
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
@@ -352,7 +370,8 @@ class Mine(Benchmark[MineSpec]):
             for found in one.evidence:
                 name = self._sources[found.document].document_id
                 evidence.append(MinedEvidence(kept["insight_id"], name, found.score, found.by, found.key, found.text))
-        sizes = (len(self._sources), len(raw["subtopics"]), len(mined), doubts)
+        asked = sum(not subtopic.get("absent") for subtopic in raw["subtopics"])
+        sizes = (len(self._sources), asked, len(mined), doubts)
         return {
             "mined": insights,
             "mined_evidence": evidence,
@@ -378,7 +397,7 @@ class Mine(Benchmark[MineSpec]):
         await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
         return {} if ask.planning else claims
 
-    async def _joined(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+    async def _joined(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
         """The insights in enough documents, after those that are one by the group model's word are joined."""
         groups: list[list[int]] = []
 
@@ -394,9 +413,9 @@ class Mine(Benchmark[MineSpec]):
                 _fail(ask, "group", mined[places[0]].text, none)
 
         await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
-        return merged(mined, sorted(groups), self.spec.min_documents)
+        return merged(mined, sorted(groups), least)
 
-    async def _checked(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+    async def _checked(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
         """The insights after the check model has read what the free path is unsure of, the surest first again."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
@@ -429,7 +448,7 @@ class Mine(Benchmark[MineSpec]):
         if ask.planning:
             return list(mined)
         checked = [self._decided(place, one, decided) for place, one in enumerate(mined)]
-        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= self.spec.min_documents]
+        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= least]
         enough.sort(key=lambda place: -checked[place].confidence)
         number = {place: position for position, place in enumerate(enough)}
         return [
@@ -535,18 +554,6 @@ def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
     ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
 
 
-class Review(TypedDict):
-    """The digest of a haystack that a person has accepted."""
-
-    digest: str
-
-
-def reviews_of(run: RunStore) -> Chain[Review]:
-    """The haystacks that a person has accepted, the newest last."""
-    mend = "delete it and those after it, and accept the sheet again"
-    return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
-
-
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
     """The digest of the run's haystack; `reviewed`: as a person last accepted it. Empty if there is none yet."""
     if reviewed and (newest := reviews_of(run).newest()):
@@ -573,22 +580,6 @@ def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
     return None
 
 
-def write_mined(run: RunStore, path: Path) -> None:
-    """Write the run's haystack. Raises UserError if another file of this name exists."""
-    text = released_text(haystack_of(run))
-    if path.exists() and not _mined(path):
-        raise UserError(f"{path} exists and is no mined haystack; give another file")
-    path.write_text(text, encoding="utf-8")
-
-
-def _mined(path: Path) -> bool:
-    """Whether the file is an earlier haystack of this command, which may be replaced."""
-    try:
-        return "mine" in json.loads(read_file(path))["topic_metadata"]
-    except (OSError, UserError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
 def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     """The folder's documents and what could not be read, as the run keeps them. Raises SpecError where nothing can recur."""
     folder = inputs.path(spec.folder)
@@ -598,10 +589,10 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     if (n_characters := sum(len(one.text) for one in sources)) > LARGEST_FOLDER:
         problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
         raise SpecError(f"spec: folder: {problem}, which take about 2 GB of memory; mine its parts one by one")
-    if len(sources) < spec.min_documents:
+    if len(sources) < (least := spec.min_documents or 2):
         few = f"{len(sources)} documents with text" if len(sources) != 1 else "1 document with text"
         lost = f" ({len(unread)} cannot be read, such as {unread[0].document_id!r}, which {unread[0].message})" if unread else ""
-        problem = f"{spec.folder!r} has {few}{lost}; insights recur in at least {spec.min_documents} (min_documents)"
+        problem = f"{spec.folder!r} has {few}{lost}; insights recur in at least {least} (min_documents)"
         raise SpecError(f"spec: folder: {problem}; add documents")
     name = "".join(char if char.isalnum() or char in "-_" else "_" for char in folder.resolve().name) or "documents"
     held = {
@@ -631,6 +622,10 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+    if mining.relaxed:
+        notes.append(
+            f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
+        )
     language = language_of([source.text for source in sources])
     if language != "english" and not checked:
         what = "in another script" if language == "other" else "in another language than English"

@@ -71,10 +71,12 @@ class RankedCollection:
     def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
         rankings, missing = self._retrievers.rankings_by_query(self._collection.corpus, retriever, planned=planned)
+        empty = {name: self._retrievers.nothing_found(retriever, name) for name, ranking in rankings.items() if not ranking}
+        missing = {**missing, **{name: why for name, why in empty.items() if why}}
         if self.is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
             rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
-        return rankings, missing
+        return {name: ranking for name, ranking in rankings.items() if name not in missing}, missing
 
     def rows(self, retriever: str, rankings: Rankings) -> Rows:
         """The rows of a retriever's rankings: what it ranks, what it shows, and its scores at each k."""

@@ -69,6 +69,7 @@ from summhay_ray.benchmarks.summarizing import (
     reduce_identity,
     reducer_of,
     strategy_name,
+    unused_retrievers,
 )
 from summhay_ray.local_models import check_model
 from summhay_ray.outputs import write_new
@@ -112,6 +113,10 @@ class OdsumStorage(OnCollectionStorage["Odsum"]):
 
 
 class OdsumPlanner(Planner["Odsum"]):
+    def doubts(self) -> Sequence[str]:
+        """See `Planner`: retrievers without effect."""
+        return unused_retrievers(self.workload.spec.summarizers, [*self.workload.retrievers])
+
     async def references(self, item: Item) -> Sequence[str]:
         """See `Planner`. The reference summaries of the item's query."""
         return self.workload.collection.by_id[item.data["query_id"]].references

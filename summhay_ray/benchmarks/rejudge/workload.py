@@ -46,7 +46,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
-from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
+from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
 from summhay_ray.records import Summary
 
@@ -132,7 +132,7 @@ class RejudgeStorage(SummariesStorage):
 
     def opened(self, run: RunStore) -> None:
         """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_rejudges(self.workload.judged.run, run.run_id)
+        join_run(self.workload.judged.run, "rejudges", run.run_id)
 
     @classmethod
     def total(cls, run: RunStore) -> int:
@@ -372,7 +372,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     """A judge's entry: the listed one with this name, or a new one with the endpoint and prices listed for its model."""
     judges = _listed(fields)
     for entry in judges:
-        if name in (entry.get("name"), entry.get("model") if not entry.get("name") else None):
+        if name and name == (entry.get("name") or entry.get("model")):
             return entry
     named = judge.parse_name(name)
     model, strategy = judge.strategy_of(named)

@@ -174,6 +174,18 @@ class Retrievers(Mapping[str, str | Entry]):
                 raise
             return found, missing
 
+    def check_found(self, retriever: str, query_id: str, ranking: Sequence[Ranked]) -> None:
+        """Raises NothingFound for an empty ranking, unless the retriever is `none`: a model would be shown no document."""
+        if not ranking and (why := self.nothing_found(retriever, query_id)):
+            raise NothingFound(why)
+
+    def nothing_found(self, retriever: str, query_id: str) -> str:
+        """Why an empty ranking of a query is the retriever's failure; empty for `none`, whose rankings are empty."""
+        if isinstance(self.made(retriever), retrieve.Nothing):
+            return ""
+        mend = "let it return its nearest documents, or name `none` to show none"
+        return f"retriever {retriever!r} found no document for query {query_id!r}; {mend}"
+
     async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         try:
@@ -193,7 +205,9 @@ class Retrievers(Mapping[str, str | Entry]):
     ) -> Sequence[Ranked] | None:
         """Like `service_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
         try:
-            return await self.service_ranking(ask, corpus, retriever, query)
+            ranking = await self.service_ranking(ask, corpus, retriever, query)
+            self.check_found(retriever, query.query_id, ranking)
+            return ranking
         # A retriever that calls a service may contain a user's own retriever, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
@@ -282,6 +296,10 @@ def _in_order(known: Any) -> tuple[bool, str]:
     return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
 
 
+class NothingFound(retrieve.BadRanking):
+    """A retriever returned no document for a query."""
+
+
 def no_ranking(error: BaseException) -> Failed:
     """The failure for a retriever's error. Raises errors that are not the retriever's: OSError, NoReply, cancellation."""
     if isinstance(error, (OSError, NoReply, *STOPS)):
@@ -290,7 +308,7 @@ def no_ranking(error: BaseException) -> Failed:
     if type(error) is LookupError:
         return missing_scores(str(error))
     message = str(error) if isinstance(error, retrieve.BadRanking) else error_line(error)
-    return Failed("retriever_error", message, retryable=True)
+    return Failed("nothing_found" if isinstance(error, NothingFound) else "retriever_error", message, retryable=True)
 
 
 def missing_scores(message: str) -> Failed:

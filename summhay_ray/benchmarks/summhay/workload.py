@@ -36,7 +36,7 @@ from summhay_ray.benchmarks.retrieval import (
     own_code,
     with_retrievers,
 )
-from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
+from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Contexts
@@ -95,7 +95,9 @@ class SummHayStorage(SummariesStorage):
 
 class SummHayPlanner(Planner["SummHay"]):
     def doubts(self) -> Sequence[str]:
-        return doubts_of(self.workload.grid.haystacks)
+        """See `Planner`: what is odd in the haystacks, and retrievers without effect."""
+        unused = unused_retrievers(self.workload.spec.summarizers, [*self.workload.grid.retrievers])
+        return [*doubts_of(self.workload.grid.haystacks), *unused]
 
     def query_of(self, item: Item) -> str:
         """See `Planner`: the subtopic."""

@@ -27,6 +27,7 @@ from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judg
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
+from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
@@ -153,6 +154,8 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     judged: dict[str, list[Any]] = {}
     for judgment in _BY_NAME["judgments"].records(judgments):
         judged.setdefault(judgment.cell_id, []).append(judgment)
+    own_cells = pl.col("cell_id").is_in(of["cell_id"].implode())
+    rows["absent_answers"] = _BY_NAME["absent_answers"].records(all_absent_answers(source).filter(own_cells))
     rows |= {name: [] for name in ("summaries", "judgments", "scores", "failures", SUPPORTS.name, BULLETS.name)}
     for summary in _BY_NAME["summaries"].records(of):
         system = f"{summary.system}#{summary.repeat}" if summary.repeat else summary.system

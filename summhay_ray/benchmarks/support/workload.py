@@ -40,6 +40,9 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
+from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
+from summhay_ray.benchmarks.summhay.results.claims import absent_queries
+from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.support.answers import answers_of, cited_answers_json, read_answers, read_cited_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
@@ -98,6 +101,12 @@ class SupportBenchStorage(Storage["SupportBench"]):
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}
+
+    def opened(self, run: RunStore) -> None:
+        """See `Storage`. Adds the run to the list beside the judged run, whose results show its figures beside joint."""
+        super().opened(run)
+        if self.workload.spec.of:
+            join_run(run.store.run(self.workload.spec.of), "supports", run.run_id)
 
 
 class SupportBenchComputation(Computation["SupportBench"]):
@@ -158,6 +167,11 @@ class SupportBench(Benchmark[SupportSpec]):
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
         run = inputs.store.run(spec.of).at()
         found = answers_of(run)
+        if "haystacks" in run.record:
+            # An answer that nothing is reported needs no support.
+            absent = {*absent_queries(stored_metadata(run.store, run.record)).iter_rows()}
+            answers = [one for one in found.answers if (one.haystack_id, one.query_id) not in absent]
+            found = replace(found, answers=answers)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return cited_answers_json(found)
@@ -237,7 +251,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `Workload`."""
-        return scores(tables, self.spec.seed)
+        return scores(tables)
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""

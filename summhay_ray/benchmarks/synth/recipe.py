@@ -84,6 +84,7 @@ class Recipe:
             "models": {stage: self._identity(model) for stage, model in spec.models.used().items()},
             "license": spec.license,
             "seed": spec.seed,
+            **({"absent": spec.absent} if spec.absent else {}),
         }
 
     def _identity(self, model: StageModel) -> dict[str, Any]:
@@ -101,7 +102,9 @@ class Recipe:
         # Endpoints are left out: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
         difficulty = spec.difficulty.difficulty()
-        return TopicRecipe(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
+        return TopicRecipe(
+            self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata, spec.absent
+        )
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The parameters of a stage's calls that determine its answers."""
@@ -127,6 +130,10 @@ def _check_language(recipe: Recipe) -> None:
     language, models = recipe.domain.language, recipe.spec.models
     if is_english(language):
         return
+    if recipe.spec.absent:
+        raise SpecError(
+            f"synth: absent: the subjects that no document says anything about are English, not {language}; leave it out"
+        )
     for stage, model in models.used().items():
         if is_local(model.model):
             does = "reads" if stage == "check" else "writes"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -107,6 +107,8 @@ _Topics = BeforeValidator(_topics, json_schema_input_type=TopicSpec | Annotated[
 class SynthSpec(Spec):
     """A synthesis: one haystack per topic, with verified annotations."""
 
+    LATER: ClassVar[frozenset[str]] = Spec.LATER | {"absent"}
+
     kind: str = Field(default="synth", description="the benchmark: its name, or module:Class for one of your own")
     name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
     domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
@@ -116,6 +118,7 @@ class SynthSpec(Spec):
     subtopics: int = Field(default=9, ge=1, description="subtopics with a query, per topic")
     insights: int = Field(default=7, ge=1, description="insights per subtopic")
     documents: int = Field(default=100, ge=1, description="documents per haystack")
+    absent: int = Field(default=0, ge=0, le=50, description="queries per topic about subjects of which no document says anything")
     words: int | None = Field(default=None, ge=20, description="approximate words per document; null: the domain's")
     difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard the haystacks are, beyond their size")
     models: ModelsSpec = Field(default=ModelsSpec(), description="the models that outline, write and check")

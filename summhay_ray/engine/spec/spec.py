@@ -21,7 +21,7 @@ from pydantic.json_schema import SkipJsonSchema
 from summhay_ray.engine.spec.model_check import endpoint_flaw, flaw, tier_flaw
 from summhay_ray.engine.spec.untrusted import check_untrusted, values_in
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
+from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (
     PRICED_BY,
     REVISION,
@@ -76,7 +76,12 @@ class PriceSpec(Strict):
 
 
 def _price(value: Any) -> Any:
-    return {"input_per_mtok": 0, "output_per_mtok": 0} if value == 0 and not isinstance(value, bool) else value
+    if value == 0 and not isinstance(value, bool):
+        return {"input_per_mtok": 0, "output_per_mtok": 0}
+    if value is None or isinstance(value, Mapping | PriceSpec):
+        return value
+    such = "dollars per million tokens, such as {input_per_mtok: 2.5, output_per_mtok: 10}"
+    raise ValueError(f"expected 0, or {such}; found {_shown(value)}")
 
 
 ANSWERS = "answers/"
@@ -305,19 +310,42 @@ FILL_IN = "FILL-IN"
 
 
 def read_fields(path: str) -> tuple[dict[str, Any], Path]:
-    """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError."""
+    """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
+
+    A `.json` file is read as JSON, and may be large: a file of data in place of a spec is then named for what it is.
+    """
     file = Path(path)
+    is_json = file.suffix.lower() == ".json"
     try:
-        loaded = load(read_file(file, MAX_MB).decode("utf-8"))
+        text = (read_json(file) if is_json else read_file(file, MAX_MB)).decode("utf-8")
+        loaded = _json(text) if is_json else load(text)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}; give the path of a spec (YAML)") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: is no text in UTF-8 ({error}); give the path of a spec (YAML)") from error
     except YamlError as error:
         raise SpecError(f"{path}:{error}") from error
     if not isinstance(loaded, dict):
-        raise SpecError(f"{path}: expected a mapping of fields such as name: my-run, found {type(loaded).__name__}")
+        found = type(loaded).__name__ + (f" {_shown(loaded)}" if loaded is not None else "")
+        raise SpecError(f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec")
     return loaded, file.parent
+
+
+def _json(text: str) -> Any:
+    """The value of a JSON text. Raises YamlError."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"duplicate key {twice!r}; remove one")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise YamlError(f" not JSON: {error}") from error
 
 
 def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:

@@ -105,7 +105,9 @@ def check_logprobs(scale: Scale) -> None:
 
 def _of_json(answer: str) -> tuple[int, Any]:
     """The whole number in JSON (`rating` or `score`, else its only one), and what it has as `expected`. Raises UnusableAnswer."""
-    named = {str(name).strip().lower(): value for name, value in json_value(answer).items()}
+    value = json_value(answer)
+    inner = [item for one in value.values() if isinstance(one, dict) for item in one.items()]
+    named = {str(name).strip().lower(): one for name, one in (*inner, *value.items())}
     ratings = {_whole(named[name]) for name in ("rating", "score") if name in named}
     if not ratings:
         numbers = [_whole(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]

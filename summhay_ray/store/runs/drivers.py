@@ -92,6 +92,8 @@ class DriverSession:
         self._n_beats = 0
         self._looked = record.number
         self.record = record
+        self.took_over = ""
+        """The driver that ended for this one to have the run, as `on HOST, pid N`; empty if none did."""
         self.told: Mapping[str, Any] = {}
         """What the heartbeat tells of the driver's work."""
 
@@ -247,6 +249,8 @@ def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float
             state = watch.look()
             if state == "dead":
                 record_death(files, watch.record.number, mine.where)
+            if state == "ended" and how_ended(files, watch.record.number) == "superseded":
+                session.took_over = watch.record.where
             if state in ("dead", "ended"):
                 watches.remove(watch)
             elif state == "alive" and watch.record.run != mine.run:

@@ -24,7 +24,7 @@ class Lead:
     """Takes the documents most similar to the query; from each its first sentence close to the query, with one citation."""
 
     name: ClassVar[str] = "offline/lead"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """One bullet per insight requested, at most one per document, or one text. No bullets where the documents yield none."""

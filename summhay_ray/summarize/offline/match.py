@@ -27,7 +27,7 @@ class Match:
     """Lists the ids of the relevant documents, and of all others."""
 
     name: ClassVar[str] = "offline/match"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """The two lines that the prompt asks for. Raises LookupError for a prompt without a background or ids."""

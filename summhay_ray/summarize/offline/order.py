@@ -23,7 +23,7 @@ class Order:
     """Sorts the options by the position of their most similar window."""
 
     name: ClassVar[str] = "offline/order"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """The options' numbers in order: `[4], [1], ...`. Raises LookupError for a prompt without options."""

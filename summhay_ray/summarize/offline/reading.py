@@ -104,7 +104,8 @@ def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[t
         for cited in _CITED.findall(line):
             for number in cited.split(","):
                 texts.setdefault(int(number), []).append(statement)
-    return tuple((number, "\n".join(parts)) for number, parts in texts.items())
+    # A paragraph each, so that no bullet goes on with the line before it.
+    return tuple((number, "\n\n".join(parts)) for number, parts in texts.items())
 
 
 def _with_answers(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:

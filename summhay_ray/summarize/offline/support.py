@@ -54,7 +54,7 @@ class Support:
     """Ranks clusters of similar sentences by relevance and support; states the central sentence of each, citing its documents."""
 
     name: ClassVar[str] = "offline/support"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """One bullet per insight requested, or one text; fewer bullets, or none, where the documents do not yield enough.

@@ -110,6 +110,8 @@ class TopicRecipe:
     difficulty: Difficulty = field(default_factory=Difficulty)
     seed: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    absent: int = 0
+    """Queries about what no document says."""
 
     @property
     def participants(self) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from summhay_ray.synth.absent import absent_subtopics
 from summhay_ray.synth.making.asking import GROUP_OF, TopicRecipe
 from summhay_ray.synth.making.kinds import PlannedHaystack, PlannedInsight, PlannedSubtopic, Task, Written
 from summhay_ray.text import text_hash
@@ -19,9 +20,15 @@ _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_ro
 
 
 def released_json(
-    recipe: TopicRecipe, outline: PlannedHaystack, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe,
+    outline: PlannedHaystack,
+    written: Sequence[Written],
+    models: Mapping[Task, str],
+    usd_micros: int,
+    absent: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers.
+    """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers; `absent`:
+    subjects of which no document says anything.
 
     Distracting subtopics and their insights, with the documents that hold them, are in `topic_metadata.synthesis.distractors`
     only: no query asks for them, so they make no document relevant.
@@ -38,7 +45,7 @@ def released_json(
             "participants": recipe.participants,
             "synthesis": _synthesis(recipe, outline, written, models, usd_micros),
         },
-        "subtopics": [_subtopic(subtopic) for subtopic in asked],
+        "subtopics": [*map(_subtopic, asked), *absent_subtopics(absent)],
         "documents": [
             {
                 "document_id": document.planned.document_id,

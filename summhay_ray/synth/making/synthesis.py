@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
+from summhay_ray.synth.absent import absent_subjects
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.verifier import NotChecked, Verifier
 from summhay_ray.synth.making.asking import GaveUp, TopicRecipe, Work, gave_up
@@ -38,12 +39,16 @@ async def synthesize(
         with _shaping("documents"):
             planned = place(outline, recipe.shape, recipe.difficulty, recipe.domain, recipe.seed)
         written = await write_documents(work, verifier, outline, planned)
+        absent = absent_subjects([one.text for one in written], recipe.absent, f"{recipe.topic.name} {recipe.seed}")
+        if len(absent) < recipe.absent:
+            message = f"the documents speak of all but {len(absent)} of the known subjects; lower absent"
+            raise GaveUp("queries", "too_few_absent", message)
     except NotChecked as unchecked:
         return _unverified(gave_up("verification", unchecked.task, unchecked.outcome), work, verifier)
     except GaveUp as reason:
         return _unverified(reason, work, verifier)
     models = {task: asker.model(task) for task in TASKS}
-    raw = released_json(recipe, outline, written, models, sum(work.costs.values()))
+    raw = released_json(recipe, outline, written, models, sum(work.costs.values()), absent)
     return Synthesized(raw, verifier.checks)
 
 

@@ -148,7 +148,7 @@ ODD = {
     "Object": ("judge_error", "TypeError: Verdict: bullet_id is <object object"),
     "Word": ("judge_error", "TypeError: Verdict: value is 'high'; expected a number or None"),
     "Nan": ("unusable_value", "the judge's value is nan; expected 0 to 1"),
-    "Naked": ("judge_error", "the judge gave an Answer of str and no Verdict"),
+    "Naked": ("judge_error", "the judge returned an Answer with 'FULL_COVERAGE'"),
     "Sync": ("judge_error", "KeyError: 'at once'"),
 }
 

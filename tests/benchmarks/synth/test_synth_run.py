@@ -267,3 +267,15 @@ def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> N
         with pytest.raises(UserError, match=said):
             run_synth(small(**TWO), store, RunOptions(executor="inline"), out)
     assert open_run(small(**TWO), store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()
+
+
+def test_a_haystack_asks_about_what_its_documents_do_not_say(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    plain, asking = small(), small(absent=3)
+    assert plain.run_id != asking.run_id == small(absent=3).run_id and small(absent=0).run_id == plain.run_id
+    (one,) = run_inline(asking, store)[1].haystacks
+    found = json.loads(store.get_object("haystack", one.entry.split("/")[1]))
+    absent = [topic for topic in found["subtopics"] if topic.get("absent")]
+    text = " ".join(document["document_text"].lower() for document in found["documents"])
+    assert len(absent) == 3 and not [topic for topic in absent for word in topic["subtopic"].split() if f" {word} " in text]
+    assert len(found["subtopics"]) == 5

@@ -92,6 +92,7 @@ def make_context(
     """
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
+        grid.retrievers.check_found(unit.retriever, unit.subtopic_id, ranking)
         context = _context(grid, haystack, unit, [document.number for document in ranking])
         return context, _rows(haystack, unit, ranking), None
     # User-defined retrievers and orderings run here: an error of theirs becomes a failure row and stops no other row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,6 +17,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import (
+    Absence,
     Composed,
     JudgeSettings,
     Named,
@@ -23,14 +25,15 @@ from summhay_ray.judge import (
     blend,
     doubtful,
     is_tied,
-    make_judge,
+    judge_absence,
+    outcomes_of,
     panel,
     usable_on,
 )
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
-from summhay_ray.records import Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
+from summhay_ray.records import AbsentAnswer, Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
 
 AskedBy = Mapping[str, Collection[str]]
 """A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
@@ -43,12 +46,16 @@ class Truth:
     insights: tuple[Insight, ...]
     """The insights of the query's subtopic."""
     gold: Gold
+    absent: str = ""
+    """The query, if no document says anything about it; else empty."""
 
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
     """The reference insights of a cell's query, with their gold documents."""
     insights, gold = haystack.insights_of(cell.unit.subtopic_id), haystack.gold()
-    return Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
+    subtopic = next(one for one in haystack.subtopics if one.subtopic_id == cell.unit.subtopic_id)
+    own = {insight.insight_id: gold[insight.insight_id] for insight in insights}
+    return Truth(insights, own, subtopic.query if subtopic.absent else "")
 
 
 def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
@@ -63,9 +70,13 @@ def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, s
 
 
 async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None) -> Rows:
-    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`."""
+    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`, or, for a query about
+    what no document says, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
     system = release_system(entries, cell)
+    if truth.absent:
+        answers = [_judge_absent(entries, cell, system, summary, truth.absent, spec, ask) for spec in entries.spec.judges]
+        return {"absent_answers": [row for row in await together(answers) if row is not None]}
     judging = (_judge(entries, cell, system, summary, truth, spec, ask, asked or {}) for spec in entries.spec.judges)
     for judged in await together(judging):
         for table, some in judged.items():
@@ -88,8 +99,12 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
         return [judged] * n_insights
     kinds = tuple(KIND)
     if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(outcome, kinds) for outcome in judged):
-        given = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
-        return [Failed("judge_error", f"the judge gave {given} for {n_insights} insights", retryable=True)] * n_insights
+        others = [outcome for outcome in judged if not isinstance(outcome, kinds)] if isinstance(judged, list) else [judged]
+        given = "a list" if isinstance(judged, list) else ""
+        given += f" with {others[0]!r:.60} ({type(others[0]).__name__})" if others else f" of {len(judged)}"
+        wanted = "Answer(Verdict(coverage, bullet_id)), or a Refusal, Malformed or Failed"
+        message = f"the judge returned {given.removeprefix(' with ')}; expected a list of {n_insights}, for each insight {wanted}"
+        return [Failed("judge_error", message, retryable=True)] * n_insights
     return [_checked(outcome) for outcome in judged]
 
 
@@ -98,7 +113,9 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
     if not isinstance(outcome, Answer):
         return cast("Outcome[Verdict]", outcome)
     if not isinstance(verdict := outcome.value, Verdict):
-        return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
+        given = f"an Answer with {verdict!r:.60} ({type(verdict).__name__})"
+        message = f"the judge returned {given}; expected Answer(Verdict(coverage, bullet_id))"
+        return Failed("judge_error", message, retryable=True)
     if verdict.value is not None and not 0 <= verdict.value <= 1:
         message = f"the judge's value is {verdict.value}; expected 0 to 1"
         return Malformed("unusable_value", message, outcome.key, outcome.attempts, outcome.usd_micros)
@@ -153,12 +170,44 @@ async def _judge(
     return {"judgments": judgments, "votes": votes, "scores": _scores(judgments, summary, truth.gold, ask)}
 
 
+async def _judge_absent(
+    entries: Entries, cell: Cell, system: str, summary: Summary, query: str, spec: JudgeSpec, ask: Ask
+) -> AbsentAnswer | None:
+    """Whether the summary invents, by one judge; None if it failed.
+
+    A cascade asks its model where the free judge sees a claim without a number. For a user's own judge its model is asked.
+    """
+
+    async def ask_one(named: Named, questions: Sequence[str], share: float) -> list[Outcome[Absence]]:
+        part = entries.spec.part(spec, named)
+        async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
+            settings = judge_settings(entries, cell, system, part, named.sample)
+            ask_model = ask.of("judge", share, lambda _: TOKENS_A_VERDICT)
+            return [await judge_absence(question, summary.bullets, settings, ask_model) for question in questions]
+
+    def mean(*said: Absence) -> Absence:
+        claims = [one.bullet for one in said if one.bullet is not None]
+        uncertain = [one.uncertainty for one in said if one.uncertainty is not None]
+        invents = statistics.fmean(one.invents for one in said)
+        return Absence(invents, min(claims, default=None), statistics.fmean(uncertain) if uncertain else None)
+
+    def chosen(named: Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+        return None if uncertainties is None else [place for place, doubt in enumerate(uncertainties) if doubt > 0]
+
+    composed = Composed(ask_one, lambda _, said: said, mean, lambda said: mean(*said), chosen, lambda *_: None, ask.planning)
+    [outcome] = await composed.judge(spec.named, [query])
+    if isinstance(outcome, Answer):
+        return AbsentAnswer(cell.cell_id, spec.label, outcome.key, outcome.value.invents, outcome.value.bullet)
+    ask.fail("judge", outcome, judge=spec.label)
+    return None
+
+
 async def _verdicts(
     strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, extract: ExtractSpec | None
 ) -> Any:
     if extract is not None:
         return await judge_by_extract(strategy, insights, summary.bullets, settings, ask, extract)
-    return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
+    return await outcomes_of(strategy, insights, summary.bullets, settings, ask)
 
 
 def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:

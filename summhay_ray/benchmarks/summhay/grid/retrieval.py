@@ -132,13 +132,17 @@ class HaystackRetrievalReader(RetrievingReader["HaystackRetrieval"]):
 
 class HaystackCorpora(Corpora["HaystackRetrieval"]):
     def queries(self) -> Mapping[str, Sequence[str]]:
-        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels."""
+        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
         judged = None if self.qrels is None else self.qrels.grades.keys()
         own = {
             one.haystack_id: [
                 subtopic.subtopic_id
                 for subtopic in one.subtopics
-                if judged is None or not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+                if (
+                    not subtopic.absent
+                    if judged is None
+                    else not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+                )
             ]
             for one in self.workload.haystacks.metadata
         }
@@ -152,8 +156,12 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
         def read(corpus_id: str) -> tuple[Corpus, list[str]]:
             if corpus_id in self.folders:
                 return self._judged(self.folders[corpus_id].folder)
-            corpus = corpus_of(self.workload.haystacks[corpus_id])
-            return (corpus, []) if self.qrels is None else with_qrels(corpus, self.qrels)
+            haystack = self.workload.haystacks[corpus_id]
+            corpus = corpus_of(haystack)
+            if self.qrels is not None:
+                return with_qrels(corpus, self.qrels)
+            absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
+            return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
 
         return functools.lru_cache(maxsize=2)(read)
 

@@ -19,11 +19,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import ReleasedFile, read_released
+from summhay_ray.haystack import RELEASED_RETRIEVERS, HaystackFacts, ReleasedFile, facts_of, read_released
 from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
+DOCUMENTS_OF_PAPER = 100
+"""Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 
 
@@ -49,6 +51,16 @@ class HaystackMetadata:
     """Whether the source says that `offline/writer` wrote its prose."""
     importance: str = ""
     """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
+    facts: HaystackFacts | None = None
+    """What was known of a mined haystack when the run began."""
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether it is one of the paper's haystacks, for which alone the paper's figures can be compared with a run's.
+
+        Their files have 100 documents and the scores of all of the release's retrievers; no other haystack's file has those.
+        """
+        return self.n_documents == DOCUMENTS_OF_PAPER and {*RELEASED_RETRIEVERS} <= {*self.released}
 
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
@@ -58,12 +70,15 @@ class HaystackMetadata:
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("by_grammar", "importance"):
+        for name in ("by_grammar", "importance", "facts"):
             # Omitted when empty, so that metadata keeps the digest it had before this field existed.
             if not content[name]:
                 del content[name]
+        if self.facts is not None:
+            content["facts"] = asdict(self.facts)
         subtopics = [
-            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
+            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE and (name != "absent" or value)}
+            for subtopic in self.subtopics
         ]
         return {**content, "subtopics": subtopics}
 
@@ -76,7 +91,8 @@ class HaystackMetadata:
             Subtopic(haystack_id=haystack_id, position=position, **subtopic)
             for position, subtopic in enumerate(written["subtopics"])
         )
-        return cls(**{**written, **listed, "subtopics": subtopics})
+        facts = HaystackFacts(**written["facts"]) if "facts" in written else None
+        return cls(**{**written, **listed, "subtopics": subtopics, "facts": facts})
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
@@ -99,6 +115,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         marks=json.dumps(gold, separators=(",", ":")),
         by_grammar=source.by_grammar,
         importance=json.dumps(importance, separators=(",", ":")) if weighed else "",
+        facts=facts_of(source.raw),
     )
 
 

@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     store_entry,
     stored_haystacks,
 )
-from summhay_ray.haystack import UNREAD, holds_nuggets, load_sample, read_nuggets, read_released
+from summhay_ray.haystack import UNREAD, health, holds_nuggets, load_sample, read_nuggets, read_released
 from summhay_ray.plugins import UnknownName
 
 SAMPLE = "sample/"
@@ -44,6 +44,8 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
     recent = Recent()
     read = functools.partial(_content, inputs, documents)
     metadata = _metadata(named, read, recent)
+    if documents and not any(one.importance for one in metadata):
+        raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         first = entries.setdefault(one.haystack_id, entry)
         if first != entry:
@@ -91,8 +93,10 @@ def _file(inputs: Inputs, entry: str) -> bytes:
 
 
 def doubts_of(haystacks: Haystacks) -> Sequence[str]:
-    """What is odd in the haystacks, such as an insight that is in no document."""
-    return [warning for one in haystacks.metadata for warning in one.warnings]
+    """What is odd in the haystacks, such as an insight that is in no document; of mined ones, what limits confidence first."""
+    mined = [(one.name, one.facts) for one in haystacks.metadata]
+    known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
+    return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]
 
 
 def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:

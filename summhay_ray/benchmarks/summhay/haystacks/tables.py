@@ -22,6 +22,7 @@ TABLES = (
     Table("judgments", records.Judgment, ("cell_id", "judge", "position")),
     Table("votes", records.Vote, ("cell_id", "judge", "position", "panel", "member")),
     Table("scores", records.Score, ("cell_id", "judge", "position")),
+    Table("absent_answers", records.AbsentAnswer, ("cell_id", "judge")),
     Table("checks", records.Check, ("cell_id", "position")),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 import polars as pl
 from typing_extensions import TypedDict
@@ -38,19 +38,33 @@ class JudgedBy:
     """Equal for judges whose judgments are interchangeable."""
 
 
-def join_rejudges(run: RunStore, rejudge_id: str) -> None:
-    """Add a rejudge to the chain of the run it judges, unless the chain already lists it."""
-    chain = _chain(run)
+Judging = Literal["rejudges", "supports"]
+"""Runs that judge the summaries of another run: of coverage, or of citations."""
+
+
+def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
+    """Add a run to the chain of those that judge `run`, unless the chain already lists it."""
+    chain = _chain(run, judging)
     number = chain.latest()
-    if rejudge_id in rejudge_ids(run):
+    if judging_id in _judging_ids(run, judging):
         return
-    while not chain.append(number + 1, {"run": rejudge_id}):
+    while not chain.append(number + 1, {"run": judging_id}):
         number += 1
 
 
 def rejudge_ids(run: RunStore) -> list[str]:
     """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
-    chain = _chain(run)
+    return _judging_ids(run, "rejudges")
+
+
+def supports_of(run: RunStore) -> list[RunStore]:
+    """The support runs of a run's summaries that have judged a bullet, the oldest first; a recited run holds its own."""
+    found = [run, *(run.store.run(support_id) for support_id in _judging_ids(run, "supports"))]
+    return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
+
+
+def _judging_ids(run: RunStore, judging: Judging) -> list[str]:
+    chain = _chain(run, judging)
     sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
 
@@ -96,6 +110,11 @@ def all_judgments(run: RunStore) -> pl.DataFrame:
 def all_scores(run: RunStore) -> pl.DataFrame:
     """The scores of all judges, as `all_judgments`."""
     return _all(run, "scores")
+
+
+def all_absent_answers(run: RunStore) -> pl.DataFrame:
+    """The verdicts of all judges on answers about what no document says, as `all_judgments`."""
+    return _all(run, "absent_answers")
 
 
 def all_votes(run: RunStore) -> pl.DataFrame:
@@ -163,7 +182,9 @@ def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], t
 def _all(run: RunStore, table: str) -> pl.DataFrame:
     judges = judges_of(run)
     names = {name for judge in judges for name in judge.runs}
-    frames = {name: (run if name == run.run_id else run.store.run(name)).table(table) for name in names}
+    holders = {name: run if name == run.run_id else run.store.run(name) for name in names}
+    # A run of an earlier version lacks the tables that were added since.
+    frames = {name: one.table(table) if table in one.declared else BY_NAME[table].frame(()) for name, one in holders.items()}
     return _of_judges(judges, frames, table)
 
 
@@ -224,5 +245,5 @@ class _Rejudge(TypedDict):
     run: str
 
 
-def _chain(run: RunStore) -> Chain[_Rejudge]:
-    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _Rejudge, _MEND)
+def _chain(run: RunStore, judging: Judging) -> Chain[_Rejudge]:
+    return Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)

@@ -28,7 +28,9 @@ from summhay_ray.benchmarks.retrieval import retrieval_section
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
+from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
+from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
@@ -45,11 +47,17 @@ class SummariesReader(Reader[Any]):
         return scores.details()
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds the warnings about the haystacks, and tells templates from a model's prose."""
+        """See `Reader`. Adds what limits confidence in mined haystacks, and the warnings about all of them; and tells templates
+        from a model's prose."""
         found, metadata = super().results(run, compat), stored_metadata(run.store, run.record)
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
-        warnings = [*(warning for haystack in metadata for warning in haystack.warnings), *_unread_citations(run, compat)]
+        mined = any(haystack.facts for haystack in metadata)
+        warnings = [
+            *(health_of(found.scores).lines() if mined else ()),
+            *(warning for haystack in metadata for warning in haystack.warnings),
+            *_unread_citations(run, compat),
+        ]
         return replace(found, warnings=tuple(warnings), notes=notes)
 
     def judge_of(self, run: RunStore) -> str:
@@ -133,6 +141,8 @@ class Summaries(Benchmark[S]):
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
-            return sections(scores, self.reader.judge)
+            return sections(scores, self.reader.judge, self.reader.over)
         budget = scores.stored.record.get("spec", {}).get("token_budget")
-        return () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
+        claims = claims_section(scores.by_query, scores.judge)
+        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
+        return [section for section in (claims, retrieval) if section is not None]

@@ -1,0 +1,80 @@
+"""Checks the arguments of the API's functions against their annotations, before anything is read. Part of the api room."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from summhay_ray.engine import SpecError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NAMES = {
+    str: "text",
+    float: "a number",
+    int: "a whole number",
+    bool: "True or False",
+    Path: "a path",
+    Mapping: "a mapping",
+    Sequence: "a list",
+    Iterable: "a list",
+    Callable: "a function",
+    types.NoneType: "None",
+}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which raises SpecError in one line for an argument of a wrong type, or for an unknown choice."""
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def kinds() -> Mapping[str, Any]:
+        # Without the result's annotation, which may name what only a type checker imports.
+        given = {name: one.annotation for name, one in signature.parameters.items()}
+        return get_type_hints(types.SimpleNamespace(__annotations__=given), vars(inspect.getmodule(function)))
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            # Python's own message names the function.
+            return function(*args, **kwargs)
+        for name, value in given.items():
+            if not _is(value, kind := kinds()[name]):
+                raise SpecError(f"{name}: expected {_described(kind)}, found {value!r:.80}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _is(value: Any, kind: Any) -> bool:
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin is Literal:
+        return value in parts
+    if origin in (Union, types.UnionType):
+        return any(_is(value, part) for part in parts)
+    if kind in (int, float):
+        return isinstance(value, numbers.Integral if kind is int else numbers.Real) and not isinstance(value, bool)
+    if origin in (Sequence, Iterable):
+        listed = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
+        # An iterator is read once, by the function itself.
+        return listed and (not isinstance(value, Sequence) or all(_is(one, parts[0]) for one in value))
+    return isinstance(value, origin or kind)
+
+
+def _described(kind: Any) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(_described, parts))
+    of = f" of {_described(parts[0])}" if origin in (Sequence, Iterable) else ""
+    return _NAMES.get(origin or kind, getattr(kind, "__name__", str(kind))) + of

@@ -1,0 +1,60 @@
+"""What people decided about mined haystacks, as the store keeps it with the run that mined them, for all runs that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from summhay_ray.benchmark import Chain, RunStore, Store
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, source_bytes
+from summhay_ray.errors import UserError
+from summhay_ray.haystack import HaystackFacts, facts_of, haystack_id_of
+
+
+class Review(TypedDict):
+    """A haystack that a person has accepted or checked."""
+
+    digest: str
+    """sha256 of its source in the store."""
+    at: NotRequired[str]
+    """When, in UTC (ISO 8601)."""
+    haystack_id: NotRequired[str]
+    facts: NotRequired[dict[str, Any]]
+    """See `HaystackFacts`."""
+
+
+def reviews_of(run: RunStore) -> Chain[Review]:
+    """The haystacks that people accepted or checked, of those of a mining run; the newest last."""
+    mend = "delete it and those after it, and accept the sheet again"
+    return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
+
+
+def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
+    """Make a haystack the newest one of its mining run. Raises UserError where `after` is not the number of the newest yet."""
+    facts = facts_of(raw)
+    record = Review(
+        digest=run.store.put_object("haystack", source_bytes(raw)),
+        at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        haystack_id=haystack_id_of(raw),
+        facts=asdict(facts) if facts else {},
+    )
+    if not reviews_of(run).append(after + 1, record):
+        raise UserError(f"{run.run_id}: another review is being taken over; accept the sheet again")
+
+
+def current_facts(store: Store, metadata: Sequence[HaystackMetadata]) -> list[tuple[str, HaystackFacts | None]]:
+    """(name, facts) of haystacks: those that people have found out since a run began, where its store has them."""
+    return [(one.name, _newest(store, one) or one.facts) for one in metadata]
+
+
+def _newest(store: Store, haystack: HaystackMetadata) -> HaystackFacts | None:
+    if haystack.facts is None or not haystack.facts.run:
+        return None
+    newest = reviews_of(RunStore(store, haystack.facts.run)).newest()
+    if newest is None or newest[1].get("haystack_id") != haystack.haystack_id:
+        return None
+    return HaystackFacts(**newest[1]["facts"])

@@ -1,0 +1,124 @@
+"""Claims that coverage and joint do not punish: answers that invent, and bullets that nothing supports.
+
+An answer to a query about what no document says invents if it claims anything (`absent_answers`). A bullet is unsupported if the
+judge links it to no insight and `summhay support` finds no document that says it; its figures are read here, none is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from summhay_ray.benchmark import RunStore, Section
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers, all_scores, supports_of
+from summhay_ray.metrics import SystemScore
+
+BULLETS = "support_bullets"
+"""The table of a support run with a row for each bullet."""
+PLACE = ("haystack_id", "subtopic_id")
+"""The columns that name a query."""
+_NUMBERED = pl.when(pl.col("repeat") > 0).then(pl.format("{}#{}", "system", "repeat")).otherwise("system")
+"""A system as a support run names it."""
+
+
+def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
+    """The queries about what no document says: haystack_id and subtopic_id."""
+    found = [(one.haystack_id, topic.subtopic_id) for one in metadata for topic in one.subtopics if topic.absent]
+    return pl.DataFrame(found, schema=dict.fromkeys(PLACE, pl.String), orient="row")
+
+
+class Claims:
+    """The figures of a run's systems, over all haystacks or in one of them."""
+
+    def __init__(self, run: RunStore, metadata: Sequence[HaystackMetadata], repeats: Mapping[str, int]) -> None:
+        """`repeats`: key of a system -> how often it answers each query."""
+        self._repeats = repeats
+        self._absent = absent_queries(metadata)
+        supports, columns = supports_of(run), ["cell_id", *PLACE, "system", "repeat"]
+        wanted = self._absent.height or supports
+        summaries = run.table("summaries", columns=columns) if wanted else BY_NAME["summaries"].frame(()).select(columns)
+        answers = all_absent_answers(run) if self._absent.height else BY_NAME["absent_answers"].frame(())
+        self._answers = answers.join(summaries, on="cell_id")
+        self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
+
+    def added_to(self, scores: Iterable[SystemScore], haystack_id: str = "") -> list[SystemScore]:
+        """The scores with these figures. `haystack_id`: of one haystack alone."""
+        within = pl.lit(True) if not haystack_id else pl.col("haystack_id") == haystack_id
+        n_queries = self._absent.filter(within).height
+        answers = self._answers.filter(within).group_by("system", "judge").agg((pl.col("invents") >= 0.5).mean(), n=pl.len())
+        invented = {row[:2]: row[2:] for row in answers.select("system", "judge", "invents", "n").iter_rows()}
+        unsupported: dict[tuple[str, str], tuple[float, int]] = {}
+        if self._bullets is not None:
+            bullets = self._bullets.filter(within).group_by("system", "judge").agg(pl.col("unsupported").mean(), n=pl.len())
+            unsupported = {row[:2]: row[2:] for row in bullets.select("system", "judge", "unsupported", "n").iter_rows()}
+        found = []
+        for score in scores:
+            share, n = invented.get((score.system, score.judge), (None, 0))
+            bare, n_bullets = unsupported.get((score.system, score.judge), (None, 0))
+            expected = self._repeats.get(score.system, 0) * n_queries
+            absent = {"invented": share, "n_absent": n, "n_absent_expected": expected}
+            found.append(replace(score, **absent, unsupported_bullets=bare, n_bullets=n_bullets))
+        return found
+
+
+def _unsupported(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
+    """A row for each bullet and judge: haystack_id, system, judge, and whether it is `unsupported`. Of several support runs the
+    newest that has judged an answer counts; headings, and bullets that it could not judge, are left out."""
+    place = ["haystack_id", "query_id", "system", "bullet"]
+    known = pl.concat(
+        [
+            support.table(BULLETS, columns=[*place, "heading", "supported", "uncited", "other_language"]).with_columns(age=age)
+            for age, support in enumerate(reversed(supports))
+        ]
+    )
+    newest = pl.col("age") == pl.col("age").min().over("haystack_id", "query_id", "system")
+    judged = known.filter(newest & ~pl.col("heading") & ~pl.col("other_language") & pl.col("supported").is_not_null())
+    named = summaries.with_columns(called=_NUMBERED)
+    bullets = judged.rename({"system": "called", "query_id": "subtopic_id"}).join(named, on=[*PLACE, "called"])
+    scores = all_scores(run).select("cell_id", "judge", "bullet")
+    linked = scores.drop_nulls("bullet").unique().with_columns(linked=True)
+    found = bullets.join(scores.select("cell_id", "judge").unique(), on="cell_id")
+    found = found.with_columns(pl.col("bullet").cast(pl.Int64)).join(
+        linked.with_columns(pl.col("bullet").cast(pl.Int64)), on=["cell_id", "judge", "bullet"], how="left"
+    )
+    bare = pl.col("linked").is_null() & (pl.col("supported") == 0) & (pl.col("uncited") == 0)
+    return found.select("haystack_id", "system", "judge", unsupported=bare)
+
+
+def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
+    """These figures beside joint, by one judge; None if there are none."""
+    own = [one for one in systems if one.judge == judge]
+    absent, bullets = (any(getattr(one, name) for one in own) for name in ("n_absent_expected", "n_bullets"))
+    if not absent and not bullets:
+        return None
+    rows = [
+        {
+            "system": one.label,
+            "joint": one.joint,
+            "n": one.n_scored,
+            "n_expected": one.n_expected,
+            **({"invented": one.invented, "answers": one.n_absent, "answers expected": one.n_absent_expected} if absent else {}),
+            **({"unsupported bullets": one.unsupported_bullets, "bullets": one.n_bullets} if bullets else {}),
+        }
+        for one in own
+    ]
+    text = []
+    if absent:
+        text.append("Invented: the share of the answers to queries about what no document says that claim anything.")
+    if bullets:
+        text.append("Unsupported bullets: the share that is linked to no insight and that no document says, by summhay support.")
+    text.append("Coverage, citation and joint count neither. n: insights of joint.")
+    figures: list[str] = [name for name in ("joint", "invented", "unsupported bullets") if name in rows[0]]
+    frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={name: pl.Float64() for name in figures})
+    return Section(
+        f"Claims without ground, judged by {judge}",
+        " ".join(text),
+        frame,
+        dict.fromkeys(figures, "%"),
+        name="claims",
+        higher_is_better=("joint",),
+    )

@@ -1,0 +1,169 @@
+"""Can a haystack decide which system is better? Its health, in plain sentences. Part of the haystack room.
+
+A mined haystack says in `topic_metadata.mine` what people have seen of it: `review` (their decisions) and `check` (pairs of an
+insight and a document that they confirmed or not). The haystack's id leaves both out, so a run stays one of this haystack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FEWEST_QUERIES = 6
+"""With fewer queries no winner is named."""
+LEAST_GOLD = 0.75
+"""Where a smaller share of the pairs that people checked is right, no winner is named."""
+FEWEST_PAIRS = 10
+"""Fewer checked pairs than this say nothing about the others."""
+LEAST_ORACLE = 0.1
+"""Where no system with the gold documents alone reaches this joint score, no winner is named."""
+MOST_METADATA, SOME_METADATA = 1 / 3, 0.1
+"""Share of insights that look like metadata from which no winner is named; from which it is said."""
+LEAST_AGREEMENT = 0.8
+"""Where a free judge agrees with people on a smaller share of the checked pairs, another one is advised."""
+FREE_JUDGE = "offline/judge"
+
+_MARKS = re.compile(
+    r"^\s*(?:[#>|]|```|---)"  # headings, quotations, tables, fences
+    r"|\|.*\|"  # rows of a table
+    r"|\]\(\S+\)|https?://\S+\s*$"  # links
+    r"|^\s*[\w .-]{1,30}:\s*(?:\S{0,60}|[\W\dTZ]+)\s*$"  # a field and its value
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-"  # ids
+    r"|^\s*\W*\d{1,4}[-./:]\d{1,2}\S*\s+\S+(?:\s\S+){0,2}$"  # a time and a word or two
+    r"|(?:^|\s)@\w+|<[^<>\s]+@[^<>\s]+>"  # who is who
+)
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def looks_like_metadata(text: str) -> bool:
+    """True if an insight seems to be no statement: a field, a row of a table, a heading, a list of names or of initials."""
+    words = _WORD.findall(text)
+    if any(word.lower() == word.upper() for word in words):
+        # A script without capitals, where words have no spaces between them.
+        return bool(_MARKS.search(text))
+    lower = [word for word in words if word.islower() and len(word) > 1]
+    return bool(_MARKS.search(text)) or len(lower) < max(2, len(words) / 4)
+
+
+@dataclass(frozen=True, slots=True)
+class HaystackFacts:
+    """What is known about a mined haystack. A run keeps them."""
+
+    run: str
+    """The run that mined it."""
+    insights: int
+    like_metadata: int
+    """Insights that look like metadata."""
+    example: str
+    """One of them."""
+    seen: int
+    """Insights that people decided about."""
+    checked: int = 0
+    """Pairs of an insight and a document that people checked."""
+    right: int = 0
+    low: float | None = None
+    """The ends of the 95 % interval (Wilson's) of the share that is right."""
+    high: float | None = None
+    judged: int = 0
+    """Of these pairs, those that the free judge judged, too."""
+    agreed: int = 0
+
+
+def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
+    """The facts of a haystack's JSON; None if it was not mined: then somebody has written its insights into its documents."""
+    metadata = raw.get("topic_metadata")
+    made = metadata.get("mine") if isinstance(metadata, dict) else None
+    if not isinstance(made, dict):
+        return None
+    texts = [str(one["insight"]) for subtopic in raw["subtopics"] for one in subtopic["insights"]]
+    odd = [text for text in texts if looks_like_metadata(text)]
+    review, check = (found if isinstance(found := made.get(name), dict) else {} for name in ("review", "check"))
+    return HaystackFacts(
+        run=str(made.get("run", "")),
+        insights=len(texts),
+        like_metadata=len(odd),
+        example=odd[0][:60] if odd else "",
+        seen=review.get("seen", 0),
+        checked=check.get("checked", 0),
+        right=check.get("right", 0),
+        low=check.get("low"),
+        high=check.get("high"),
+        judged=check.get("judged", 0),
+        agreed=check.get("agreed", 0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What limits confidence in what a run shows, one sentence each.
+
+    A haystack that was not mined is made with its insights, so that only the number of its queries limits it.
+    """
+
+    doubts: tuple[str, ...]
+    limits: tuple[str, ...]
+    """Those for which no winner may be named."""
+
+    def lines(self) -> list[str]:
+        """All of them, the gravest first."""
+        return [*self.limits, *self.doubts]
+
+
+def health(
+    haystacks: Sequence[tuple[str, HaystackFacts | None]],
+    n_queries: int,
+    oracle: float | None = None,
+    judge: str = "",
+) -> Health:
+    """The health of haystacks (name, facts) as ground for a decision.
+
+    `oracle`: the best joint score (0 to 1) with the gold documents alone, where it is known. `judge`: whose scores are used.
+    """
+    doubts: list[str] = []
+    limits: list[str] = []
+    if n_queries < FEWEST_QUERIES:
+        asked = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
+        limits.append(f"{asked} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
+    if oracle is not None and oracle < LEAST_ORACLE and any(facts for _, facts in haystacks):
+        what = f"with the gold documents alone (oracle) the best system has a joint score of {100 * oracle:.1f} %"
+        limits.append(f"{what}: below {100 * LEAST_ORACLE:.0f} % no winner is named; look at the insights and the judge")
+    for name, facts in haystacks:
+        if facts is None:
+            continue
+        share = facts.like_metadata / max(1, facts.insights)
+        if share >= SOME_METADATA:
+            what = f"{name}: {facts.like_metadata} of {facts.insights} insights look like metadata, such as {facts.example!r}"
+            mend = "strike them in a review (summhay mine --review)"
+            if share >= MOST_METADATA:
+                limits.append(f"{what}: with so many no winner is named; {mend}")
+            else:
+                doubts.append(f"{what}; {mend}")
+        if facts.checked:
+            right = _right(name, facts)
+            if facts.checked < FEWEST_PAIRS:
+                doubts.append(f"{right}; {FEWEST_PAIRS} are the fewest that tell: check more (summhay mine --check)")
+            elif facts.right < LEAST_GOLD * facts.checked:
+                least = f"below {100 * LEAST_GOLD:.0f} % no winner is named"
+                limits.append(f"{right}: {least}; mend the haystack (summhay mine --review)")
+            else:
+                doubts.append(right)
+        elif facts.seen:
+            what = f"{name}: people decided about {facts.seen} of {facts.insights} insights, and nobody has checked its pairs"
+            doubts.append(f"{what}: summhay mine {name}.json --check 20 takes a minute")
+        else:
+            mend = f"summhay mine {name}.json --check 20 takes a minute"
+            doubts.append(f"{name}: nobody has looked at this haystack, whose gold is by words alone or by a model; {mend}")
+        if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS:
+            agreed = f"{name}: {judge} agrees with the person on {facts.agreed} of {facts.judged} checked pairs"
+            few = facts.agreed < LEAST_AGREEMENT * facts.judged
+            doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
+    return Health(tuple(doubts), tuple(limits))
+
+
+def _right(name: str, facts: HaystackFacts) -> str:
+    """The share of the checked pairs that is right, with its interval."""
+    ends = "" if facts.low is None or facts.high is None else f", 95 % interval {100 * facts.low:.0f} to {100 * facts.high:.0f} %"
+    share = f"{100 * facts.right / facts.checked:.0f} %{ends}"
+    return f"{name}: {facts.right} of {facts.checked} checked pairs of insight and document are right ({share})"

@@ -1,0 +1,204 @@
+"""Part of the mine room: how far a sentence is a finding, which a person can understand and check without its document.
+
+A sentence is judged by its form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list
+and by the words around them. Other languages are judged without verbs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from summhay_ray.text import FUNCTION_WORDS, is_latin
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_VERBS = """
+    abandon accept access accumulate achieve acknowledge acquire act activate adapt add address adjust adopt advance affect
+    agree align allocate allow alter amend announce appear apply approve argue arise arrive ask assert assign assist assume
+    attach attempt attend authorize average avoid await ban become begin behave believe belong benefit bind block boost break
+    bring build bump bypass call calculate cancel capture carry catch cause cease change charge choose cite claim clarify
+    clean clear close coincide collapse collect combine come commit communicate compare compete compile complain complete
+    comprise compute conclude configure confirm conflict confuse connect consider consist construct consume contain continue
+    contribute convert coordinate copy correct correlate cost count cover crash create cut damage decide declare decline
+    decrease defer define degrade delay delete deliver demand demonstrate deny depend deploy deprecate derive describe detect
+    deteriorate determine develop deviate differ disable disappear discard discontinue discover discuss display disrupt
+    distribute double downgrade drive drop elect eliminate emerge emit employ enable encounter encourage enforce engage
+    enhance ensure enter escalate establish estimate evaluate evolve examine exceed exclude execute exhaust exhibit exist
+    expand extract expect experience expire explain explore export expose express extend face facilitate fail fall favor
+    favour feature feel fetch fill finalize find finish fit fix flag flow focus follow force forget form gain gather generate
+    get give go grant grow guarantee halt handle hang happen help hide highlight hire hit hold host identify ignore impact
+    impair implement imply import impose improve include incorporate increase incur indicate inform inherit initialize
+    initiate inject insist install integrate intend interact interfere interrupt introduce invalidate investigate invite
+    invoke involve isolate join justify keep kill know lack land last launch lead leak learn leave let lie lift limit list
+    live load locate lock lose lower maintain make manage match matter mean measure meet mention merge migrate minimize miss
+    mitigate modify monitor move need note notice notify observe obtain occur offer omit open operate optimize organize
+    originate outline overflow overload override overwhelm own participate pass patch pause pay peak perform permit persist
+    plan point pose postpone predict prefer prepare present preserve prevent produce prohibit promise promote prompt propagate
+    propose protect prove provide publish pull purchase pursue push put raise range reach react read realize rebuild receive
+    recognize recommend recover redirect reduce refer reflect refuse register reject rely remain remind remove rename render
+    replace replicate report represent reproduce request require reset resist resolve respond restart restore restrict result
+    resume retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see seek
+    seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
+    specify spend split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
+    suffer suggest supply support suppress surge surpass survive suspend switch take talk target tell tend terminate think
+    threaten throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand
+    update upgrade urge use utilize vanish vary verify violate visit vote wait want warn weaken welcome widen win withdraw
+    work worsen write yield
+"""
+_PASTS = """
+    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew
+    held hid hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought
+    spent stood struck swept taught threw thought told took underwent understood went withdrew won wrote
+"""
+_AUXILIARIES = _words("""
+    is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
+    weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
+    """)
+
+
+def _forms(ending: str) -> frozenset[str]:
+    """The forms of the listed verbs with `s` or `ed`; a doubled consonant ("dropped") is one, too."""
+    made = set()
+    for verb in _VERBS.split():
+        stem = verb[:-1] + "i" if re.search(r"[^aeiou]y$", verb) else verb
+        if ending == "s":
+            made.add(stem + "es" if re.search(r"(?:s|x|z|ch|sh|i|o)$", stem) else stem + "s")
+        else:
+            made |= {stem.removesuffix("e") + "ed", stem + stem[-1] + "ed"}
+    return frozenset(made)
+
+
+_BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
+_IRREGULAR = frozenset(_PASTS.split())
+_SUBJECTLESS = (_BASES | _REGULAR) - _words("associated based given increased limited own plan present access cost damage force")
+"""Words with which a sentence that has no subject begins: "Add a test", "Discussed the survey"."""
+_SUBJECTS = _words("i we they you he she it who")
+_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - _words("also only this that there not now")
+"""Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
+_GOVERNED = _words("""
+    a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
+    more most one two three
+    """)
+"""Words before which what could be a noun is a verb ("plays a role", "aim to")."""
+_TO = _words("aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants")
+"""Verbs before `to`: others are nouns there ("changes to the structure")."""
+_PAST = re.compile(r"..ed$")
+_ASIDE = 4
+"""Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
+_NEVER_NOUNS = _words("""
+    adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves includes
+    introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow become
+    contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
+    """)
+_BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
+_AFTER_A_NOUN = _words("of and or but")
+"""What follows makes a noun of "reports" and "updates"."""
+
+_WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
+_TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
+_CODE = re.compile(
+    r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$\w|\b[0-9a-f]{12,}\b"
+)
+"""Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
+_WRONG = re.compile(
+    r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
+    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]"
+    r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
+)
+"""A sentence that begins or ends in the middle, a question, an exclamation."""
+_ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
+_REFERS = re.compile(
+    r"^(?:(?:this|these|those|that|it|its|they|their|he|his|she|her|him|such|both|another|others?|here|there|then|so|thus|hence|"
+    r"therefore|consequently|additionally|furthermore|moreover|however|also|but|and|or|instead|otherwise|meanwhile|similarly|"
+    r"likewise|nevertheless|nonetheless|finally|besides|yes|no|ok|okay|well|as a result|as such|for example|for instance|"
+    r"in addition|in particular|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
+    re.IGNORECASE,
+)
+_PERSONAL = re.compile(
+    r"\b[Tt]his (?:section|document|template|page|checklist|post|article)\b|"
+    r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
+    r"\b(?i:see|read|join|visit|click|subscribe|refer to)\b[^.]{0,30}\b(?i:below|above|here|more|page|section|details)\b"
+)
+"""What speaks of its author or to its reader."""
+_TODAY = re.compile(
+    r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
+    r"|tuesday|wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)"
+    r"|no (?:news|updates?|objections?|announcements?))\b",
+    re.I,
+)
+"""What is understood on its day only, and what reports nothing."""
+_LABEL = re.compile(r"^[A-Z][\w’'-]*(?: [\w’'-]+){0,3}(?:: | [-–—] )")
+_NAMES, _MARKED = 0.6, 0.12
+"""Shares of a sentence's words from which it is a list of names, and from which it is code."""
+FEWEST_WORDS, MOST_WORDS = 6, 60
+LEAST = 0.35
+"""Least worth of an insight."""
+
+
+def worth(text: str, english: bool = True) -> float:
+    """How far a sentence is a finding, 0 to 1; what is below `LEAST` is none."""
+    words = _WORD.findall(text)
+    if not is_latin(text):
+        return 1.0 if len(text) >= FEWEST_WORDS and not _CODE.search(text) else 0.5
+    named = sum(word[0].isupper() for word in words[1:])
+    if not FEWEST_WORDS <= len(re.findall(r"\w+", text)) <= MOST_WORDS or named >= _NAMES * len(words) or _WRONG.search(text):
+        return 0.0
+    marks = len(_CODE.findall(text))
+    if marks > _MARKED * len(words):
+        return 0.0
+    value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.8
+    if text[0].islower() or text.count("(") != text.count(")") or text.count('"') % 2:
+        value *= 0.4
+    if _LABEL.search(text) or marks:
+        value *= 0.6
+    if english:
+        if not has_verb(text):
+            value *= 0.3
+        elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and "," in text):
+            value *= 0.3 if words[0].lower() in _REGULAR else 0.4
+        if _REFERS.search(text):
+            value *= 0.6
+        if _PERSONAL.search(text):
+            value *= 0.3
+        if _TODAY.search(text):
+            value *= 0.5
+    return value
+
+
+def is_verb(word: str, before: str, after: str) -> bool:
+    """Whether a word of an English statement is a verb; what may be a noun there is none. All in lower case."""
+    if word in _AUXILIARIES or word in _IRREGULAR or word in _NEVER_NOUNS or _PAST.search(word):
+        return True
+    objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
+    if word in _BASES and (before in _BEFORE_A_BASE or before in _AUXILIARIES or objects):
+        return True
+    return word in _THIRDS and after in FUNCTION_WORDS and after not in _AFTER_A_NOUN and before not in _NO_SUBJECT
+
+
+def has_verb(text: str) -> bool:
+    """Whether an English sentence has a finite verb with a subject before it."""
+    tokens = [match.group().replace("’", "'") for match in _TOKEN.finditer(text)]
+    for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
+        word, last, following = token.lower(), before.lower(), after.lower()
+        if word in _AUXILIARIES and last not in ("to", "") and token == word:
+            return True
+        if word in FUNCTION_WORDS:
+            continue
+        governs = following in _GOVERNED or following.endswith("ly")
+        aside = before in (",", ")") and place > _ASIDE and governs
+        if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
+            continue
+        if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
+            return True
+        if token != word or not following[:1].isalnum() or following in _AFTER_A_NOUN:
+            continue
+        third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+        plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))
+        if third and following == "to" and word not in _TO:
+            continue
+        if (third and (governs or word in _THIRDS)) or (plural and not third and (governs or word in _BASES)):
+            return True
+    return False

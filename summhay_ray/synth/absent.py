@@ -1,0 +1,83 @@
+"""Room synth: subjects that no document speaks of, and the queries that ask about them. Other rooms import it from
+`summhay_ray.synth`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from summhay_ray.text import FUNCTION_WORDS, root
+
+SUBJECTS = "absent_subjects.txt"
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject, and the roots of the words by which documents speak of it, its own included."""
+
+    text: str
+    roots: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of which documents may be, with the roots of its usual words, and its subjects."""
+
+    roots: frozenset[str]
+    subjects: tuple[Subject, ...]
+
+
+@cache
+def fields() -> tuple[Field, ...]:
+    """The shipped fields."""
+    found: list[tuple[frozenset[str], list[Subject]]] = []
+    for line in resources.files("summhay_ray.synth").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
+        text, _, words = line.strip("[]").partition(":")
+        if line.startswith("["):
+            found.append((_roots(words.split()), []))
+        elif line and not line.startswith("#"):
+            found[-1][1].append(Subject(text, _roots(_WORD.findall(f"{text} {words}".lower()))))
+    return tuple(Field(roots, tuple(subjects)) for roots, subjects in found)
+
+
+def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[str]:
+    """Up to `wanted` subjects of which no text has a word, those of the texts' own field first: they could well speak of them.
+
+    The texts' field is the one of whose usual words they have most. The same texts and topic give the same subjects. The words
+    are English: for texts in another language the answer means nothing.
+    """
+    words = set[str]()
+    for text in texts:
+        words.update(_WORD.findall(text.lower()))
+    known = _roots(words)
+    nearest = sorted(fields(), key=lambda field: -len(field.roots & known) / max(1, len(field.roots)))
+
+    def drawn(subject: Subject) -> str:
+        return hashlib.sha256(f"{topic}\0{subject.text}".encode()).hexdigest()
+
+    absent = [one for field in nearest for one in sorted(field.subjects, key=drawn) if not one.roots & known]
+    return [subject.text for subject in absent[:wanted]]
+
+
+def absent_subtopics(subjects: Iterable[str]) -> list[dict[str, Any]]:
+    """The subjects as subtopics of a haystack's released JSON: with a query each, and without insights."""
+    return [
+        {
+            "subtopic_id": f"absent-{hashlib.sha256(subject.encode()).hexdigest()[:12]}",
+            "subtopic": subject,
+            "query": f"What do the documents say about {subject}?",
+            "insights": [],
+            "absent": True,
+        }
+        for subject in subjects
+    ]
+
+
+def _roots(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(root(word) for word in words if word not in FUNCTION_WORDS)

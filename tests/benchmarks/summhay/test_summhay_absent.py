@@ -1,0 +1,128 @@
+"""Queries about what no document says: a figure of their own, and no part of any other; bullets that nothing supports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from summhay_ray import api
+from summhay_ray.haystack import InvalidHaystack, load_sample, read_released
+
+pytestmark = pytest.mark.core
+
+ABSENT = {
+    "subtopic_id": "fees",
+    "subtopic": "parking fees",
+    "query": "What do the documents say about parking fees?",
+    "insights": [],
+    "absent": True,
+}
+SAYS_SO = "- The documents do not report anything about parking fees."
+CLAIMS = "- Parking costs 5 euros a day [3]."
+
+
+def spec_of(folder: Path, haystack: dict[str, Any], answers: dict[str, str]) -> dict[str, Any]:
+    """A run of the haystack with the free summarizer, and a system whose answer to each query is `answers`, or the default."""
+    (folder / "news.json").write_text(json.dumps(haystack), encoding="utf-8")
+    (folder / "answers.jsonl").write_text(
+        "".join(json.dumps({"query_id": query, "text": text}) + "\n" for query, text in answers.items()), encoding="utf-8"
+    )
+    spec: dict[str, Any] = {
+        "haystacks": [str(folder / "news.json")],
+        "retrievers": ["oracle"],
+        "summarizers": ["offline/support", {"answers": str(folder / "answers.jsonl"), "name": "stack"}],
+        "judges": ["offline/judge"],
+        "executor": "inline",
+    }
+    return spec
+
+
+def sample() -> dict[str, Any]:
+    return json.loads(json.dumps(load_sample("news")))  # type: ignore[no-any-return]
+
+
+def answers_to(haystack: dict[str, Any]) -> dict[str, str]:
+    """The first insight of each query, cited rightly, and a bullet that no document says."""
+    found = {}
+    for topic in haystack["subtopics"]:
+        first = topic["insights"][0]
+        number = next(n for n, one in enumerate(haystack["documents"], 1) if first["insight_id"] in one["insights_included"])
+        made_up = "A zebra named Quentin painted 77 violet submarines in Ulaanbaatar."
+        found[topic["subtopic_id"]] = f"- {first['insight']} [{number}]\n- {made_up} [{number}]"
+    return found
+
+
+def figures(result: Any, name: str = "stack") -> dict[str, Any]:
+    return next(one for one in json.loads(json.dumps(result.to_json()))["systems"] if one["model"] == name)  # type: ignore[no-any-return]
+
+
+def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other(tmp_path: Path) -> None:
+    store, plain = str(tmp_path / "store"), sample()
+    without = api.run(spec_of(tmp_path, plain, answers_to(plain)), store)
+    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT, {**ABSENT, "subtopic_id": "fees-2"}]}
+    given = {**answers_to(plain), "fees": SAYS_SO, "fees-2": CLAIMS}
+    found = api.run(spec_of(tmp_path, asked, given), store)
+    own = ("invented", "n_absent", "n_absent_expected")
+    assert [figures(found)[name] for name in own] == [0.5, 2, 2]
+    assert [figures(found, "offline/support")[name] for name in own] == [1.0, 2, 2]
+    assert [figures(without)[name] for name in own] == [None, 0, 0]
+    for name in ("stack", "offline/support"):
+        before, after = ({**figures(one, name), **dict.fromkeys(own)} for one in (without, found))
+        assert after == before
+    assert found.queries.drop("haystack_id").equals(without.queries.drop("haystack_id"))
+    assert found.retrieval.equals(without.retrieval)
+    assert found.table.filter(model="stack")["invented"].item() == 0.5
+    [verdict] = api.explain(found.run, "news/fees-2/oracle_stack", store)["absent_answers"]
+    assert (verdict["invents"], verdict["bullet"], verdict["raw_answer"]["key"]) == (1, 1, verdict["key"])
+    assert "Question Without Answer:" in verdict["prompt"]
+    api.make_report(found.run, store).write(str(tmp_path / "report"), "md")
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "| oracle + stack |" in text[text.index("Claims without ground, judged by offline/judge") :]
+
+
+def test_an_answer_that_is_missing_is_not_counted_as_silent(tmp_path: Path) -> None:
+    plain = sample()
+    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT]}
+    found = api.run(spec_of(tmp_path, asked, answers_to(plain)), str(tmp_path / "store"))
+    own = ("invented", "n_absent", "n_absent_expected")
+    assert [figures(found)[name] for name in own] == [None, 0, 1]
+
+
+def test_another_judge_judges_them_again(tmp_path: Path) -> None:
+    plain, store = sample(), str(tmp_path / "store")
+    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT]}
+    run = api.run(spec_of(tmp_path, asked, {**answers_to(plain), "fees": CLAIMS}), store).run
+    name = "panel(offline,per_insight(offline))"
+    api.rejudge(run, [name], store, executor="inline")
+    assert figures(api.score(run, store, judge=name))["invented"] == 1
+    assert api.table(run, "absent_answers", store).filter(pl.col("invents") == 1).height == 2
+
+
+def test_bullets_that_nothing_supports_stand_beside_joint(tmp_path: Path) -> None:
+    plain, store = sample(), str(tmp_path / "store")
+    run = api.run(spec_of(tmp_path, plain, answers_to(plain)), store).run
+    before = api.score(run, store)
+    assert {one.unsupported_bullets for one in before.systems} == {None}
+    api.support(run, store=store, executor="inline")
+    n = len(plain["subtopics"])
+    stack = figures(api.score(run, store))
+    assert (stack["unsupported_bullets"], stack["n_bullets"]) == (0.5, 2 * n)
+    assert figures(api.score(run, store), "offline/support")["unsupported_bullets"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        ({"absent": "yes"}, "absent: expected true or false"),
+        ({"insights": [{"insight_id": "i", "insight": "Fees rose."}]}, "insights: expected an empty list"),
+    ],
+)
+def test_a_subtopic_that_contradicts_itself_is_refused(changed: dict[str, Any], where: str) -> None:
+    haystack = sample()
+    haystack["subtopics"].append({**ABSENT, **changed})
+    with pytest.raises(InvalidHaystack, match=where):
+        read_released(json.dumps(haystack), "news.json")

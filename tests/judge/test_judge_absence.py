@@ -1,0 +1,109 @@
+"""Answers to questions that no document answers: which of them claim something, by the free judge and by a model's answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from summhay_ray.judge import Absence, JudgeSettings, OfflineJudge, judge_absence, rate_absence
+from summhay_ray.llm import RawAnswer, Request
+from summhay_ray.outcome import Answer, Malformed, Outcome
+
+pytestmark = pytest.mark.core
+
+QUERY = "What do the documents say about parking fees?"
+
+
+@pytest.mark.parametrize(
+    "bullet",
+    [
+        "The documents do not report anything about parking fees.",
+        "None of the 282 documents mentions parking fees [1][2].",
+        "I'm sorry, but the documents don't contain information on parking fees.",
+        "Parking fees are not mentioned.",
+        "There is no information on parking fees in the provided documents. Please consult other sources.",
+        "It is not possible to determine parking fees from documents 1-100.",
+        "**Parking fees**",
+        "Not reported.",
+        "N/A",
+        "Zu Parkgebühren wird in den Dokumenten nichts berichtet.",
+        "Les documents ne mentionnent pas les frais de stationnement.",
+        "Los documentos no mencionan las tarifas.",
+        "I documenti non menzionano le tariffe di parcheggio.",
+        "Os documentos não mencionam taxas de estacionamento.",
+        "В документах не упоминаются тарифы на парковку.",
+        "文档中没有提及停车费。",
+        "文書には駐車料金についての記載がありません。",
+        "لا تذكر المستندات رسوم وقوف السيارات.",
+    ],
+)
+def test_a_statement_of_absence_claims_nothing(bullet: str) -> None:
+    assert rate_absence(QUERY, [bullet]).invents == 0
+
+
+@pytest.mark.parametrize(
+    "bullet",
+    [
+        "Parking fees rose to 5 dollars in March.",
+        "Parking fees were not raised in 2021.",
+        "There are no parking fees.",
+        "The documents do not mention parking fees, but visitors pay at the gate.",
+        "Although the documents do not mention it, fees are usually low.",
+        "No information is given on fees beyond 5 dollars a day.",
+        "No data was lost during the outage.",
+        "The visitors could not find a parking space.",
+        "Parkgebühren stiegen auf 5 Euro.",
+        "Die Gebühren wurden nicht erhöht.",
+        "停车费涨到了5元。",
+    ],
+)
+def test_anything_else_is_a_claim_of_its_bullet(bullet: str) -> None:
+    found = rate_absence(QUERY, ["The documents do not report parking fees.", bullet])
+    assert (found.invents, found.bullet) == (1, 2)
+
+
+def judged(bullets: list[str], answer: str | None = None, query: str = QUERY) -> tuple[Outcome[Absence], list[Request]]:
+    """The outcome for a model that answers so, by default for the free judge, and the requests that were made."""
+    asked: list[Request] = []
+
+    async def ask(request: Request) -> Outcome[RawAnswer]:
+        asked.append(request)
+        text = OfflineJudge().answer(request) if answer is None else answer
+        counts = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "usd_micros": 0, "attempts": 1}
+        return Answer(RawAnswer(key="k", model="m", text=text, finish_reason="stop", **counts), key="k")  # type: ignore[arg-type]
+
+    return asyncio.run(judge_absence(query, bullets, JudgeSettings("offline/judge"), ask)), asked
+
+
+@pytest.mark.parametrize("query", [QUERY, 'Reference Insight:\nBullet Points:\n{"bullets": []}'])
+def test_the_free_judge_reads_the_prompt_that_a_model_reads(query: str) -> None:
+    claims, _ = judged(["Nothing is said about it.", 'It cost 7 euros. {"bullets": []}'], query=query)
+    silent, _ = judged(["Nothing is said about it."], query=query)
+    assert isinstance(claims, Answer) and isinstance(silent, Answer)
+    assert (claims.value.invents, claims.value.bullet, silent.value.invents) == (1, 2, 0)
+
+
+def test_nobody_is_asked_about_an_answer_without_bullets() -> None:
+    outcome, asked = judged([])
+    assert isinstance(outcome, Answer) and outcome.value.invents == 0 and not asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('{"invents": true, "bullet_id": 2}', (1.0, 2)),
+        ('```json\n{"invents": "No", "bullet_id": "NA"}\n```', (0.0, None)),
+        ('{"invents": true, "bullet_id": 9}', (1.0, None)),
+    ],
+)
+def test_a_models_answer_is_read(answer: str, expected: tuple[float, int | None]) -> None:
+    outcome, _ = judged(["One.", "Two."], answer)
+    assert isinstance(outcome, Answer) and (outcome.value.invents, outcome.value.bullet) == expected
+
+
+@pytest.mark.parametrize("answer", ["It invents.", json.dumps({"invents": "maybe"}), ""])
+def test_an_answer_that_decides_nothing_is_malformed(answer: str) -> None:
+    outcome, _ = judged(["One."], answer)
+    assert isinstance(outcome, Malformed) and outcome.key == "k"
