@@ -134,11 +134,12 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.kind != other.kind:
         return False
     if fact.name:
-        mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
-        absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
-        return (
-            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
-        )
+        own, foreign = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
+        if (fact.begins and other.begins) or foreign & statement.roots or own & near.roots:
+            return False
+        rest = len(statement.roots - own)
+        shared = len(common) >= _SHARED_BY_NAMES * rest and len(common & near.roots) >= _SHARED * rest
+        return shared and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
         nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
