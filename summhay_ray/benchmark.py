@@ -187,17 +187,19 @@ def mean_interval(
     value: str,
     by: str | Sequence[str],
     expected: pl.DataFrame | None = None,
-    seed: int = 0,
     cluster: str = "",
+    bounds: tuple[float, float] | None = None,
 ) -> pl.DataFrame:
     """The mean of a column for each group, the 95 % interval of that mean, and what it lacks.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, `n` (rows that have a value),
-    `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if nobody knows how many rows are missing).
+    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
+    else null), `n` (rows that have a value), `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if nobody
+    knows how many rows are missing).
 
-    The interval is Wilson's (1927) for booleans, the percentile bootstrap's (2,000 resamples) for numbers, and null for fewer
-    than two values. Rows of one item depend on one another and are resampled together; `cluster` names a column whose equal
-    values are resampled together instead, such as the document that several items are about.
+    The interval is a cluster t's that stays within `bounds`, the least and the greatest value that is possible (if None, 0 and 1
+    where all values lie within these, else unknown), and Wilson's (1927) for booleans of independent rows. With fewer than six
+    independent rows it is null. Rows of one item depend on one another and count as one; `cluster` names a column whose equal
+    values count as one instead, such as the document that several items are about.
 
     Expected are the rows that are there, and those of the run's items that failed or are not answered yet: as many for each as
     every answered item has in the group (if these differ, one, and no floor is known). A group all of whose items failed is
@@ -207,7 +209,7 @@ def mean_interval(
     names = [by] if isinstance(by, str) else list(by)
     rows = expected_rows(frame, value, names, expected)
     item = ITEM_ID if ITEM_ID in frame.columns and ITEM_ID not in names else ""
-    found = metrics.mean_interval(frame, value, names, expected if rows is None else None, seed, cluster, item)
+    found = metrics.mean_interval(frame, value, names, expected if rows is None else None, cluster, item, bounds)
     if rows is None:
         return found
     both = found.join(rows, on=names, how="full", coalesce=True, nulls_equal=True).with_columns(pl.col("n").fill_null(0))

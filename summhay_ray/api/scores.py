@@ -108,8 +108,7 @@ def compare(
         return extracts.compare_raters(rates, run, judges)
     if not _has_judges(run):
         raise UserError(
-            f"{run_id} is a run of {run.record['kind']}, which has no judges: name two of its systems with --systems A B "
-            "('*' '*' is every pair), or a second run"
+            f"{run_id} is a run of {run.record['kind']}, which has no judges: summhay compare without --judges ranks its systems"
         )
     return rejudging.compare_judges(run, judges, rows)
 
@@ -123,8 +122,7 @@ def compare_systems(
     store: str | None = None,
     *,
     judge: str = "",
-    seed: int = 0,
-    over: Literal["queries", "haystacks"] = "queries",
+    over: Literal["queries", "haystacks"] | None = None,
     by: Literal["retriever", "model"] | None = None,
     labels: str | Path | None = None,
 ) -> comparison.SystemComparison | extracts.RaterComparison:
@@ -133,8 +131,9 @@ def compare_systems(
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`. `by`: of summaries of haystacks, compare retrievers, each averaged
-    over the models, or models, each averaged over the retrievers, instead of systems. `labels`: as for `score`, of one run.
+    (for other benchmarks: documents), or to other `haystacks`; by default to the latter if there are six or more. `by`: of
+    summaries of haystacks, compare retrievers, each averaged over the models, or models, each averaged over the retrievers,
+    instead of systems. `labels`: as for `score`, of one run.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -151,7 +150,7 @@ def compare_systems(
         raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
         given = _labels(labels, *stored)
-        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by, labels=given)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, over=over, by=by, labels=given)
     if by is not None:
         raise UserError(f"by {by}: {run_id} is a run of {stored[0].record['kind']}; only grids of retrievers and models have it")
     if labels:
@@ -172,7 +171,7 @@ def compare_systems(
                 f"{f' with those of {run_id}' if len(stored) > 1 else ''}; summhay report RUN_A RUN_B puts any runs side by side"
             )
         scores.append(comparison.RunScores(run.run_id, by_query))
-    return comparison.compare_runs(scores, systems, seed, over)
+    return comparison.compare_runs(scores, systems, over)
 
 
 def _has_judges(run: RunStore) -> bool:
@@ -197,11 +196,12 @@ def make_report(
     compat: Compat = "default",
     judge: str = "",
     labels: str | Path = "",
+    over: Literal["queries", "haystacks"] | None = None,
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`. A notebook displays
-    the report. Raises StoreError, UserError.
+    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`; `over`: as for
+    `compare_systems`. A notebook displays the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
 
@@ -211,4 +211,4 @@ def make_report(
         _check_judged(run, judge)
     _labels(labels, *stored)
     with _reading(*stored):
-        return reports.report(stored, compat, judge, str(labels or ""))
+        return reports.report(stored, compat, judge, str(labels or ""), over)

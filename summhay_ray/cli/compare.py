@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.shared_options import JsonOption, JudgedOption, LabelsOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import JsonOption, JudgedOption, LabelsOption, OverOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
@@ -51,41 +51,34 @@ def compare(
     ] = None,
     labels: LabelsOption = None,
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
-    seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
-    over: Annotated[
-        Literal["queries", "haystacks"],
-        typer.Option(help="What the intervals generalize to: further queries of these haystacks (or documents), or others."),
-    ] = "queries",
+    over: OverOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show every figure, system and pair, not only one screen.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare systems of one or two runs (is a difference real?), or two judges on one run.
+    """Compare systems of one or two runs (which one to use? is a difference real?), or two judges on one run.
 
-    RUN_A RUN_B, or --systems A B, for runs of any kind: paired differences per query, with intervals, tests, and how much more
-    data would settle them. Scores are by the run's own judge unless --judge NAME says otherwise; with one RUN and --judge or
-    --labels alone, every pair of its systems is compared. One RUN alone: two of its judges on the insights that both scored,
-    where they differ most, and how the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC,
-    ODSum's G-EVAL), --judges A B: two raters of one run, or one of each of two runs.
+    For runs of any kind: which system to use, the ranking, and paired differences per query, with intervals, tests, and how much
+    more data would settle them. One RUN alone: every pair of its systems; --systems A B: some; RUN_A RUN_B: systems of the same
+    name. Scores are by the run's own judge unless --judge NAME says otherwise. RUN --judges A B: two of its judges on the
+    insights that both scored, where they differ most, and how the ranking of the systems changes. For runs with ratings
+    (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), --judges A B: two raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.rejudge import CompareResult
-    from summhay_ray.cli.show import document, lines, sections, warn
+    from summhay_ray.cli.show import document, lines, sections
     from summhay_ray.comparison import SystemComparison
     from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
-    if other is None and systems is None and not judge and not labels and by is None:
-        result = api.compare(run, judges or (), store, rows)
+    if judges is not None and other is None and systems is None and not judge and not labels and by is None:
+        result = api.compare(run, judges, store, rows)
     else:
-        result = api.compare_systems(
-            run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over, by=by, labels=labels
-        )
+        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, over=over, by=by, labels=labels)
     if as_json:
         document(result.to_json())
         return
-    found = list(result.sections())
-    if isinstance(result, SystemComparison):
-        warn(result.warnings)
+    found = list(result.sections(everything) if isinstance(result, SystemComparison) else result.sections())
     # The insights on which judges differ are lines that can be searched and copied.
     listed = found.pop() if isinstance(result, CompareResult) else None
     sections(found, more=True)

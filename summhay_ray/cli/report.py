@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.shared_options import CompatOption, JsonOption, JudgedOption, LabelsOption, StoreOption
+from summhay_ray.cli.shared_options import CompatOption, JsonOption, JudgedOption, LabelsOption, OverOption, StoreOption
 
 
 def report(
@@ -23,6 +23,7 @@ def report(
     store: StoreOption = None,
     judge: JudgedOption = "",
     labels: LabelsOption = None,
+    over: OverOption = None,
     compat: CompatOption = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -44,11 +45,11 @@ def report(
             # The command goes on.
             sys.stdout.flush()
 
-        serve_report(lambda: api.make_report(runs, store, compat, judge, labels or ""), out, port, tell)
+        serve_report(lambda: api.make_report(runs, store, compat, judge, labels or "", over), out, port, tell)
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
-    made = api.make_report(runs, store, compat, judge, labels or "")
+    made = api.make_report(runs, store, compat, judge, labels or "", over)
     written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:

@@ -519,25 +519,27 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import claims_section, nuggets_section
+    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
-    from summhay_ray.report import bias_lines, names_line, position_table, score_tables
+    from summhay_ray.report import label_lines, names_line, position_table, release_table, score_lines, score_tables
 
-    claims = claims_section(scores.systems, scores.judge)
-    if not any(system.n_scored for system in scores.systems):
+    claims = claims_section(scores.by_query, scores.judge)
+    if not any(system.n_scored for system in scores.by_query):
         sections([] if claims is None else [claims])
-        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
+        say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
+    for line in (*score_lines(scores, everything), *label_lines(scores)):
+        say(line)
+    if (decision := decision_of(scores)) is not None:
+        say(decision.text)
     sensitivity = position_table(scores.position) if everything else None
-    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
-    starred(grids)
+    grids = [*score_tables(scores.by_query, everything), *([sensitivity] if sensitivity else [])]
+    starred([*grids, *([release_table(scores.systems)] if everything else [])])
     sections([] if claims is None else [claims])
     if everything:
-        if names := names_line(scores.systems):
+        if names := names_line(scores.by_query):
             say(names)
-        for line in bias_lines(scores.biases, scores.run):
-            say(line)
-        sections(filter(None, [nuggets_section(scores.systems, scores.judge)]))
+        sections(filter(None, [nuggets_section(scores.by_query, scores.judge)]))
         if scores.retrieval is not None:
             sections([retrieval_section(scores.retrieval, None)])
     elif grids:

@@ -58,6 +58,14 @@ LabelsOption = Annotated[
     str | None,
     typer.Option("--labels", help="A sheet of label, with people's labels: figures are corrected by it, too.", metavar="SHEET"),
 ]
+OverOption = Annotated[
+    Literal["queries", "haystacks"] | None,
+    typer.Option(
+        "--over",
+        help="What differences generalize to: further queries of these haystacks (or documents), or other haystacks; by default "
+        "others, with six or more.",
+    ),
+]
 CompatOption = Annotated[
     Literal["default", "release"],
     typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does."),

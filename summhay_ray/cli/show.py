@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown
+from summhay_ray.report import BENCH_LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown, table_legends
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchResult
@@ -73,10 +73,10 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def starred(grids: Sequence[TextTable]) -> None:
-    """Print tables of scores, and the legend of their stars if they have any."""
+    """Print tables of scores, and what their marks mean."""
     tables(grids)
-    if any(grid.starred for grid in grids):
-        say(LEGEND)
+    for line in table_legends(grids):
+        say(line)
 
 
 def show_agreement(result: BenchResult) -> None:
@@ -107,7 +107,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         head,
         ("status", result.status),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("failures", counted(result.failures) or "none"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused"),
         ("dollars", dollars_line(result.usd)),
         ("seconds", result.seconds),
         *([("computed", computed(result.computing))] if result.computing else []),
@@ -135,6 +136,11 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("next", f"summhay report {result.run} --out report{where}"))
         pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def counted(numbers: Mapping[str, int]) -> str:
+    """Name -> number, as words."""
+    return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
 def computed(pool: Mapping[str, float]) -> str:

@@ -44,15 +44,17 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
 def _show_scores(run: str, store: str | None) -> None:
     """Print the first table of the run's results."""
     from summhay_ray import api
-    from summhay_ray.cli.show import sections, starred
-    from summhay_ray.report import score_tables
+    from summhay_ray.cli.show import say, sections, starred
+    from summhay_ray.report import score_lines, score_tables
 
     results = api.results(run, store)
-    systems = getattr(results.scores, "systems", None)
+    systems = getattr(results.scores, "by_query", None)
     if systems is None:
         sections(results.sections[:1])
-        return
-    starred(score_tables(systems, more=False) if any(system.n_scored for system in systems) else [])
+    elif any(system.n_scored for system in systems):
+        for line in score_lines(results.scores, more=False):
+            say(line)
+        starred(score_tables(systems, more=False))
 
 
 def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
@@ -103,6 +105,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
     """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
+    from summhay_ray.cli.show import counted
     from summhay_ray.llm import ExcessTotals
     from summhay_ray.report import dollars_line
 
@@ -112,14 +115,14 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("status", f"{result.status} {result.driver}".rstrip()),
         ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("failures", _counts(result.failures) or "none"),
+        ("failures", counted(result.failures) or "none"),
         ("dollars", dollars_line(result.usd)),
     ]
     pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
-        pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
+        pairs.append(("cut or unfinished", f"{counted(result.finish_reasons)} of the answers"))
     shown = result.tables if everything else {}
     return [
         *pairs[:3],
@@ -143,10 +146,6 @@ def _left(result: StatusResult, unit: str) -> str:
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
     how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, every stored answer is reused")
     return ", ".join(parts) + how
-
-
-def _counts(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in numbers.items())
 
 
 def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:

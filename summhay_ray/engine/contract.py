@@ -79,11 +79,16 @@ class ByQuery:
     """What a cluster is, in the singular, such as document. Without a column `cluster`, what all queries are of."""
     expected: pl.DataFrame | None = None
     """What was to be answered: a row per system and query, with `cluster` where `scores` has it, and with `figure` where figures
-    have queries of their own. By default, every system was to answer every query that some system answered."""
+    have queries of their own. By default, every system was to answer every query that some system answered. Columns `n` and
+    `n_expected`: how many values a query's scores are means of, and of how many they should be; by default, one answer."""
+    counted: str = "answers"
+    """What `n` and `n_expected` count, in the plural."""
     may_lack: Collection[str] = ()
     """Figures that an answer may lack, such as the correlation of constant values: this is no missing answer."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """System -> what people see, where it is not the system itself."""
+    ceilings: Collection[str] = ()
+    """Systems that see the gold, as nobody's can in use: they are compared, and not recommended."""
 
 
 class WorkloadPart(Generic[W]):
@@ -225,6 +230,8 @@ class BaseReader(WorkloadPart[W]):
     """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
     labels: str = ""
     """A sheet of people's labels that correct the report's figures; set by `summhay report --labels`. Empty: none."""
+    over: Any = None
+    """What the report's differences generalize to (`metrics.Over`); set by `summhay report --over`. None: as clusters allow."""
     whole: bool = False
     """Whether the report is wanted, with all that is known by now; else only what a run prints at its end."""
 

@@ -37,6 +37,7 @@ from summhay_ray.engine.state.items_left import (
     RunState,
     answers_used,
     commonest_failure,
+    failure_counts,
     item_counts,
     state_of,
 )
@@ -82,12 +83,15 @@ class RunResult:
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
+    """Calls of this start: `made`, `reused`, and `failed`, those that brought no answer at all."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
     """The benchmark's scores, sections and fields of the JSON document."""
     unit: str = "items"
     """The word for items in messages."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Error -> the number of answers that are missing or unusable because of it, as `status` and the report count them."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible, stopped or not."""
@@ -111,7 +115,7 @@ class RunResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """The result's main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
+        """The main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
         found = getattr(self.results.scores, "table", None)
         frames = [found, *(section.table for section in self.sections)]
         for frame in frames:
@@ -164,6 +168,7 @@ class RunResult:
             "kind",
             "status",
             "cells",
+            "failures",
             "calls",
             "usd",
             "left",
@@ -365,6 +370,7 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
+            failures=failure_counts(run),
             stopped_models=stopped,
             doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,

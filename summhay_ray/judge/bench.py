@@ -2,8 +2,9 @@
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
-all 200, has 0.716 and 88.9 %. Intervals: 95 %, of 1,000 resamples of whole summaries, since the insights of a summary are
-judged together; a resample without a figure is left out.
+all 200, has 0.716 and 88.9 %. 95 % intervals are for further subtopics, each with all of its summaries, which are about the same
+insights: of the correlation from 10,000 resamples (one without a correlation is left out), of linking accuracy as of all means.
+None with fewer subtopics than `FEWEST_UNITS`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ from summhay_ray.judge.annotations import AnnotatedSummary, linked_bullet, linki
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate
-from summhay_ray.metrics import QUANTILES_95, JudgeBias, alpha, cohens_kappa, pearson, words_per_bullet
+from summhay_ray.metrics import (
+    FEWEST_UNITS,
+    QUANTILES_95,
+    JudgeBias,
+    alpha,
+    cohens_kappa,
+    pearson,
+    unit_means,
+    words_per_bullet,
+)
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
@@ -48,7 +58,7 @@ __all__ = [
     "stored_verdicts",
 ]
 
-SAMPLES = 1000
+SAMPLES = 10_000
 _LEAST_VARIANCE = 1e-9
 """A resample with less variance on either side has no correlation."""
 STORED_PREFIX = "stored/"
@@ -118,7 +128,7 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     )
     our_links = [bullet for judged, _ in kept for bullet in judged.our_links]
     linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
-    correlated, linked = _resampled([judged for judged, _ in kept])
+    correlated, linked = _intervals([judged for judged, _ in kept])
     bias = _by_summarizer(kept)
     return Agreement(
         correlation=pearson(ours, theirs),
@@ -143,8 +153,9 @@ def measured_bias(
 ) -> JudgeBias | None:
     """The judge's mean bias over insights, for correcting scores; None where it has no verdict.
 
-    The squared standard error is that of resampled summaries, plus the variance between topics that it does not explain, since
-    scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
+    The squared standard error is that of a mean over subtopics (`unit_means`), plus the variance between topics that it does not
+    explain, since scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and
+    counts as 0.
     """
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
@@ -265,29 +276,38 @@ def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored]
     return pearson([length for length, _ in pairs], [value for _, value in pairs])
 
 
-def _draws(n: int) -> NDArray[np.float64]:
-    """(SAMPLES, n): how often each resample draws each of n summaries."""
+def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[float]]) -> NDArray[np.float64]:
+    """The sums of the summaries of each subtopic, a row each. Without ids, summaries of the same insights are of one."""
     import numpy as np
 
-    return np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=SAMPLES).astype(float)
+    found: dict[tuple[Any, ...], list[Sequence[float]]] = defaultdict(list)
+    for judged in scored:
+        insights = judged.summary.insights
+        subtopic = insights[0].subtopic_id or tuple(insight.insight_id for insight in insights)
+        found[judged.summary.topic, subtopic].append(sums(judged))
+    return np.array([np.sum(rows, axis=0) for rows in found.values()], dtype=float)
 
 
-def _resampled(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
-    """Intervals of correlation and linking accuracy, from the resamples where they are defined; None for fewer than two."""
+def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
+    """The intervals of correlation (of the resamples where it is defined) and of linking accuracy; None for too few subtopics."""
     import numpy as np
 
-    if len(scored) < 2:
+    rows = _by_subtopic(scored, _sums)
+    if (n_rows := len(rows)) < FEWEST_UNITS:
         return None, None
-    sums = _draws(len(scored)) @ np.array([_sums(judged) for judged in scored])
-    n, x, y, xx, yy, xy, both, same = sums.T
+    drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=SAMPLES)
+    n, x, y, xx, yy, xy, *_ = (drawn.astype(float) @ rows).T
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
-        correlations = (n * xy - x * y) / np.sqrt(variances)
-        shares = same / both
-    return _interval(correlations[variances > _LEAST_VARIANCE]), _interval(shares[both > 0])
+        correlations = ((n * xy - x * y) / np.sqrt(variances))[variances > _LEAST_VARIANCE]
+    # Resamples that are all alike tell nothing of how far others may be.
+    varied = len(correlations) > 1 and np.ptp(correlations) > _LEAST_VARIANCE
+    low, high = np.quantile(correlations, QUANTILES_95) if varied else (0.0, 0.0)
+    return (float(low), float(high)) if varied else None, unit_means(rows[:, 7:], rows[:, 6:7]).interval()
 
 
 def _sums(judged: _Scored) -> list[float]:
+    """n, x, y, xx, yy, xy of the values; the insights that both link to a bullet, and those that both link to the same."""
     linked = [our == their for our, their in zip(judged.our_links, judged.their_links, strict=True) if our and their]
     products = [our * their for our, their in zip(judged.ours, judged.theirs, strict=True)]
     squares = [sum(value * value for value in values) for values in (judged.ours, judged.theirs)]
@@ -295,21 +315,7 @@ def _sums(judged: _Scored) -> list[float]:
 
 
 def _mean_bias(scored: Sequence[_Scored]) -> tuple[float, float]:
-    """The mean over insights of label value minus people's coverage, and its standard error (bootstrap; 0 for one summary)."""
-    import numpy as np
-
-    totals = np.array([[sum(judged.labels) - sum(judged.theirs), len(judged.labels)] for judged in scored])
-    mean = float(totals[:, 0].sum() / totals[:, 1].sum())
-    if len(scored) < 2:
-        return mean, 0.0
-    sums = _draws(len(scored)) @ totals
-    return mean, float(np.std(sums[:, 0] / sums[:, 1], ddof=1))
-
-
-def _interval(values: NDArray[np.float64]) -> Interval | None:
-    import numpy as np
-
-    if len(values) < 2:
-        return None
-    low, high = np.quantile(values, QUANTILES_95)
-    return float(low), float(high)
+    """The mean over insights of label value minus people's coverage, and its standard error (0 for one subtopic)."""
+    rows = _by_subtopic(scored, lambda judged: [sum(judged.labels) - sum(judged.theirs), len(judged.labels)])
+    means = unit_means(rows[:, :1], rows[:, 1:], bounds=(-1.0, 1.0))
+    return float(means.mean[0]), float(means.se[0]) if len(rows) > 1 else 0.0

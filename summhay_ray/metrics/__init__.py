@@ -41,21 +41,25 @@ from summhay_ray.metrics.correlation import (
 from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
-from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
+from summhay_ray.metrics.paired_differences import INCOMPLETE, LEVEL, LITTLE, Observed, Over, Paired, holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
-from summhay_ray.metrics.score_intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_FEW, Z_95, floor_of, mean_interval, unit_means
 from summhay_ray.metrics.scores_by_system import (
     FIGURES,
+    WEIGHTINGS,
     ByLabels,
+    Corrected,
     SystemScore,
     TakenOff,
+    Weighting,
     added,
     column_place,
     haystack_scores,
     insight_sums,
     of_column,
+    over_haystacks,
     query_means,
     system_scores,
     with_labels,
@@ -64,13 +68,18 @@ from summhay_ray.metrics.scores_by_system import (
 __all__ = [
     "COEFFICIENTS",
     "FEWEST",
+    "FEWEST_UNITS",
     "FIGURES",
+    "INCOMPLETE",
     "LEVEL",
+    "LITTLE",
     "MAY_BE_UNREAD",
     "NUGGET_SCORES",
     "QUANTILES_95",
     "ROUGE_TYPES",
+    "TOO_FEW",
     "VALUES",
+    "WEIGHTINGS",
     "Z_95",
     "Agreement",
     "BinaryScores",
@@ -78,10 +87,12 @@ __all__ = [
     "ByLabels",
     "Citations",
     "Compat",
+    "Corrected",
     "Correlations",
     "Interval",
     "JudgeBias",
     "LabelledScore",
+    "Observed",
     "Over",
     "Paired",
     "PositionSensitivity",
@@ -91,6 +102,7 @@ __all__ = [
     "SystemScore",
     "TakenOff",
     "Verdicts",
+    "Weighting",
     "added",
     "agreement_between",
     "alpha",
@@ -102,7 +114,6 @@ __all__ = [
     "by_number",
     "check_bertscore",
     "cohens_kappa",
-    "column_intervals",
     "column_place",
     "concordance",
     "corrected",
@@ -113,6 +124,7 @@ __all__ = [
     "floor_of",
     "has_bertscore",
     "haystack_scores",
+    "holm",
     "ids_of",
     "insight_sums",
     "kappa",
@@ -121,6 +133,7 @@ __all__ = [
     "nugget_scores_by_query",
     "nugget_sums",
     "of_column",
+    "over_haystacks",
     "pearson",
     "position_sensitivity",
     "query_means",
@@ -135,6 +148,7 @@ __all__ = [
     "scores_at_cuts",
     "standard_error",
     "system_scores",
+    "unit_means",
     "with_labels",
     "with_nuggets",
     "words_per_bullet",

@@ -64,14 +64,16 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
     coverage = _within(score.coverage - bias.mean)
     share = coverage / score.coverage if score.coverage else 0.0
     joint = None if score.joint is None else _within(score.joint * share)
-    intervals = dict(score.ci)
+    intervals, reasons = dict(score.ci), dict(score.ci_reasons)
+    reasons |= {f"{figure}_corrected": reasons[figure] for figure in ("coverage", "joint") if figure in reasons}
     if "coverage" in score.ci:
         intervals["coverage_corrected"] = _interval(coverage, (score.coverage, 1.0, score.ci["coverage"]), Z_95 * bias.se)
     if "joint" in score.ci and joint is not None and score.joint is not None:
         moved = Z_95 * bias.se * score.joint / score.coverage if score.coverage else 0.0
         intervals["joint_corrected"] = _interval(joint, (score.joint, share, score.ci["joint"]), moved)
     taken = TakenOff(bias.judge, bias.mean, bias.se, bias.source)
-    return replace(score, coverage_corrected=coverage, joint_corrected=joint, ci=intervals, bias=taken)
+    figures = replace(score, coverage_corrected=coverage, joint_corrected=joint, bias=taken)
+    return replace(figures, ci=intervals, ci_reasons=reasons)
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:

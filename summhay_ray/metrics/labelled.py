@@ -10,12 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from summhay_ray.metrics.score_intervals import Z_95
+from summhay_ray.metrics.score_intervals import Z_95, bounded_interval, unit_means
 from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScore
 
 FEWEST = 10
-"""Least number of labels of a system by which it is corrected alone; with fewer, by the labels of all systems together."""
-_HALF_LABEL, _LEAST = 0.5, 1e-18
+"""Least number of labels of a system by which it is corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +26,29 @@ class LabelledScore:
     chance: float = 1.0
 
 
-def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int, weight: float | None = None) -> Corrected | None:
-    """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None without pairs.
+def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) -> Corrected | None:
+    """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
+    FEWEST pairs.
 
-    weight * mean + the weighted mean of (people - weight * judge). `weight`: by default the one with the least variance, within
-    0..1. The interval is Student's t's, with one degree of freedom less than there are labels, and another one less for a weight
-    that was chosen by them; where all differences are the same, it is as if one further label were half a label away. Within
-    0..1 as scores are.
+    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1,
+    and 0 (the labels alone) where all labels but one are at the same end of the scale, which tells little of the rest. The
+    interval is that of `unit_means` with labels as units, one degree of freedom less for the weight, within 0..1.
     """
-    if not pairs:
+    if len(pairs) < FEWEST:
         return None
+    import numpy as np
+
     shares = [1 / pair.chance for pair in pairs]
     total = math.fsum(shares)
-    shares = [share / total for share in shares]
-    n = len(pairs)
-    free = n - 1 if weight is not None else n - 2
-    if weight is None:
-        weight = _tuned(pairs, shares, n_items)
-    rests = [pair.people - weight * pair.judge for pair in pairs]
-    rest = math.fsum(share * one for share, one in zip(shares, rests, strict=True))
-    value = min(max(weight * mean + rest, 0.0), 1.0)
-    if free < 1:
-        return Corrected(value, None, weight, n)
-    from scipy import special
-
-    variance = n / free * math.fsum((share * (one - rest)) ** 2 for share, one in zip(shares, rests, strict=True))
-    error = math.sqrt(variance) if variance > _LEAST else _HALF_LABEL / (n + 1)
-    return Corrected(value, float(special.stdtrit(free, 0.975)) * error, weight, n)
+    off_ends = min(sum(pair.people > 0 for pair in pairs), sum(pair.people < 1 for pair in pairs))
+    weight = _tuned(pairs, [share / total for share in shares], n_items) if off_ends > 1 else 0.0
+    rests = np.array([[pair.people - weight * pair.judge] for pair in pairs])
+    weights = np.array([[share] for share in shares])
+    found = unit_means(rests * weights, weights, bounds=None)
+    spread = float(found.se[0])
+    value = min(max(weight * mean + float(found.mean[0]), 0.0), 1.0)
+    low, high = bounded_interval(value, 0.0 if math.isnan(spread) else spread, len(pairs), max(1.0, float(found.freedom[0]) - 1))
+    return Corrected(value, low, high, weight, len(pairs))
 
 
 def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
@@ -65,31 +60,34 @@ def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int
     return min(max(common / spread / (1 + len(pairs) / n_items), 0.0), 1.0) if spread else 1.0
 
 
-def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore], own: bool) -> SystemScore:
-    """The score with `coverage_labelled` and `joint_labelled`, and their intervals.
+def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore]) -> SystemScore:
+    """The score with `coverage_labelled` and `joint_labelled`, and their intervals, from labels of the system itself; unchanged
+    with fewer than FEWEST of them. The errors of a judge differ by system, so that labels of others tell nothing of it.
 
-    `own`: the pairs are the system's; else of all systems of the judge, whose error is then taken to be the same for all. Each
-    half of an interval is the root of the sum of two squares: the raw half (further queries), and that of the labels.
+    Each half of an interval is the root of the sum of two squares: the raw half (further queries), and that of the labels.
+    Without a raw interval there is none: the labels alone would make it too narrow.
     """
-    if score.coverage is None or not coverage:
+    if score.coverage is None:
         return score
-    weight = None if own else 1.0
     found = {
-        "coverage": corrected_mean(score.coverage, coverage, score.n_scored, weight),
-        "joint": None if score.joint is None else corrected_mean(score.joint, joint, score.n_scored, weight),
+        "coverage": corrected_mean(score.coverage, coverage, score.n_scored),
+        "joint": None if score.joint is None else corrected_mean(score.joint, joint, score.n_scored),
     }
-    intervals = dict(score.ci)
+    if all(one is None for one in found.values()):
+        return score
+    intervals, reasons = dict(score.ci), dict(score.ci_reasons)
     for figure, one in found.items():
-        if one is not None and one.half is not None:
-            raw = getattr(score, figure)
-            low, high = score.ci.get(figure, (raw, raw))
-            below, above = math.hypot(raw - low, one.half), math.hypot(high - raw, one.half)
+        if one is not None and figure in score.ci:
+            raw, (low, high) = getattr(score, figure), score.ci[figure]
+            below, above = math.hypot(raw - low, one.value - one.low), math.hypot(high - raw, one.high - one.value)
             intervals[f"{figure}_labelled"] = (max(one.value - below, 0.0), min(one.value + above, 1.0))
-    labels = ByLabels(len(coverage), own, found["coverage"], found["joint"])
+        elif one is not None and figure in reasons:
+            reasons[f"{figure}_labelled"] = reasons[figure]
     values = [None if one is None else one.value for one in found.values()]
-    return replace(score, ci=intervals, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
+    labels = ByLabels(len(coverage), found["coverage"], found["joint"])
+    return replace(score, ci=intervals, ci_reasons=reasons, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
 
 
-def standard_error(one: Corrected) -> float | None:
-    """The standard error of a corrected mean, as of a normal distribution with its interval; None of too few labels."""
-    return None if one.half is None else one.half / Z_95
+def standard_error(one: Corrected) -> float:
+    """The standard error of a corrected mean, as of a normal distribution with its interval."""
+    return (one.high - one.low) / (2 * Z_95)

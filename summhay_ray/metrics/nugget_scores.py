@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS, SystemScore, cluster_intervals
+from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS, SystemScore, over_haystacks, query_intervals
 from summhay_ray.records import NUGGET_WEIGHTS
 
 if TYPE_CHECKING:
@@ -65,28 +65,31 @@ def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame,
     return rows.group_by(_QUERY).agg(scores).sort(_QUERY)
 
 
-def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame, seed: int = 0, samples: int = 1000) -> list[SystemScore]:
-    """The scores with their `nuggets`, and in `ci` the intervals of `nuggets_NAME`, which resample queries.
+def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[SystemScore]:
+    """The scores with their `nuggets`, and in `ci` the intervals of `nuggets_NAME`, or in `ci_reasons` why there is none.
 
     `queries`: `nugget_scores_by_query`.
     """
     import polars as pl
 
     expected = dict(queries.group_by(KEYS, maintain_order=True))
-    judged = {key: rows.drop_nulls("all") for key, rows in expected.items()}
     values = pl.col(NUGGET_SCORES).fill_null(0.0)
     counted = [pl.col(name).is_not_null().cast(pl.Float64).alias(f"n_{name}") for name in NUGGET_SCORES]
-    places = {f"nuggets_{name}": (place, place + len(NUGGET_SCORES)) for place, name in enumerate(NUGGET_SCORES)}
-    parts = [(rows.select(values, *counted).to_numpy(), tuple(rows.select(CLUSTER).rows())) for rows in judged.values()]
-    intervals = dict(zip(judged, cluster_intervals(parts, places, seed, samples), strict=True))
+    over = over_haystacks(queries["haystack_id"].n_unique())
 
     def with_own(score: SystemScore) -> SystemScore:
         key = tuple(getattr(score, name) for name in KEYS)
-        if key not in judged:
+        if key not in expected:
             return score
-        means = judged[key].select(pl.col(NUGGET_SCORES).mean()).row(0, named=True)
+        judged = expected[key].drop_nulls("all")
+        means = judged.select(pl.col(NUGGET_SCORES).mean()).row(0, named=True)
         floors = expected[key].select(pl.col(f"{name}_floor").mean() for name in NUGGET_SCORES).row(0, named=True)
-        counts = {"n_queries": len(judged[key]), "n_queries_expected": len(expected[key])}
-        return replace(score, nuggets={**means, **floors, **counts}, ci={**score.ci, **intervals[key]})
+        counts = {"n_queries": len(judged), "n_queries_expected": len(expected[key])}
+        sums, numbers = judged.select(values).to_numpy(), judged.select(counted).to_numpy()
+        found = query_intervals(
+            sums, numbers, judged["haystack_id"].to_numpy(), [f"nuggets_{name}" for name in NUGGET_SCORES], over
+        )
+        nuggets = {**means, **floors, **counts}
+        return replace(score, nuggets=nuggets, ci={**score.ci, **found[0]}, ci_reasons={**score.ci_reasons, **found[1]})
 
     return [with_own(score) for score in scores]

@@ -1,6 +1,6 @@
-"""95 % intervals of the mean of any column, and the draws of a cluster bootstrap. Part of the metrics room.
+"""95 % intervals of means: one function for every table, which holds with few queries and at the ends of the scale.
 
-Intervals of a `SystemScore` are made in `scores_by_system.py`, those of differences between systems in `paired_differences.py`.
+Part of the metrics room. `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
 from __future__ import annotations
@@ -8,22 +8,32 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
     from numpy.typing import NDArray
 
-QUANTILES_95 = (0.025, 0.975)
-"""The ends of a 95 % interval, as quantiles of the resampled values."""
+    Floats = NDArray[np.float64]
+
+LEVEL_95 = 0.025
+"""The share of a distribution beyond either end of a 95 % interval."""
+QUANTILES_95 = (LEVEL_95, 1 - LEVEL_95)
+"""The ends of a 95 % interval, as quantiles of resampled values."""
 SAMPLES = 2000
 Z_95 = 1.959963984540054
 """Half-width of a 95 % interval of a normal distribution, in standard errors."""
-Column = TypeVar("Column", bound=Hashable)
-_BLOCK = 250_000
-"""Rows that are drawn at once, about."""
+FEWEST_UNITS = 6
+"""Least number of independent units (queries, documents, haystacks) for an interval; with fewer, none holds 95 %."""
+TOO_FEW = "too few"
+Bounds = tuple[float, float]
+"""The least and the greatest score that is possible."""
+FRACTION: Bounds = (0.0, 1.0)
+_NO_SPREAD = 1e-9
+"""A standard error below this is rounding."""
 
 
 def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
@@ -34,39 +44,144 @@ def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
-def resampled_sums(sums: NDArray[np.float64], samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Totals, (samples, columns), of resamples of the rows of `sums`: as many rows as there are, drawn with replacement."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Means of the columns of `unit_means`, one entry per column; NaN where unknown."""
+
+    mean: Floats
+    se: Floats
+    """Standard error."""
+    freedom: Floats
+    """Degrees of freedom of the standard error."""
+    low: Floats
+    """The ends of the 95 % interval: `low`, `high`."""
+    high: Floats
+    n: NDArray[np.int64]
+    """Units with a value."""
+
+    def interval(self, column: int = 0) -> tuple[float, float] | None:
+        """The 95 % interval of a column's mean; None where there is none."""
+        low, high = float(self.low[column]), float(self.high[column])
+        return None if math.isnan(low) or math.isnan(high) else (low, high)
+
+    def reason(self, column: int = 0, unit: str = "independent values") -> str:
+        """Why a column's mean has no interval; empty if it has one, and without a mean. `unit`: the word for units."""
+        n = int(self.n[column])
+        if self.interval(column) is not None or not n:
+            return ""
+        return f"{TOO_FEW} {unit}: {n}, an interval needs {FEWEST_UNITS}" if n < FEWEST_UNITS else "all values are equal"
+
+
+def unit_means(
+    sums: Floats, weights: Floats, strata: Sequence[Any] | NDArray[Any] | None = None, bounds: Bounds | None = FRACTION
+) -> Means:
+    """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
+
+    `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in
+    that column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the means are
+    for these haystacks; units vary within them.
+
+    The standard error is a cluster t's: within strata of the residuals of a ratio of sums, with as many degrees of freedom as
+    units less strata; without strata of Bell and McCaffrey (2002), who correct for units of unequal weight. The unit farthest
+    from the mean counts twice, since few units seldom show how far a skewed distribution reaches.
+
+    Within `bounds` the interval is the beta distribution's at the effective number of units, as Korn and Graubard (1998) give it
+    for surveys: an ordinary t interval in the middle of the scale, and near its ends one that is skewed and stays within them.
+    Where all units are equal, it is that of as many units of which each is at one end. Without bounds it is Student's t's.
+    None with fewer than FEWEST_UNITS units. tests/perf/mean_coverage.py measures how often the intervals hold.
+    """
     import numpy as np
+    from scipy import special
 
-    n, totals = len(sums), []
-    block = max(1, _BLOCK // n)
-    for start in range(0, samples, block):
-        here = min(block, samples - start)
-        # A product with how often each row is drawn: for many columns, this is quicker than to collect the rows drawn.
-        drawn = rng.integers(n, size=(here, n)) + n * np.arange(here)[:, None]
-        totals.append(np.bincount(drawn.ravel(), minlength=here * n).reshape(here, n) @ sums)
-    return np.concatenate(totals)
+    used = weights > 0
+    n, total = used.sum(axis=0), weights.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = sums.sum(axis=0) / np.where(total > 0, total, np.nan)
+        off = np.where(used, sums - mean * weights, 0.0)
+        if strata is None:
+            squares, freedom = between_clusters(off, weights, total)
+        else:
+            order, starts, _ = strata_of(strata)
+            squares, freedom = within_strata(off[order], used[order], starts)
+        se = np.sqrt((squares.sum(axis=0) + squares.max(axis=0, initial=0.0)) * freedom / (freedom + 1)) / total
+        known = (n >= FEWEST_UNITS) & (freedom >= 1)
+        reach = special.stdtrit(np.where(known, freedom, np.nan), 1 - LEVEL_95)
+        if bounds is None:
+            se = np.where(se > _NO_SPREAD * np.maximum(1, np.abs(mean)), se, np.nan)
+            low, high = mean - reach * se, mean + reach * se
+        else:
+            low, high = _beta(mean, se, np.where(known, n, np.nan), reach, bounds)
+    return Means(mean, se, freedom, low, high, n)
 
 
-def ratio_intervals(numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> list[tuple[float, float] | None]:
-    """The 95 % percentile interval of each column of resampled ratios, (samples, columns).
+def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bounds = FRACTION) -> tuple[float, float]:
+    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within bounds."""
+    import numpy as np
+    from scipy import special
 
-    Resamples with a denominator of 0 are left out; None where none remains.
+    reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
+    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, bounds)
+    return float(low[0]), float(high[0])
+
+
+def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """(Order of the queries, where each stratum begins in that order, where each haystack does).
+
+    A stratum is a haystack. A query alone in its haystack has no spread within it: such queries are one stratum.
     """
     import numpy as np
 
-    kept = denominators > 0
-    whole = kept.all(axis=0)
-    lows, highs = np.full((2, numerators.shape[1]), np.nan)
-    if whole.any():
-        # Each column's values beside each other, which is how they are sorted.
-        ratios = np.ascontiguousarray((numerators[:, whole] / denominators[:, whole]).T)
-        lows[whole], highs[whole] = np.quantile(ratios, QUANTILES_95, axis=1)
-    for column in np.flatnonzero(~whole):
-        use = kept[:, column]
-        if use.any():
-            lows[column], highs[column] = np.quantile(numerators[use, column] / denominators[use, column], QUANTILES_95)
-    return [None if np.isnan(low) else (float(low), float(high)) for low, high in zip(lows, highs, strict=True)]
+    _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
+    stratum = np.where(counts[haystack] > 1, haystack, -1)
+    order = np.lexsort((haystack, stratum))
+    starts, firsts = (np.flatnonzero(np.diff(of[order], prepend=-2)) for of in (stratum, haystack))
+    return order, starts, firsts
+
+
+def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of freedom.
+
+    `off`: (units, columns) in the order of `strata_of`, what each is off the mean, 0 where it is not `used`.
+    """
+    import numpy as np
+
+    counts, sums = np.add.reduceat(used, starts, axis=0, dtype=np.int64), np.add.reduceat(off, starts, axis=0)
+    own = np.repeat(sums / np.maximum(1, counts), np.diff(starts, append=len(off)), axis=0)
+    n, freedom = used.sum(axis=0), used.sum(axis=0) - (counts > 0).sum(axis=0).astype(np.float64)
+    return np.where(used, off - own, 0.0) ** 2 * n / np.where(freedom > 0, freedom, np.nan), freedom
+
+
+def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """As `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = 1 - weights / total
+        # The squared trace of a matrix over the sum of its squared elements: `weights` on the diagonal, and beside it minus
+        # weight / sqrt(rest) of the row times that of the column, over `total`.
+        scaled = weights**2 / rest
+        others = (scaled.sum(axis=0) ** 2 - (scaled**2).sum(axis=0)) / total**2
+        freedom = total**2 / ((weights**2).sum(axis=0) + others)
+        return np.where(weights > 0, off**2 / rest, 0.0), freedom
+
+
+def _beta(mean: Floats, se: Floats, n: Floats, reach: Floats, bounds: Bounds) -> tuple[Floats, Floats]:
+    """The ends of the interval within bounds. `n`: units, NaN for none; `reach`: the t quantile."""
+    import numpy as np
+    from scipy import special
+
+    low, width = bounds[0], bounds[1] - bounds[0]
+    share = np.clip((mean - low) / width, 0, 1)
+    spread = se / width
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effective = np.where(spread > _NO_SPREAD, share * (1 - share) / spread**2 * (Z_95 / reach) ** 2, n)
+        above, below = effective * share, effective * (1 - share)
+        ends = (
+            np.where(above > 0, special.betaincinv(above, below + 1, LEVEL_95), 0.0),
+            np.where(below > 0, special.betaincinv(above + 1, below, 1 - LEVEL_95), 1.0),
+        )
+    first, last = (np.where(np.isnan(effective), np.nan, low + width * end) for end in ends)
+    return first, last
 
 
 def mean_interval(
@@ -74,42 +189,53 @@ def mean_interval(
     value: str,
     by: str | Sequence[str],
     expected: pl.DataFrame | None = None,
-    seed: int = 0,
     cluster: str = "",
     item: str = "",
+    bounds: Bounds | None = None,
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
-    `expected` (rows with the columns of `by`) adds `n_expected`, VALUE_floor (the mean with every missing row as 0), and groups
-    without any value. For booleans the interval is Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples).
-    Groups with equal values have equal intervals. Both ends are null for fewer than two values.
+    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no
+    interval; else null), and `n`, the rows that have a value. `expected` (rows with the columns of `by`) adds `n_expected`,
+    VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
-    Rows are assumed independent, but those with the same value in the column `cluster` are resampled together. So are, without a
-    `cluster`, those with the same value in the column `item`, in groups where several have. Where all of these have the same
-    share of true values, the interval is Wilson's of as many values.
+    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the least and the
+    greatest value that is possible; if None, 0 and 1 where all values of the column lie within these, else unknown.
+
+    Rows are taken as independent, but those with the same value in the column `cluster` are one unit. So are, without a
+    `cluster`, those with the same value in the column `item`, in groups where several have.
     """
+    import numpy as np
     import polars as pl
 
     names = [by] if isinstance(by, str) else list(by)
     is_share = frame.schema[value] == pl.Boolean
-    interval = _wilson if is_share else _bootstrapped
+    values = frame[value].cast(pl.Float64)
+    if bounds is None and (values.is_between(*FRACTION).all() or is_share):
+        bounds = FRACTION
     rows = []
     for group, found in frame.group_by(names):
         known = found.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
-        given = known[value].sort().to_numpy()
-        mean = float(given.mean()) if len(given) else None
-        draws = generator(seed)
-        together = cluster or (item if item and known[item].n_unique() < known.height else "")
-        ends = _of_clusters(known, value, together, draws, is_share) if together else interval(given, draws)
-        rows.append((*group, mean, *(ends or (None, None)), len(given)))
+        # In order of the values: the result does not depend on the order of the rows.
+        given = known[value].sort().to_numpy()[:, None]
+        unit = cluster or (item if item and known[item].n_unique() < known.height else "")
+        sums, counts = given, np.ones_like(given)
+        if unit:
+            totals = known.sort(value).group_by(unit).agg(pl.col(value).sum(), pl.len().cast(pl.Float64).alias("_n"))
+            totals = totals.select(value, "_n").sort(value, "_n")
+            sums, counts = totals[value].to_numpy()[:, None], totals["_n"].to_numpy()[:, None]
+        means = unit_means(sums, counts, bounds=bounds)
+        ends = means.interval() or (None, None)
+        if is_share and not unit and ends[0] is not None:
+            ends = _wilson(float(given.mean()), len(given))
+        rows.append((*group, float(given.mean()) if len(given) else None, *ends, means.reason() or None, len(given)))
     keys = {name: frame.schema[name] for name in names}
     figures = dict.fromkeys((value, f"{value}_low", f"{value}_high"), pl.Float64)
-    result = pl.DataFrame(rows, schema={**keys, **figures, "n": pl.Int64}, orient="row")
+    result = pl.DataFrame(rows, schema={**keys, **figures, f"{value}_reason": pl.String, "n": pl.Int64}, orient="row")
     if expected is not None:
         typed = expected.select(pl.col(name).cast(kind) for name, kind in keys.items())
-        counts = typed.group_by(names).agg(pl.len().cast(pl.Int64).alias("n_expected"))
-        result = result.join(counts, on=names, how="full", coalesce=True, nulls_equal=True)
+        counts_of = typed.group_by(names).agg(pl.len().cast(pl.Int64).alias("n_expected"))
+        result = result.join(counts_of, on=names, how="full", coalesce=True, nulls_equal=True)
         result = result.with_columns(pl.col("n", "n_expected").fill_null(0))
         result = result.with_columns(floor_of(value).alias(f"{value}_floor"))
     return result.sort(names)
@@ -123,61 +249,8 @@ def floor_of(value: str) -> pl.Expr:
     return pl.when(expected > 0).then(pl.col(value).fill_null(0.0) * pl.col("n") / expected)
 
 
-def column_intervals(
-    values: Mapping[Column, Sequence[float]], seed: int
-) -> dict[Column, tuple[float | None, float | None, float | None]]:
-    """Column -> its mean and the two ends of the mean's 95 % interval (percentile bootstrap, 2,000 resamples).
-
-    All columns share the resampled rows. The mean is None without rows, the ends with fewer than two.
-    """
-    import numpy as np
-
-    rows = np.array(list(values.values()), dtype=np.float64).T
-    n = len(rows)
-    if not n:
-        return dict.fromkeys(values, (None, None, None))
-    means = rows.mean(axis=0)
-    if n < 2:
-        return {column: (float(mean), None, None) for column, mean in zip(values, means, strict=True)}
-    drawn = resampled_sums(rows, SAMPLES, generator(seed)) / n
-    low, high = np.quantile(drawn, QUANTILES_95, axis=0)
-    return {column: (float(means[place]), float(low[place]), float(high[place])) for place, column in enumerate(values)}
-
-
-def _wilson(values: NDArray[np.float64], _: np.random.Generator) -> tuple[float, float] | None:
+def _wilson(share: float, n: int) -> tuple[float, float]:
     """Wilson's score interval of a proportion."""
-    n = len(values)
-    if n < 2:
-        return None
-    share, z2 = float(values.mean()), Z_95 * Z_95
+    z2 = Z_95 * Z_95
     centre, half = share + z2 / (2 * n), Z_95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, (centre - half) / (1 + z2 / n)), min(1.0, (centre + half) / (1 + z2 / n))
-
-
-def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tuple[float, float] | None:
-    """The percentile interval of the mean."""
-    import numpy as np
-
-    if len(values) < 2:
-        return None
-    sums = resampled_sums(values[:, None], SAMPLES, rng)[:, 0]
-    low, high = np.quantile(sums / len(values), QUANTILES_95)
-    return float(low), float(high)
-
-
-def _of_clusters(
-    known: pl.DataFrame, value: str, cluster: str, rng: np.random.Generator, is_share: bool
-) -> tuple[float, float] | None:
-    """The percentile interval of the mean over resampled clusters."""
-    import numpy as np
-    import polars as pl
-
-    sums = known.group_by(cluster).agg(pl.col(value).sum(), pl.len().alias("_n").cast(pl.Float64)).sort(cluster)
-    if sums.height < 2:
-        return None
-    shares = (sums[value] / sums["_n"]).to_numpy()
-    # Resamples of equal clusters are equal, too: an interval without a width would be no evidence.
-    if is_share and np.ptp(shares) == 0:
-        return _wilson(shares, rng)
-    total = resampled_sums(sums.select(value, "_n").to_numpy(), SAMPLES, rng)
-    return ratio_intervals(total[:, :1], total[:, 1:])[0]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
-from summhay_ray.metrics.score_intervals import generator, ratio_intervals
+from summhay_ray.metrics.paired_differences import INCOMPLETE
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
 from summhay_ray.records import system_label
 
 if TYPE_CHECKING:
@@ -20,11 +18,14 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
-_Clusters = tuple[tuple[str, str], ...]
-"""Haystack and subtopic of each: a cluster is all insights of one summary."""
+Weighting = Literal["insights", "queries"]
+"""What weighs the same in a mean: insights, as in the release, or queries, as wherever systems are ranked or compared."""
+WEIGHTINGS: Mapping[Weighting, str] = {"insights": "insights weigh the same", "queries": "queries weigh the same"}
 
 _COUNT_OF = {name: "covered" if name in CITATION_VALUES else "graded" if name == "joint" else "scored" for name in VALUES}
 _COUNTS = ("scored", "covered", "graded")
@@ -35,12 +36,6 @@ _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
 _LAST = ("oracle", "released/oracle", *_WHOLE)
-_SYSTEMS_AT_ONCE = 8
-"""Systems whose resamples a thread holds, and sorts, at once. For 16 systems in one haystack of nine subtopics, numpy multiplies
-with threads of its own, beside ours: 190 haystacks took twice as long. All together take a fifth longer than with 32."""
-_HAYSTACKS_AT_ONCE = 16
-"""Haystacks whose draws are multiplied at once."""
-_HIGH = 2.0**26
 FIGURES = {
     "citation" if name == "citation_f1" else name: (len(_COUNTS) + place, _COUNTS.index(_COUNT_OF[name]))
     for place, name in enumerate(VALUES)
@@ -85,8 +80,9 @@ class Corrected:
     """A mean after people's labels: what people would have said of all items, as estimated."""
 
     value: float
-    half: float | None
-    """Half of its 95 % interval for the items at hand; None with too few labels."""
+    low: float
+    """The ends of its 95 % interval for the items at hand: `low`, `high`."""
+    high: float
     weight: float
     """What the judge's scores count for: 1 is plain prediction-powered inference, 0 the mean of the labels alone."""
     n: int
@@ -95,10 +91,9 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True)
 class ByLabels:
-    """A system's figures corrected by people's labels. `n`: labels used; `own`: whether they are all the system's own."""
+    """A system's figures corrected by `n` labels of its own judgments by people."""
 
     n: int
-    own: bool
     coverage: Corrected | None
     joint: Corrected | None
 
@@ -109,8 +104,8 @@ class SystemScore:
     Citations and joint are of insights with gold documents; None where none has any.
 
     `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
-    figure's name to its 95 % interval; it is empty where there is nothing to resample (no haystack with two scored subtopics).
-    The corrected figures are None where the judge's bias against people is unknown (`metrics.bias`).
+    figure's name to its 95 % interval; `ci_reasons` says of a figure without one why. The corrected figures are None where the
+    judge's bias against people is unknown (`metrics.bias`).
     """
 
     system: str
@@ -135,6 +130,13 @@ class SystemScore:
     joint_labelled: float | None = None
     labels: ByLabels | None = None
     """By people's labels (`metrics.labelled`); None without any."""
+    weighting: Weighting = "insights"
+    n_queries: int = 0
+    """Queries with a scored insight."""
+    ci_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Figure without an interval -> why."""
+    floors: Mapping[str, float | None] = field(default_factory=dict)
+    """What `floor` returns, where that depends on the queries."""
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
     invented: float | None = None
@@ -157,25 +159,40 @@ class SystemScore:
         """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether it lacks so much that it is not ranked, and the best of nothing."""
+        return self.missing > INCOMPLETE
+
     def floor(self, figure: str) -> float | None:
-        """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due."""
+        """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due.
+
+        Of a corrected figure it is as much less as of the raw one.
+        """
+        value = getattr(self, figure)
+        if (raw := figure.removesuffix("_corrected").removesuffix("_labelled")) != figure:
+            least, of = self.floor(raw), getattr(self, raw)
+            return None if value is None else value * (least / of if least is not None and of else 1 - self.missing)
+        if figure in self.floors:
+            return self.floors[figure]
         if figure != "coverage" and self.joint is None and self.n_scored:
             # No insight has gold documents.
             return None
         n = self.n_covered if figure.startswith("citation") else self.n_scored
         due = n + max(0, self.n_expected - self.n_scored)
-        return (getattr(self, figure) or 0.0) * n / due if due else None
+        return (value or 0.0) * n / due if due else None
 
     def to_json(self) -> dict[str, Any]:
         """Field -> value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as long."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "floors"}
         floors = {f"{name}_floor": self.floor(name) for name in FIGURES}
         said = {name: None if (one := fields[name]) is None else asdict(one) for name in ("bias", "labels")}
         return {
             "system": self.system,
             "label": self.label,
             **fields,
-            "ci": dict(self.ci),
+            "ci": {**dict.fromkeys(self.ci_reasons), **self.ci},
+            "ci_reasons": dict(self.ci_reasons),
             "nuggets": None if self.nuggets is None else dict(self.nuggets),
             **said,
             **floors,
@@ -204,65 +221,119 @@ def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and their number `n`."""
+    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), their number `n`, and of
+    these the `covered` ones and those that are `graded`, with known gold documents."""
     import polars as pl
 
     means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
-    return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"))
+    return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"), "covered", "graded")
 
 
 def system_scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, weighting: Weighting = "insights"
 ) -> list[SystemScore]:
     """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
 
     `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored.
-    `words`: KEYS without judge, and words_per_bullet, one row per summary (null without bullets). Pooling is the release's:
-    coverage and joint are means over all scored insights, citation figures over the covered ones (section 4.1). Intervals: a
-    cluster bootstrap with `samples` resamples of subtopics within haystacks, which systems share: equal scores have equal ones.
-    The result does not depend on the order of rows, to the last bit.
+    `words`: KEYS without judge, and words_per_bullet, one row per summary (null without bullets). With the weighting of insights,
+    coverage and joint are the release's means over all scored insights, and citation figures over the covered ones (section
+    4.1); with that of queries, they are means over queries of each query's mean. Intervals (`unit_means`) are for further queries
+    of these haystacks, or with FEWEST_UNITS haystacks or more for further haystacks. The result does not depend on the order of
+    rows, to the last bit.
     """
-    return [score for _, score in _scores(sums, expected, words, (), seed, samples)]
+    return [score for _, score in _scores(sums, expected, words, (), weighting)]
 
 
 def haystack_scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, weighting: Weighting = "insights"
 ) -> dict[str, list[SystemScore]]:
     """Id of a haystack -> what `system_scores` makes of its rows alone. `words` has haystack_id, too."""
     found: dict[str, list[SystemScore]] = {}
-    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), seed, samples):
+    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), weighting):
         found.setdefault(haystack_id, []).append(score)
     return found
 
 
+def over_haystacks(n_haystacks: int) -> bool:
+    """Whether figures are said to hold for further haystacks, or for further queries of these haystacks only."""
+    return n_haystacks >= FEWEST_UNITS
+
+
 def _scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], seed: int, samples: int
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
+    import numpy as np
     import polars as pl
 
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
-    frames = [sums.select(keys), expected.select(keys)]
-    groups = pl.concat(frames).unique().sort(*within, *ORDER).with_row_index("group")
-    ordered = sums.join(groups, on=keys).sort("group", *CLUSTER)
-    clusters = ordered.select(CLUSTER).rows()
-    totals = ordered.select(pl.col(*_COUNTS).cast(pl.Float64), *map(_total, VALUES)).to_numpy()
+    clusters = list(dict.fromkeys((*keys, *CLUSTER)))
+    due = expected.group_by(clusters).agg(pl.col("n_expected").sum())
+    both = sums.join(due, on=clusters, how="full", coalesce=True)
+    groups = both.select(keys).unique().sort(*within, *ORDER).with_row_index("group")
+    ordered = both.join(groups, on=keys).sort("group", *CLUSTER)
+    numbers = (pl.col("n_expected", *_COUNTS).fill_null(0).cast(pl.Float64), *(_total(name).fill_null(0.0) for name in VALUES))
+    rows = ordered.select(numbers).to_numpy()
+    haystacks = ordered["haystack_id"].rle_id().to_numpy()
     starts = ordered["group"].to_numpy().searchsorted(range(len(groups) + 1))
-    counts = expected.group_by(keys).agg(pl.col("n_expected").sum())
     spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
-    counted = groups.join(counts, on=keys, how="left").join(spoken, on=summary_keys, how="left").sort("group")
-    parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = cluster_intervals([(totals[part], tuple(clusters[part])) for part in parts], FIGURES, seed, samples)
-    for row, part, ci in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
-        total = totals[part].sum(axis=0)
+    named = groups.join(spoken, on=summary_keys, how="left").sort("group")
+    tops, bottoms = (list(columns) for columns in zip(*FIGURES.values(), strict=True))
+    is_over_haystacks = over_haystacks(both["haystack_id"].n_unique())
+    for row, (start, end) in zip(named.iter_rows(named=True), itertools.pairwise(starts), strict=True):
+        n_expected, totals, haystack = rows[start:end, 0], rows[start:end, 1:], haystacks[start:end]
+        top, bottom = totals[:, tops], totals[:, bottoms]
+        if weighting == "queries":
+            top, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), (bottom > 0).astype(np.float64)
+        floors = _floors(n_expected, totals, top) if weighting == "queries" else {}
+        above, below = top.sum(axis=0), bottom.sum(axis=0)
+        ends, reasons = query_intervals(top, bottom, haystack, [*FIGURES], is_over_haystacks)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
-        for name, (top, bottom) in FIGURES.items():
-            fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
-        fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[0]), "n_covered": int(total[1])}
+        for place, name in enumerate(FIGURES):
+            fields[name] = float(above[place] / below[place]) if below[place] else None
+        total = totals.sum(axis=0)
+        fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
         # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
         lengths = row["words_per_bullet"]
         fields["words_per_bullet"] = math.fsum(lengths) / len(lengths) if lengths else None
-        yield tuple(row[name] for name in within), SystemScore(**fields, ci=ci)
+        fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
+        yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)
+
+
+def query_intervals(
+    sums: Floats, counts: Floats, haystacks: NDArray[Any], names: Sequence[str], is_over_haystacks: bool
+) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """(Figure -> its 95 % interval, figure without one -> why), over queries within haystacks or over haystacks.
+
+    `sums`, `counts`: (queries, figures), as in `unit_means`. `haystacks`: that of each query, those of one haystack together.
+    """
+    import numpy as np
+
+    strata: NDArray[Any] | None = haystacks
+    if is_over_haystacks and len(haystacks):
+        firsts, strata = np.flatnonzero(np.append(True, haystacks[1:] != haystacks[:-1])), None
+        sums, counts = (np.add.reduceat(part, firsts) for part in (sums, counts))
+    means, unit = unit_means(sums, counts, strata), "haystacks" if is_over_haystacks else "queries"
+    intervals = {name: means.interval(place) for place, name in enumerate(names)}
+    reasons = {name: means.reason(place, unit) for place, name in enumerate(names)}
+    known = {name: ends for name, ends in intervals.items() if ends is not None}
+    return known, {name: reason for name, reason in reasons.items() if reason}
+
+
+def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, float | None]:
+    """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its
+    figures."""
+    import numpy as np
+
+    scored, covered, graded = totals[:, : len(_COUNTS)].T
+    missing, found = np.maximum(0, n_expected - scored), {}
+    for place, name in enumerate(FIGURES):
+        n = covered if name.startswith("citation") else scored
+        # Without gold documents, a query has neither citations nor joint.
+        known = (n + missing > 0) & ((name == "coverage") | (graded > 0) | (scored == 0))
+        shares = means[known, place] * n[known] / (n + missing)[known]
+        found[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None
+    return found
 
 
 def _exact_sum(name: str) -> pl.Expr:
@@ -275,54 +346,3 @@ def _total(name: str) -> pl.Expr:
     import polars as pl
 
     return pl.col(name).cast(pl.Float64) / _UNIT
-
-
-def cluster_intervals(
-    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], figures: Mapping[str, tuple[int, int]], seed: int, samples: int
-) -> list[dict[str, tuple[float, float]]]:
-    """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters.
-
-    `figures`: figure -> columns of its numerator and its denominator among the sums.
-    """
-    import numpy as np
-
-    alike: dict[_Clusters, list[int]] = {}
-    for place, (_, clusters) in enumerate(systems):
-        alike.setdefault(clusters, []).append(place)
-    found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
-
-    @functools.cache
-    def counts_of(clusters: _Clusters) -> NDArray[np.unsignedinteger[Any]]:
-        """(samples, clusters) of a haystack: how often each resample draws each of them. Systems with the same ones share it."""
-        n = len(clusters)
-        drawn = generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
-        # Of all haystacks together these are the largest thing that scoring holds.
-        return drawn.astype(np.min_scalar_type(n))
-
-    def resample(places: Sequence[int]) -> None:
-        """The intervals of systems that have the same clusters."""
-        clusters = systems[places[0]][1]
-        haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
-        if len(haystacks) == len(clusters):
-            return
-        sums = np.stack([systems[place][0] for place in places], axis=1)
-        start, drawn = 0, np.zeros(())
-        for first in range(0, len(haystacks), _HAYSTACKS_AT_ONCE):
-            counts = np.hstack([counts_of(own) for own in haystacks[first : first + _HAYSTACKS_AT_ONCE]]).astype(np.float64)
-            own = sums[start : start + counts.shape[1]].reshape(counts.shape[1], -1)
-            # In two parts, as in `_exact_sum`: adding half a million of each makes no rounding error, in whatever order.
-            high = np.floor(own * _HIGH) / _HIGH
-            drawn = drawn + counts @ np.stack([high, own - high])
-            start += counts.shape[1]
-        drawn = drawn.sum(axis=0).reshape(samples, *sums.shape[1:])
-        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*figures.values(), strict=True))
-        named = [(place, name) for place in places for name in figures]
-        for (place, name), interval in zip(named, ratio_intervals(above, below), strict=True):
-            if interval is not None:
-                found[place][name] = interval
-
-    together = [own[n : n + _SYSTEMS_AT_ONCE] for own in alike.values() for n in range(0, len(own), _SYSTEMS_AT_ONCE)]
-    # numpy sorts without the interpreter's lock.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(resample, together))
-    return found

@@ -26,14 +26,17 @@ from summhay_ray.report.synth import (
 )
 from summhay_ray.report.synth_explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.terminal_tables import (
-    LEGEND,
     TextTable,
     bias_lines,
+    label_lines,
     names_line,
     position_table,
     rejudge_table,
+    release_table,
     runs_table,
+    score_lines,
     score_tables,
+    table_legends,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +50,6 @@ __all__ = [
     "AUDITED_LEGEND",
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
-    "LEGEND",
     "VERIFIED_LEGEND",
     "Fitted",
     "Report",
@@ -67,6 +69,7 @@ __all__ = [
     "fitted",
     "folded",
     "kinds_table",
+    "label_lines",
     "made_table",
     "markdown",
     "minutes",
@@ -75,12 +78,15 @@ __all__ = [
     "plan_table",
     "position_table",
     "rejudge_table",
+    "release_table",
     "report",
     "runs_table",
+    "score_lines",
     "score_tables",
     "section_table",
     "serve_report",
     "shown",
+    "table_legends",
     "usage_table",
     "verified_table",
 ]

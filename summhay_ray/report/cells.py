@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from summhay_ray.engine import Pivot, Section
-from summhay_ray.metrics import of_column
-from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, lacks
+from summhay_ray.metrics import TOO_FEW, of_column
+from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks
 
 MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
@@ -185,6 +185,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, lin
     ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
     known = [end for end in ends if isinstance(end, int | float) and math.isfinite(end)]
     small = f"[{', '.join(figure_text(section, name, end) for end in known)}]" if len(known) == 2 else ""
+    small = f"[{TOO_FEW}]" if is_too_few(row, name) else small
     if lacks(row) and (floor := row.get(f"{name}_floor")) is not None:
         small = f"{small} floor {figure_text(section, name, floor)}".strip()
     return Cell(text, repr(value), small, _samples(row, links), "figure")

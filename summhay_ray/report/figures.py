@@ -11,13 +11,14 @@ import itertools
 import logging
 import math
 import re
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES
+from summhay_ray.report.sections import SHARES, lacks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
 """Widths of a figure: one column of a paper, and the page of a report."""
-MOST_ROWS, MOST_SERIES, LONGEST = 40, 16, 34
-"""Most names along an axis, most series with a colour, and most characters of a name. A figure says if names are left out."""
+MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
+"""Most names along an axis, most series with a colour, and most characters of a name and of a title. A figure says if
+names are left out."""
 MOST_ZEROS, LEAST = 15, 0.0005
 """With more bars than MOST_ZEROS, bars shorter than LEAST are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
@@ -61,6 +63,10 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
         made = ShownFigure(figsize=(inches, _height(section, rows, inches)), layout="constrained")
         axes = made.add_subplot()
         _KINDS[chart.kind](axes, section, chart, rows)
+        if ink != _INK:
+            # On a page the title is above the figure; a file is copied without it.
+            lines = [*textwrap.wrap(_text(section.title, MOST_TITLE), int(inches * 17)), *filter(None, [made.get_suptitle()])]
+            made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
         axes.spines[["top", "right"]].set_visible(False)
     return made
 
@@ -162,11 +168,11 @@ def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
     return max(0.0, middle - low * scale), max(0.0, high * scale - middle)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, longest: int = LONGEST) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     # Names of systems differ at their ends more often than in their middle.
-    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST // 2]}…{plain[1 - LONGEST // 2 :]}"
+    return plain if len(plain) <= longest else f"{plain[: longest // 2]}…{plain[1 - longest // 2 :]}"
 
 
 def _axis(section: Section, name: str) -> str:
@@ -279,7 +285,8 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
     points = []
     for place, (label, own) in enumerate(_series(chart, rows).items()):
         xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
-        points += list(zip(xs, ys, strict=True))
+        # What is missing may be the hardest.
+        points += [point for row, *point in zip(own, xs, ys, strict=True) if not lacks(row)]
         axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
     if chart.front:
         best, line = -math.inf, []
@@ -309,8 +316,7 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
         below, above = _ends(section, row, chart.x)
         middle = _scaled(section, row, chart.x)
         low, high = row.get(f"{chart.x}_low"), row.get(f"{chart.x}_high")
-        # Hsu's intervals may end at 0, and then exclude it.
-        clear = low is not None and high is not None and (low >= 0 or high <= 0)
+        clear = low is not None and high is not None and (low > 0 or high < 0)
         look: dict[str, Any] = {"color": _COLOURS[1] if clear else _COLOURS[0], "marker": "D" if clear else "o"}
         axes.errorbar([middle], [place], xerr=[[below], [above]], markersize=4, elinewidth=1.0, **look)
     axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)

@@ -13,7 +13,7 @@ from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
 from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
-from summhay_ray.report.sections import HIDDEN, INTERVALS, is_figure, notes
+from summhay_ray.report.sections import HIDDEN, is_figure, notes
 from summhay_ray.text import quoted
 
 _SPECIAL = {
@@ -81,8 +81,7 @@ def latex_document(title: str, sections: Mapping[str, Section]) -> str:
 def latex_table(section: Section, name: str) -> str:
     """The table of a section as floats that fit a page, labelled tab:NAME. The best figure of a column is bold."""
     grids = paper_grids(section)
-    # Pivoted tables show no intervals, so the note on intervals is left out.
-    remarks = [note for note in notes(section) if note != INTERVALS or not grids[0].groups]
+    remarks = notes(section)
     if cut := grids[0].cut:
         remarks.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
     parts = _parts([(grid, row) for grid in grids for row in grid.rows])
@@ -115,7 +114,12 @@ def _parts(rows: Sequence[Line]) -> list[list[Line]]:
     parts: list[list[Line]] = [[]]
     used = 0
     for row in rows:
-        height = max([1, *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT)])
+        height = max(
+            [
+                2 if row[0].groups and any(cell.small for cell in row[1]) else 1,
+                *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT),
+            ]
+        )
         if used + height > _LINES_A_FLOAT and parts[-1]:
             parts.append([])
             used = 0
@@ -152,8 +156,12 @@ def _tabular(rows: Sequence[Line]) -> list[str]:
 def _set(cell: Cell, wide: bool) -> str:
     folded = _WORD.findall(cell.text) if len(cell.text) > _LONG_TEXT else [cell.text]
     text = r"\allowbreak{}".join(map(_escaped, folded))
-    text += f" {{\\tiny {_escaped(cell.small)}}}" if cell.small and not wide else ""
-    return f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text
+    text = f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text
+    if not cell.small:
+        return text
+    small = f"{{\\tiny {_escaped(cell.small)}}}"
+    # Beside many columns, the interval is below its figure.
+    return f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
 
 
 def _alignment(grid: Grid, rows: Sequence[Sequence[Cell]]) -> str:
@@ -240,6 +248,9 @@ def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:
 def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
     """A figure's fields: its value, and its standard error and interval where they are known."""
     yield f"{figure},none", _finite(row[figure])
+    if (reason := row.get(f"{figure}_reason")) and row[figure] is not None:
+        yield f"{figure}_ci95,none", None
+        yield f"{figure}_ci95_reason,none", reason
     low, high = (_finite(row.get(f"{figure}_{end}")) for end in ("low", "high"))
     if low is not None and high is not None:
         yield f"{figure}_stderr,none", (high - low) / (2 * Z_95)

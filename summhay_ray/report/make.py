@@ -119,8 +119,14 @@ def state_of(runs: Sequence[RunStore]) -> str:
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:16]
 
 
-def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = "", labels: str = "") -> Report:
-    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`: see `Workload`.
+def report(
+    runs: Sequence[RunStore],
+    compat: Compat = "default",
+    judge: str = "",
+    labels: str = "",
+    over: Literal["queries", "haystacks"] | None = None,
+) -> Report:
+    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`, `over`: see `Reader`.
 
     Raises UserError, StoreError.
     """
@@ -128,7 +134,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = ""
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        workload.reader.judge, workload.reader.labels = judge, labels
+        workload.reader.judge, workload.reader.labels, workload.reader.over = judge, labels, over
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
 

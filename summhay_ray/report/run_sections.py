@@ -52,12 +52,13 @@ class ReportedRun:
 
 
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
-    """(all sections of a run, with those of its benchmark in the middle; its status)."""
+    """(all sections of a run: the decision first, and those of its benchmark in the middle; its status)."""
     now = status(run)
     workload.reader.whole = True
     results = workload.reader.results(run, compat)
-    found = [*results.sections, *_compared(workload, run)]
-    return [_overview(run, now, results.warnings), *found, _failures(run), _money(run, now), _made(run)], now.status
+    made = [_overview(run, now, results.warnings), *results.sections, *_compared(workload, run)]
+    made += [_failures(run), _money(run, now), _made(run)]
+    return sorted(made, key=lambda section: section.name != "decision"), now.status
 
 
 def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
@@ -86,7 +87,7 @@ def _compared(workload: Workload[Any], run: RunStore) -> Iterator[Section]:
     by_query = scores_by_query(workload, run)
     if by_query is None or by_query.scores.is_empty():
         return
-    comparison = every_pair(RunScores(run.run_id, by_query))
+    comparison = every_pair(RunScores(run.run_id, by_query), over=workload.reader.over)
     if comparison is not None:
         yield from comparison_sections(comparison)
 

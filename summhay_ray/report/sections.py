@@ -12,14 +12,17 @@ from typing import Any
 from rich.cells import cell_len
 
 from summhay_ray.engine import Section
+from summhay_ray.metrics import FEWEST_UNITS, TOO_FEW
 from summhay_ray.report.terminal_tables import TextTable
 
 ENDS = ("_low", "_high", "_floor")
-HIDDEN = (*ENDS, "n_expected")
-"""Endings of columns shown in the cell of another: interval and floor beside their figure, the expected number beside `n`."""
+HIDDEN = (*ENDS, "_reason", "n_expected")
+"""Endings of columns shown in the cell of another: interval (or why there is none) and floor beside their figure, the expected
+number beside `n`."""
 FLOORS = "floor: with every missing answer as 0"
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
+NO_INTERVAL = f"{TOO_FEW}: an interval needs {FEWEST_UNITS} queries, documents or whatever else is independent"
 MARKDOWN_WIDTH = 80
 SHARES = ("%", "points")
 """Units of fractions, which are shown multiplied by 100."""
@@ -74,6 +77,8 @@ def notes(section: Section) -> list[str]:
         return found
     if section.table.height and any(f"{name}_low" in section.table.columns for name in section.table.columns):
         found.append(INTERVALS)
+    if any(is_too_few(row, name) for row in section.table.iter_rows(named=True) for name in section.table.columns):
+        found.append(NO_INTERVAL)
     if any(lacks(row) for row in section.table.iter_rows(named=True)):
         found.append(FEWER)
         if any(name.endswith("_floor") for name in section.table.columns):
@@ -154,6 +159,11 @@ def is_figure(section: Section, name: str) -> bool:
     return measured or (kind.is_float() and not drawn)
 
 
+def is_too_few(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a figure has no interval because it is of too few queries."""
+    return row[name] is not None and str(row.get(f"{name}_reason") or "").startswith(TOO_FEW)
+
+
 def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
     if name == "n":
         return _n(row)
@@ -164,7 +174,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
     low, high, floor = (
         _value(end, 100 if percent else 1, percent) if _finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
-    interval = f" [{low}, {high}]" if low and high else ""
+    interval = f" [{low}, {high}]" if low and high else f" [{TOO_FEW}]" if is_too_few(row, name) else ""
     return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
 
 

@@ -10,13 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine import RunResult
-from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_place
+from summhay_ray.metrics import (
+    FEWEST,
+    FEWEST_UNITS,
+    TOO_FEW,
+    WEIGHTINGS,
+    Z_95,
+    JudgeBias,
+    PositionSensitivity,
+    SystemScore,
+    column_place,
+    over_haystacks,
+)
 from summhay_ray.records import column_of
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
 LABELLED = (("joint_labelled", "Joint"), ("coverage_labelled", "Coverage"))
 LEGEND = "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score"
+TOO_FEW_LEGEND = f"{TOO_FEW}: a 95 % interval needs {FEWEST_UNITS} queries or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +42,18 @@ class TextTable:
     """Number of columns, from the left, that name the row."""
 
     @property
-    def starred(self) -> bool:
-        """Whether some figure is marked with `*`: it has fewer insights than expected."""
-        return any("*" in cell for row in self.rows for cell in row[self.heads :])
+    def figures(self) -> str:
+        """All cells but those that name the rows."""
+        return " ".join(cell for row in self.rows for cell in row[self.heads :])
+
+
+def score_lines(scores: Any, more: bool = True) -> list[str]:
+    """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals are for, and each judge's
+    bias. `more`: the release's table follows, too."""
+    over = "further haystacks" if over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
+    last = ", but in the last table, the release's" if more else ""
+    about = f"{WEIGHTINGS['queries'].capitalize()}{last}; [low, high]: 95 % intervals, for {over}"
+    return [*([scores.so_far] if scores.so_far else []), about, *bias_lines(scores.biases, scores.run)]
 
 
 def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
@@ -50,48 +71,76 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
-    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
-    models = sorted({system.model for system in systems})
-    found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
-    tables = []
+    by = f"judged by {judge}"
     # Without gold documents, coverage alone is known.
     ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
     metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
-    for field, name in metrics:
-        rows = []
-        for model in models:
-            mine = [found[model, column] for column in columns if (model, column) in found]
-            figures = [_figure(found.get((model, column)), field) for column in columns]
-            rows.append((model, *figures, _words(mine), _n_of(mine)))
-        tables.append(TextTable(f"{name} (%), raw, judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", words=True) for field, name in metrics]
     if any(system.coverage_corrected is not None for system in systems):
-        tables += [_corrected(found, (models, columns), judge, metric, "for bias") for metric in of_bias]
-    if any(system.labels is not None for system in systems):
-        tables += [_corrected(found, (models, columns), judge, metric, "by people's labels") for metric in of_labels]
+        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in of_bias]
+    if n := sum(system.labels.n for system in systems if system.labels is not None):
+        how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
+        tables += [_grid(systems, field, f"{name} (%), {how}, {by}") for field, name in of_labels]
     return tables
 
 
-def _corrected(
-    found: Mapping[tuple[str, str], SystemScore],
-    heads: tuple[Sequence[str], Sequence[str]],
-    judge: str,
-    metric: tuple[str, str],
-    how: str,
-) -> TextTable:
-    """A figure corrected for the judge's bias or by people's labels, ± half its interval, which includes the uncertainty of
-    these."""
-    models, columns = heads
-    field, name = metric
+def _bias_of(systems: Sequence[SystemScore]) -> str:
+    """The bias of the systems' judge, for a title; empty if unknown."""
+    bias = next((system.bias for system in systems if system.bias is not None), None)
+    return "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
+
+
+def _grid(systems: Sequence[SystemScore], field: str, title: str, words: bool = False) -> TextTable:
+    """A figure by summarizer and retriever. `words`: with the words of a bullet."""
+    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
+    found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
+    rows = []
+    for model in sorted({system.model for system in systems}):
+        mine = [found[model, column] for column in columns if (model, column) in found]
+        figures = [_figure(found.get((model, column)), field) for column in columns]
+        rows.append((model, *figures, *([_words(mine)] if words else []), _n_of(mine)))
+    return TextTable(title, ("Summarizer", *columns, *(["W/bullet"] if words else []), "n"), tuple(rows))
+
+
+def release_table(systems: Sequence[SystemScore]) -> TextTable:
+    """The release's own table: a row for each system, where insights weigh the same."""
+    judges = ", ".join(dict.fromkeys(system.judge for system in systems))
+    several = len({system.judge for system in systems}) > 1
     rows = tuple(
         (
-            model,
-            *(_with_half(found.get((model, column)), field) for column in columns),
-            _n_of([found[model, column] for column in columns if (model, column) in found]),
+            system.label,
+            *([system.judge] if several else []),
+            *(percent(getattr(system, field)) + ("*" if system.missing else "") for field, _ in METRICS),
+            _n_of([system]),
         )
-        for model in models
+        for system in systems
     )
-    title = f"{name} (%), corrected {how}, judged by {judge}"
-    return TextTable(title, ("Summarizer", *columns, "n"), rows)
+    heads = ("System", "Judge") if several else ("System",)
+    title = f"As the release computes it ({WEIGHTINGS['insights']}): per cent, raw, judged by {judges}"
+    return TextTable(title, (*heads, *(name for _, name in METRICS), "n"), rows, len(heads))
+
+
+def label_lines(scores: Any) -> list[str]:
+    """What people's labels say of a `ScoreResult` as a whole."""
+    if not scores.n_labels:
+        return []
+    found = [
+        f"{name} {percent(one.value)} [{percent(one.low)}, {percent(one.high)}]"
+        for name in ("joint", "coverage")
+        if (one := scores.labelled_mean.get(name)) is not None
+    ]
+    mean = f"; mean of all systems, corrected by {scores.n_labels} labels, pooled: {', '.join(found)}" if found else ""
+    fewer = sum(one.labels is None for one in scores.by_query if one.judge == scores.judge)
+    lacking = (
+        f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
+    )
+    return [f"Labels: {lacking}{mean}"]
+
+
+def table_legends(tables: Sequence[TextTable]) -> list[str]:
+    """What the marks in tables of scores mean, without those that do not occur."""
+    figures = " ".join(table.figures for table in tables)
+    return [legend for mark, legend in (("*", LEGEND), (TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
 
 
 def names_line(systems: Sequence[SystemScore]) -> str:
@@ -108,16 +157,6 @@ def names_line(systems: Sequence[SystemScore]) -> str:
 def _n_of(systems: Sequence[SystemScore]) -> str:
     """scored/expected insights, summed over the systems."""
     return f"{sum(one.n_scored for one in systems)}/{sum(one.n_expected for one in systems)}"
-
-
-def _with_half(system: SystemScore | None, field: str) -> str:
-    if system is None:
-        return ""
-    figure = _figure(system, field)
-    if field not in system.ci:
-        return figure
-    low, high = system.ci[field]
-    return f"{figure} ±{50 * (high - low):.1f}"
 
 
 def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
@@ -168,17 +207,22 @@ def _placed(row: PositionSensitivity, name: str) -> str:
 
 
 def _figure(system: SystemScore | None, field: str) -> str:
+    """A figure with its interval, and with its floor and the missing share where insights are missing."""
     if system is None:
         return ""
-    text = percent(getattr(system, field))
-    if system.n_scored == system.n_expected:
-        return text
-    floor = (
-        ""
-        if field.endswith(("_corrected", "_labelled"))
-        else f" (floor {percent(system.floor(field))}, {percent(system.missing)} % missing)"
-    )
-    return f"{text}*{floor}"
+    value = getattr(system, field)
+    star, floor = "", ""
+    if system.n_scored < system.n_expected:
+        star, floor = "*", f" (floor {percent(system.floor(field))}, {percent(system.missing)} % missing)"
+    if value is None:
+        return f"-{star}{floor}"
+    interval = ""
+    if field in system.ci:
+        low, high = system.ci[field]
+        interval = f" [{percent(low)}, {percent(high)}]"
+    elif system.ci_reasons.get(field, "").startswith(TOO_FEW):
+        interval = f" [{TOO_FEW}]"
+    return f"{percent(value)}{star}{interval}{floor}"
 
 
 def percent(value: float | None) -> str:

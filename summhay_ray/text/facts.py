@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.text.scripts import is_latin
 from summhay_ray.text.stems import root
 from summhay_ray.text.turns import TITLES
 from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED
@@ -26,7 +27,7 @@ Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, or all numbers between two, in the base unit of its kind: seconds, bytes, dollars, per cent, or things counted."""
+    """A number, or all numbers between two, in its base unit: seconds, bytes, dollars, per cent, or things that are counted."""
 
     low: float
     high: float
@@ -40,8 +41,9 @@ class Quantity:
     def agrees(self, other: Quantity) -> bool:
         """Whether both can be the same number, as far as the coarser one says: 12 lies in 10 to 15, "more than 10" is not "more
         than 20"."""
-        if self.unit and other.unit and self.unit != other.unit:
-            return False
+        if self.unit != other.unit:
+            # "Two to three hours" leaves out a unit.
+            return not (self.unit and other.unit) and self.low == self.high == other.low == other.high
         bound = max(self.grain, other.grain) / 2 * (1 - 1e-9)
         if self.low == self.high or other.low == other.high or (self.low == -math.inf) != (other.low == -math.inf):
             gap = max(self.low, other.low) - min(self.high, other.high)
@@ -85,6 +87,8 @@ class Negation:
     """Roots of the two content words before the negation, and behind the negated word."""
     scope: frozenset[str]
     """Roots of all words that the negation may bear on."""
+    certain: bool = True
+    """Whether it denies: a condition ("if it does not") and "cannot without" do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +117,13 @@ _MONTH_NAMES = """
     जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर
 """
 _MONTHS = {name: place % 12 + 1 for place, name in enumerate(_MONTH_NAMES.split())} | {"sept": 9}
-_ALONE = frozenset("january february april june july august september october november december".split())
+_UNAMBIGUOUS = "january february april june july august september october november december"
+_ALONE = frozenset(_UNAMBIGUOUS.split())
 """Months that are recognized without a day or a year beside them; March and May need a preposition."""
-_BEFORE_A_MONTH = frozenset("in of since until till by early late mid last next this every through during".split())
-_WEEKDAYS = {name: place for place, name in enumerate("monday tuesday wednesday thursday friday saturday sunday".split())}
+_PREPOSITIONS = "in of since until till by early late mid last next this every through during"
+_BEFORE_A_MONTH = frozenset(_PREPOSITIONS.split())
+_WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
+_WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")(?![^\W\d_])\.?"
 _DAY = r"(?<!\d)\d{1,2}(?:st|nd|rd|th|er|º|\.)?(?![\d%])"
 _DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
@@ -145,14 +152,15 @@ _SMALL = """
     nineteen
 """
 _UNITS_OF_TEN = {word: value for value, word in enumerate(_SMALL.split())}
-_TENS = {word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
 _OTHER_NUMBERS = {"no": 0, "dozen": 12, "both": 2, "twice": 2, "once": 1}
-_ORDINALS = {
-    word: value for value, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)
-}
+_ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
+_ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
+_LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
 _MEASURES: dict[str, tuple[str, float]] = {
     word: (unit, factor)
@@ -215,15 +223,15 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
-    r"|no\.? ?\d|nothing but|or not)\b",
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)"
+    r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
 _UNTRUE = re.compile(
     r"\b(?:(?:did not|didn['’]t|never|ha(?:s|ve|d) (?:not|never)|ha(?:s|ve|d)n['’]t|(?:does|do) not) (?:actually |really |ever )?"
     r"(?:happen(?:ed)?|occur(?:red)?|exist(?:ed)?|tak(?:e|en) place|took place)"
-    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented|made up"
-    r"|denied|refuted|disproved|debunked|ruled out)"
+    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented"
+    r"|made up|denied|refuted|disproved|debunked|ruled out)"
     r"|there (?:was|were|is|are|has been|had been|have been) (?:no|never))\b",
     re.IGNORECASE,
 )
@@ -268,7 +276,8 @@ class _Reader:
             if token.text[:-1].isupper():
                 plain = plain.removesuffix("s")
             if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
-                token.root = root(plain)
+                # Endings of other alphabets are cut alike: the nouns of 2 часа and 9 часов are one.
+                token.root = root(plain) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
 
     def read(self) -> Statement:
         facts: list[Fact] = []
@@ -296,7 +305,11 @@ class _Reader:
         days: tuple[Day, ...] = ()
         if token.kind in ("iso", "slashed", "wide", "day", "month"):
             days = _days_of(token)
-        elif token.kind == "word" and token.lower.rstrip(".") in _WEEKDAYS:
+        elif token.lower in _WEEKDAYS:
+            written = place + 1 + (self._at(place + 1).lower == ",")
+            # "Tuesday, 14 February" is one date.
+            if self._at(written).kind in ("iso", "slashed", "day", "month"):
+                return Fact("date", self._words(place, written + 1), place, written + 1, days=_days_of(self._at(written)))
             days = ((None, None, None, _WEEKDAYS[token.lower]),)
         elif token.kind == "word" and token.lower in _MONTHS and token.text[0].isupper() and self._is_month(place):
             days = ((None, _MONTHS[token.lower], None, None),)
@@ -325,7 +338,9 @@ class _Reader:
         if half and hour <= 12:
             minutes = {(hour % 12 + (12 if half[0] == "p" else 0)) * 60 + minute}
         else:
-            minutes = {hour * 60 + minute} | ({(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 else set())
+            # 2:30 may be in the afternoon, 02:30 and 14:30 say when.
+            afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] != "0" else set()
+            minutes = {hour * 60 + minute} | afternoon
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
 
     # --- quantities -----------------------------------------------------------------------------------------------------
@@ -333,9 +348,16 @@ class _Reader:
     def _quantity(self, place: int) -> Fact | None:
         begin = place
         currency = ""
+        token, after = self._at(place), self._at(place + 1)
+        if token.lower in _ORDINALS and after.root and not self._number(place - 1):
+            value = float(_ORDINALS[token.lower])
+            return Fact(
+                "number", token.text, place, place + 1, Quantity(value, value, 1.0, "#", self._nouns(place, place + 1, "#"))
+            )
         if self._unit(place)[0] in _CURRENCIES and self._number(place + 1):
             currency, place = self._unit(place)[0], place + 1
-        found = self._number(place)
+        fraction = self._fraction(place)
+        found = fraction or self._number(place)
         if found is None:
             return None
         low, grain, place = found
@@ -346,7 +368,7 @@ class _Reader:
             upper = self._number(further)
             if upper is not None and upper[0] > low:
                 high, grain, place = upper
-        unit, factor, place = self._measure(place, currency)
+        unit, factor, place = ("%", 1.0, place) if fraction else self._measure(place, currency)
         low, high, grain = low * factor, high * factor, grain * factor
         if unit == "second":
             low, high, grain, place = self._compound(low, high, grain, factor, place)
@@ -359,6 +381,13 @@ class _Reader:
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
         quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit))
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
+
+    def _fraction(self, place: int) -> tuple[float, float, int] | None:
+        """What `_number` returns for "half of", "a third of" and "two thirds of", in per cent."""
+        many = _UNITS_OF_TEN.get(self._at(place).lower, 0)
+        end = place + (1 if many or self._at(place).lower == "a" else 0)
+        share = _FRACTIONS.get(self._at(end).lower)
+        return None if share is None or self._at(end + 1).lower != "of" else (share * (many or 1), 1.0, end + 1)
 
     def _number(self, place: int) -> tuple[float, float, int] | None:
         """The value of a number in digits or words, the size of its last digit, and the place after it."""
@@ -381,8 +410,10 @@ class _Reader:
         if token.kind != "word":
             return None
         after = self._at(place + 1)
-        if token.lower in ("half", "quarter", "third") and after.lower == "of":
-            return None
+        if token.lower in ("a", "an") and self._unit(place + 1)[0] == "second" and self._at(place - 1).lower in _LASTING:
+            return 1.0, 1.0, place + 1
+        if token.lower == "half" and after.lower == "an" and self._unit(place + 2)[0] == "second":
+            return 0.5, 0.5, place + 2
         if token.lower in _OTHER_NUMBERS and (token.lower != "no" or after.root):
             return float(_OTHER_NUMBERS[token.lower]), 1.0, place + 1
         total, current, after_words = 0, 0, place
@@ -439,7 +470,8 @@ class _Reader:
         here = place + (self._at(place).lower in ("and", ","))
         found = self._number(here)
         if found is not None:
-            unit, smaller, after = self._measure(found[2], "")
+            minutes = factor == _HOUR and self._at(found[2]).lower == "m"
+            unit, smaller, after = ("second", 60.0, found[2] + 1) if minutes else self._measure(found[2], "")
             if unit == "second" and smaller < factor and low == high:
                 total = low + found[0] * smaller
                 return self._compound(total, total, smaller, smaller, after)
@@ -477,27 +509,27 @@ class _Reader:
         return token.kind == "word" and token.text[0].isupper() and bool(token.root) and token.lower not in _UNITS_OF_TEN
 
     def _negations(self) -> Iterator[Negation]:
-        """What the sentence denies; a condition ("if it does not") denies nothing."""
+        """What the sentence denies."""
         spared = [match.span() for match in _NO_NEGATION.finditer(self.text)]
         condition = _CONDITION.search(self.text)
         limit = condition.start() if condition else len(self.text)
-        for match in _UNTRUE.finditer(self.text, 0, limit):
+        for match in _UNTRUE.finditer(self.text):
             there = match[0].lower().startswith("there")
-            what = self._after(match.end(), _REACH) if there else self._before(match.start(), len(self.tokens))
-            yield Negation(match[0], frozenset(what), True, frozenset(), frozenset(), frozenset(what))
-        for match in _NEGATION.finditer(self.text, 0, limit):
-            if any(begin <= match.start() < end for begin, end in spared):
-                continue
+            what = frozenset(self._after(match.end(), _REACH) if there else self._before(match.start(), len(self.tokens)))
+            yield Negation(match[0], what, True, frozenset(), frozenset(), what, match.start() < limit)
+        for match in _NEGATION.finditer(self.text):
             scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
-            # "Cannot run without" says when it can.
-            if not scope or (not match["noun"] and _PROVIDED.search(self.text, match.end())):
+            if not scope or any(begin <= match.start() < end for begin, end in spared):
+                continue
+            certain = match.start() < limit and not (not match["noun"] and _PROVIDED.search(self.text, match.end()))
+            if match["claim"]:
+                what = frozenset(scope)
+                yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)
                 continue
             before = frozenset(self._before(match.start(), 1 if match["noun"] else 2)) - {scope[0]}
-            if match["claim"]:
-                yield Negation(match[0], frozenset(scope), True, before, frozenset(), frozenset(scope))
-            else:
-                after = frozenset() if match["noun"] else frozenset(scope[1:3])
-                yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope))
+            # "Hit no customers" tells by what stands before, "no customers were hit" by what follows.
+            after = frozenset() if match["noun"] and before else frozenset(scope[1:3])
+            yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)
 
     def _after(self, start: int, most: int) -> list[str]:
         """The roots behind a place in the text, up to the end of the clause; adverbs left out."""

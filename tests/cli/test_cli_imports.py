@@ -149,7 +149,7 @@ def test_the_table_marks_what_lacks_scores(cli: Cli, imported: tuple[str, Path])
     # (4 + 3) / 2 words a bullet in one system and (3 + 1) / 2 in the other; 3 of 3 and 1 of 3 insights scored.
     row = next(line for line in out.splitlines() if "gpt-4o" in line)
     assert [cell.strip() for cell in row.strip("│").split("│")] == [
-        *("gpt-4o", "100.0* (floor 33.3, 66.7 % missing)", "50.0", "2.8", "4/6")
+        *("gpt-4o", "100.0* [too few] (floor 33.3, 66.7 % missing)", "50.0 [too few]", "2.8", "4/6")
     ]
     assert "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score\n" in out
 

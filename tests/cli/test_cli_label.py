@@ -84,14 +84,14 @@ def test_labels_like_the_judges_change_nothing_and_others_move_every_figure(run:
     alike = api.score(run.run_id, run.store.uri, labels=filled(run, tmp_path / "alike.csv", as_judged)).systems  # type: ignore[union-attr]
     for one, same in zip(raw, alike, strict=True):
         assert (one.coverage_labelled, one.labels) == (None, None) and one.coverage == same.coverage
-        assert same.labels is not None and same.labels.own and same.labels.n == 15
+        assert same.labels is not None and same.labels.n == 15
         assert (same.coverage_labelled, same.joint_labelled) == pytest.approx((same.coverage, same.joint), abs=0.08)
         assert same.coverage_corrected == one.coverage_corrected, "today's correction stays beside it"
     none = filled(run, tmp_path / "none.csv", lambda row: ("none", ""))
     for system in api.score(run.run_id, run.store.uri, labels=none).systems:  # type: ignore[union-attr]
         assert (system.coverage_labelled, system.joint_labelled) == (0.0, 0.0) and system.coverage
     table = api.score(run.run_id, run.store.uri, labels=none).table  # type: ignore[union-attr]
-    assert table.select("labels", "coverage_labelled", "coverage_labelled_low").row(0) == (15, 0.0, 0.0)
+    assert table.select("labels", "coverage_labelled").row(0) == (15, 0.0)
 
 
 def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: Path, cli: Callable[..., Said]) -> None:
@@ -101,21 +101,27 @@ def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: 
     assert "already there" in cli("label", run.run_id, "--out", str(path), *store).err
     path.unlink()
     full = filled(run, path, lambda row: ("full", "1"), 24)
-    assert "corrected by people's labels" in cli("score", run.run_id, "--labels", str(full), *store).out
+    shown = cli("score", run.run_id, "--labels", str(full), "--all", *store).out
+    assert "Coverage (%), corrected by 24 labels, each system by its own 10 or more, judged by offline/judge" in shown
+    assert "mean of all systems, corrected by 24 labels, pooled: joint" in shown
     [one, other] = cli("score", run.run_id, "--labels", str(full), *store, "--json").document["systems"]
     assert one["labels"]["n"] == other["labels"]["n"] == 12 and one["coverage_labelled"] == 1.0
-    assert one["ci"]["coverage_labelled"][0] <= 1.0
+    assert one["ci_reasons"]["coverage_labelled"] == "too few queries: 4, an interval needs 6"
     pairs = cli("compare", run.run_id, "--labels", str(full), *store, "--json").document["pairs"]
     by_figure = {pair["figure"]: pair for pair in pairs}
     coverage = by_figure["coverage"]
     assert coverage["labelled"]["difference"] == pytest.approx(0.0, abs=0.03), "people find all covered in both"
     assert coverage["paired"]["difference"] != 0 and coverage["corrected"]["difference"] is not None
     assert by_figure["citation"]["labelled"] is None or by_figure["citation"]["labelled"]["difference"] is None
-    single = filled(run, tmp_path / "single.csv", lambda row: ("full", "1"), 1)
-    for pair in cli("compare", run.run_id, "--labels", str(single), *store, "--json").document["pairs"]:
-        assert (pair["labelled"] or {}).get("difference") is None, "nobody knows how sure a single label is"
+    few = filled(run, tmp_path / "few.csv", lambda row: ("full", "1"), 18)
+    for system in cli("score", run.run_id, "--labels", str(few), *store, "--json").document["systems"]:
+        assert (system["labels"], system["coverage_labelled"]) == (None, None), "nine labels of a system are too few"
+    for pair in cli("compare", run.run_id, "--labels", str(few), *store, "--json").document["pairs"]:
+        assert (pair["labelled"] or {}).get("difference") is None
     cli("report", run.run_id, "--labels", str(full), "--format", "md", "--out", str(tmp_path / "report"), *store)
-    assert "By people's labels" in "".join(one.read_text("utf-8") for one in (tmp_path / "report").glob("*.md"))
+    assert "Corrected by 24 labels of people, each system by its own" in "".join(
+        one.read_text("utf-8") for one in (tmp_path / "report").glob("*.md")
+    )
 
 
 @pytest.mark.parametrize(

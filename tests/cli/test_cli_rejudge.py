@@ -54,7 +54,10 @@ def test_what_is_wrong_is_said_before_anything_is_written(cli: Cli, tmp_path: Pa
     store = ("--store", run.store.uri)
     assert "no judge is named: give --judge NAME" in cli("rejudge", run.run_id, *store).refusal
     assert "did you mean 'blend'?" in cli("rejudge", run.run_id, "--judge", "blnd(openai/gpt-4o,offline)", *store).refusal
-    assert "compare takes two judges" in cli("compare", run.run_id, *store).refusal
+    assert (
+        "has no two systems to compare among bm25_offline/lead; give a second run, or two"
+        in cli("compare", run.run_id, *store).refusal
+    )
     one = cli("compare", run.run_id, "--judges", "offline", *store)
     assert "'--judges': expected two names, A B; found the option --store" in one.refusal
     assert "has no run 'r1'" in cli("rejudge", "r1", "--judge", "offline", *store).refusal

@@ -26,13 +26,15 @@ def test_every_function_names_its_arguments_with_their_types() -> None:
 
 def test_results_carry_their_intervals_and_all_that_json_has(finished: Any) -> None:
     scores = api.score(finished.run, str(finished.store))
-    told = {one["system"]: one for one in finished.done.document["systems"]}
+    told = {one["system"]: one for one in finished.done.document["by_query"]}
+    release = {one["system"]: one for one in finished.done.document["systems"]}
     for row in scores.table.iter_rows(named=True):
         one = told[row["system"]]
-        for name, (low, high) in one["ci"].items():
-            assert (row[f"{name}_low"], row[f"{name}_high"]) == (low, high)
+        for name, interval in one["ci"].items():
+            assert [row[f"{name}_low"], row[f"{name}_high"]] == (interval or [None, None])
+        assert row["release_joint"] == release[row["system"]]["joint"]
         assert row["bias_mean"] == pytest.approx(one["bias"]["mean"])
-        plain = {name: value for name, value in one.items() if name not in ("ci", "bias")}
+        plain = {name: value for name, value in one.items() if name not in ("ci", "ci_reasons", "bias", "nuggets")}
         assert {name: row[name] for name in plain} == plain
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import scipy
@@ -15,6 +16,7 @@ import summhay_ray
 from summhay_ray.benchmark import BadBenchmark, ByQuery
 from summhay_ray.comparison import RunScores, SystemComparison, compare_runs, comparison_sections, every_pair
 from summhay_ray.errors import UserError
+from summhay_ray.report import section_table
 
 pytestmark = pytest.mark.core
 
@@ -48,29 +50,33 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     # Equal ratings are no evidence, and no interval.
     assert (rating.paired.n_queries, rating.paired.difference, rating.paired.low) == (2, 0, None)
     assert f1.verdict.endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {p:.4f})")
-    assert comparison.about == {
-        "f1": "further queries of these 8 documents",
-        "rating": "further queries of these 2 documents",
-    }
-    shown = [*comparison.sections()]
-    assert [section.title for section in shown] == [
-        f"{name}: differences, for {comparison.about[name]}" for name in ("f1", "rating")
-    ]
+    # Six documents or more say something of others.
+    assert comparison.about == {"f1": "other documents than these 8", "rating": "further queries of these 2 documents"}
+    assert compare_runs([scores(a=A, b=B)], over="queries").about["f1"] == "further queries of these 8 documents"
+    decision, *shown = comparison.sections(everything=True)
+    assert [section.name for section in shown] == ["pairs", "pairs"]
     assert shown[0].table is not None and {"documents", "p (all pairs)"} < {*shown[0].table.columns}
     assert "bias removed" not in shown[0].table.columns and shown[0].units["difference"] == "points" and not shown[1].units
-    assert shown[0].notes == [f"f1, a and b: {f1.verdict}"]
+    assert f"f1, a and b: {f1.verdict}" in decision.notes
 
 
 def test_a_difference_that_cannot_be_is_not_called_detectable() -> None:
     comparison = compare_runs([scores(**{f"s{n}": [value ** (1 + n) for value in A[:2]] for n in range(9)})])
-    shown = next(comparison.sections()).table
+    _, _, pairs_of_f1, *_ = comparison.sections(everything=True)
+    shown = pairs_of_f1.table
     assert shown is not None
     assert all(one.paired.detectable > 1 for one in pairs(comparison, "f1")) and "least detectable" not in shown.columns
 
 
-def test_what_one_system_lacks_counts_for_neither() -> None:
+def test_silence_does_not_win_a_pair() -> None:
     [pair, _] = pairs(compare_runs([scores(a=[*A[:6], None, float("nan")], b=B)]))
     assert (pair.paired.n_queries, pair.paired.a) == (6, pytest.approx(sum(A[:6]) / 6))
+    least = sum(A[:6]) / 8 - sum(B) / 8
+    assert (pair.paired.worst_low, pair.paired.worst_high) == pytest.approx((least, least + 2 / 8))
+    assert pair.verdict == (
+        "not shown to differ: a lacks 2 of 8 answers; with these at their worst, the difference is between "
+        f"{100 * least:.1f} points and {100 * (least + 0.25):.1f} points"
+    )
 
 
 def test_two_runs_and_what_they_do_not_share() -> None:
@@ -82,46 +88,62 @@ def test_two_runs_and_what_they_do_not_share() -> None:
     assert every_pair(scores(a=A)) is None
 
 
-def test_the_report_has_a_forest_for_each_figure() -> None:
+def test_the_report_begins_with_the_decision_and_has_a_forest_for_each_figure() -> None:
     comparison = every_pair(scores(a=A, b=B, c=[value - 0.3 for value in A]))
     assert comparison is not None
     sections = {section.slug: section for section in comparison_sections(comparison)}
-    assert [*sections] == ["ranking", "forest", "pairs", "forest_rating"]
-    # The pairs' intervals hold for all pairs, the forest's are Hsu's.
-    [every, forest] = [sections[name].table for name in ("pairs", "forest")]
-    assert every is not None and forest is not None
-    assert not {name for name in every.columns if name in forest.columns} - {"system", "n"}
+    assert [*sections] == ["decision", "ranking", "forest", "pairs", "forest_rating"]
     # Both ways.
+    every = sections["pairs"].table
+    assert every is not None
     apart = {(row["system"], row["compared with"]): row for row in every.to_dicts()}
     [one, other] = [apart[names] for names in (("a", "b"), ("b", "a"))]
     assert (other["difference"], other["difference_low"], other["d"]) == (-one["difference"], -one["difference_high"], -one["d"])
     assert (one["win/tie/loss"], other["win/tie/loss"]) == ("7/0/1", "1/0/7") and one["verdict"] == other["verdict"]
+    # The forest shows the pairs with the first.
+    forest = sections["forest"].table
+    assert forest is not None
+    assert [row["from a_low"] for row in forest.to_dicts()] == [apart[name, "a"]["difference_low"] for name in ("b", "c")]
+
+
+def test_ranks_and_who_may_be_best_follow_from_the_pairs() -> None:
+    rng = np.random.default_rng(2)
+    hard = rng.normal(0, 0.1, 18)
+    values = {f"s{n}": [*(0.7 - 0.02 * n + hard + rng.normal(0, 0.03, 18))] for n in range(12)}
+    comparison = compare_runs([scores(**values)])
+    found = pairs(comparison, "f1")
+    better = {(one.a.system, one.b.system) if one.paired.difference > 0 else (one.b.system, one.a.system): one for one in found}
+    shown = [names for names, one in better.items() if one.differs]
+    assert 10 < len(shown) < 66
+    for row in comparison.standings["f1"].to_dicts():
+        above, below = (sum(names[side] == row["name"] for names in shown) for side in (1, 0))
+        assert (row["rank_low"], row["rank_high"], row["may_be_best"]) == (1 + above, 12 - below, above == 0)
+        assert row["rank_low"] <= row["rank"] <= row["rank_high"]
 
 
 def test_the_hardest_answers_missing_are_no_better_rank() -> None:
-    hard = sorted(range(8), key=A.__getitem__)[:3]
-    silent = [None if place in hard else value for place, value in enumerate(A)]
-    few = [value if place in (6, 7) else None for place, value in enumerate(A)]
-    comparison = compare_runs([scores(a=A, b=B, silent=silent, few=few)])
-    standings = [SimpleNamespace(**row) for row in comparison.standings["f1"].to_dicts()]
-    found = {one.name: one for one in standings}
-    assert {name: (one.rank, one.rank_floor) for name, one in found.items()} == {
-        "a": (1, 1),
-        "b": (3, 2),
-        "silent": (1, 3),
-        "few": (None, None),
-    }
-    assert [one.rank_differs for one in standings] == [False, True, True, False]
-    assert found["silent"].mean == found["silent"].common == found["a"].common != found["a"].mean
-    assert found["silent"].floor == pytest.approx(sum(value for value in silent if value) / 8)
-    assert (found["silent"].missing, found["few"].missing) == (pytest.approx(3 / 8), pytest.approx(6 / 8))
-    assert (found["silent"].n_common, found["few"].n_queries, found["few"].n_expected) == (5, 2, 8)
-    # The terminal and the report show the same table.
-    order = next(section for section in comparison.sections() if ": order" in section.title).table
-    ranking = next(section for section in comparison_sections(comparison) if section.slug == "ranking").table
-    assert order is not None and ranking is not None and order.equals(ranking)
-    assert {"f1, missing as 0", "f1, common queries", "missing", "asked"} <= {*order.columns}
-    assert {row["system"]: row["rank"] for row in order.to_dicts()} == {"a": "1", "b": "3† (2)", "silent": "1† (3)", "few": "-"}
+    a = [*A, *(value + 0.01 for value in A), *(value - 0.02 for value in A)]
+    hard = sorted(range(24), key=a.__getitem__)
+    silent = [None if place in hard[:2] else value for place, value in enumerate(a)]
+    few = [None if place in hard[:9] else value for place, value in enumerate(a)]
+    others = {"a": a, "b": [value - 0.001 for value in a], "silent": silent}
+    comparison = compare_runs([scores(**others, few=few)])
+    found = {row["name"]: SimpleNamespace(**row) for row in comparison.standings["f1"].to_dicts()}
+    # 2 of 24 are 8.3 %: ranked with these as 0. 9 of 24 are 37.5 %: not ranked.
+    assert {name: one.rank for name, one in found.items()} == {"a": 1, "b": 2, "silent": 3, "few": None}
+    assert found["silent"].mean > found["a"].mean > found["silent"].floor == pytest.approx(sum(filter(None, silent)) / 24)
+    assert [(one.n, one.n_expected) for one in found.values()] == [(24, 24), (24, 24), (22, 24), (15, 24)]
+    # Nothing of the others changes without the incomplete one.
+    without = compare_runs([scores(**others)])
+    assert comparison.standings["f1"].filter(pl.col("name") != "few").equals(without.standings["f1"])
+    assert comparison.decision.use == without.decision.use
+    # The terminal shows how many of how many, and the floor.
+    order = next(section for section in comparison.sections() if section.name == "ranking")
+    table = section_table(order)
+    assert table is not None
+    shown = {row[0]: row for row in table.rows}
+    assert shown["few"][1:3] == ("incomplete", "-") and shown["few"][-1] == "15/24" and "*, floor" in shown["few"][-2]
+    assert shown["silent"][-1] == "22/24" and "*, floor" in shown["silent"][-2] and "floor" not in shown["a"][-2]
 
 
 def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:
@@ -129,11 +151,8 @@ def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:
     asked = [("mute", "q0", "f1"), *((name, query, "f1") for name, query in zip(rows["system"], rows["query"], strict=True))]
     expected = pl.DataFrame([*asked, ("other", "q0", "f2")], schema=["system", "query", "figure"], orient="row")
     comparison = compare_runs([RunScores("r1", ByQuery(pl.DataFrame(rows), expected=expected))])
-    assert comparison.standings["f1"].select("name", "rank", "missing").rows() == [
-        ("b", 1, 0.0) if sum(rows["f1"][1::2]) > sum(rows["f1"][::2]) else ("a", 1, 0.0),
-        ("b", 2, 0.0),
-        ("mute", None, 1.0),
-    ]
+    standings = comparison.standings["f1"].select("name", "rank", "missing")
+    assert standings.rows() == [("a", 1, 0.0), ("b", 2, 0.0), ("mute", None, 1.0)]
 
 
 def test_other_documents_are_asked_about_and_no_fraction_is_beyond_a_hundred_points() -> None:
@@ -143,6 +162,9 @@ def test_other_documents_are_asked_about_and_no_fraction_is_beyond_a_hundred_poi
     assert pair.paired.over == "haystacks" and three.about["f1"] == "other documents than these 2"
     assert all(-1 <= (one.paired.low or 0) <= (one.paired.high or 0) <= 1 for one in pairs(three, "f1"))
     assert "2 documents are few" in three.warnings[0]
+    assert compare_runs([run]).warnings == [
+        "the figures are for these 2 documents only: fewer than 6 documents say little of others"
+    ]
 
 
 def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path) -> None:
@@ -157,11 +179,11 @@ def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path)
         assert pair.paired.difference == pytest.approx(rows["bm25", k][column] - rows["oracle", k][column])
     report = summhay_ray.make_report(result.run, str(tmp_path))
     section = report.section("forest")
-    assert section.table is not None and section.table.height == 6
+    assert section.table is not None and section.table.height == 5
     report.write(str(tmp_path), "json")
     results, task = json.loads((tmp_path / "results.json").read_text()), "retrieval/bm25/10"
     assert results["results"][task]["F1,none"] == rows["bm25", 10]["f1"] and results["higher_is_better"][task]["nDCG"] is True
-    with pytest.raises(UserError, match=r"which has no judges: name two of its systems with --systems A B"):
+    with pytest.raises(UserError, match="which has no judges: summhay compare without --judges ranks its systems"):
         summhay_ray.compare(result.run, store=str(tmp_path))
 
 

@@ -25,14 +25,15 @@ def test_a_limited_run_is_the_same_run_and_a_longer_look_goes_on(tmp_path: Path)
     assert first.left == {"cells": N_CELLS - 4, "calls": None, "usd": None}
     told = api.status(first.run, store)
     assert (told.status, told.left) == ("limited", first.left)
-    # Every system on the same queries, and every figure with the n of all that is expected.
+    # Every system on the same queries, and every figure of what was asked: the rest is not missing.
     summaries = rows(Store(store).run(first.run), "summaries")
     by_system = {(row["haystack_id"], row["subtopic_id"]): set() for row in summaries}
     for row in summaries:
         by_system[row["haystack_id"], row["subtopic_id"]].add(row["system"])
     assert len(by_system) == 2 and all(len(systems) == 2 for systems in by_system.values())
-    assert sum(one.n_expected for one in first.scores.systems) == N_INSIGHTS
-    assert all(0 < one.n_scored < one.n_expected for one in first.scores.systems)
+    assert all(0 < one.n_scored == one.n_expected for one in first.scores.systems)
+    assert all(one.floor("joint") == one.joint and one.missing == 0 for one in first.scores.by_query)
+    assert first.scores.so_far == "4 of 16 cells so far: the figures are of these"
     again = api.run(SPEC, store, limit=4)
     assert (again.status, again.calls["made"]) == ("limited", 0)
     longer = api.run(SPEC, store, limit=6)
@@ -40,9 +41,21 @@ def test_a_limited_run_is_the_same_run_and_a_longer_look_goes_on(tmp_path: Path)
     kept = {row["cell_id"] for row in rows(Store(store).run(first.run), "summaries")}
     assert {row["cell_id"] for row in summaries} < kept
     whole = api.run(SPEC, store)
+    assert sum(one.n_expected for one in whole.scores.systems) == N_INSIGHTS and whole.scores.so_far == ""
     assert (whole.run, whole.status, whole.cells["done"], whole.left) == (first.run, "done", N_CELLS, None)
     assert api.status(first.run, store).status == "done"
     assert api.run(SPEC, store, limit=4).status == "done"
+
+
+def test_a_cell_that_was_asked_and_failed_is_missing(tmp_path: Path) -> None:
+    """Four cells of sixteen: the two of the model whose window is too small fail, and their insights are missing."""
+    small = {"model": "offline/support", "context_window": 10}
+    run = api.run({**SPEC, "retrievers": ["bm25"], "summarizers": ["offline/lead", small]}, str(tmp_path), limit=4)
+    assert run.cells == {"total": N_CELLS, "done": 2, "failed": 2}
+    answered, failed = sorted(run.scores.by_query, key=lambda one: one.model)
+    assert (answered.missing, failed.missing) == (0.0, 1.0) and failed.n_expected == answered.n_expected
+    assert (failed.joint, failed.floor("joint")) == (None, 0.0)
+    assert sum(run.failures.values()) == api.status(run.run, str(tmp_path)).cells["failed"] == 2
 
 
 def test_a_limit_beyond_the_run_is_the_run(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.
 @functools.cache
 def scores_of(files: tuple[Path, ...], compat: Compat) -> dict[str, SystemScore]:
     frames = [pl.concat(parts) for parts in zip(*(rows_of(file, compat) for file in files), strict=True)]
-    return {one.system: one for one in system_scores(insight_sums(frames[0]), *frames[1:], samples=200)}
+    return {one.system: one for one in system_scores(insight_sums(frames[0]), *frames[1:])}
 
 
 @pytest.mark.parametrize("compat", ["release", "default"])

@@ -79,6 +79,9 @@ OdsumBuild
 _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written whole.
+usd_per_query
+not_shown_worse
+more_queries
 max_calls
 min_input_tokens
 max_input_tokens

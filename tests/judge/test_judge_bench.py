@@ -92,45 +92,70 @@ def test_one_bullet_is_a_link_and_a_list_is_none(bullet: str, linked: int | None
     assert linked_bullet(Verdict("NO_COVERAGE", bullet)) is None
 
 
-def test_intervals_are_of_whole_summaries_and_come_out_the_same_again(tmp_path: Path) -> None:
-    rows = [summary([(1.0, 1), (0.0, None)], {KEY: [(value, 1), (0.0, None)]}) for value in (1.0, 0.5, 0.0, 1.0)]
-    summaries = loaded(tmp_path, *rows)
-    verdicts = bench.stored_verdicts(summaries, KEY)
-    found = bench.agreement(summaries, verdicts, ["a"] * 4)
-    assert found == bench.agreement(summaries, verdicts, ["a"] * 4)
-    assert found.correlation is not None and found.correlation_ci is not None
-    assert found.correlation_ci[0] < found.correlation <= found.correlation_ci[1]
-    alone = bench.agreement(summaries[:1], verdicts[:1], ["a"])
-    assert (alone.correlation, alone.correlation_ci, alone.linking_ci) == (pytest.approx(1), None, None)
-
-
-def test_a_resample_without_a_correlation_is_left_out(tmp_path: Path) -> None:
-    # People and judge vary only where the first summary is drawn: the others alone have no correlation.
+def test_intervals_resample_the_subtopics_and_come_out_the_same_again(tmp_path: Path) -> None:
+    values = (1.0, 0.5, 0.0, 1.0, 1.0, 0.5)
     rows = [
-        summary([(1.0, 1), (0.0, None)], {KEY: [(1.0, 1), (0.0, None)]}),
-        *[summary([(0.0, None)] * 2, {KEY: [(0.0, None)] * 2}) for _ in range(2)],
+        summary([(1.0, 1), (0.0, None)], {KEY: [(value, 1), (0.0, None)]}, subtopic_id=f"s{place}")
+        for place, value in enumerate(values)
     ]
     summaries = loaded(tmp_path, *rows)
-    found = bench.agreement(summaries, bench.stored_verdicts(summaries, KEY), ["a"] * 3)
-    assert found.correlation == pytest.approx(1)
-    assert found.correlation_ci == (pytest.approx(1), pytest.approx(1))
-    assert found.linking_ci == (1, 1)
-    never = loaded(tmp_path, *[summary([(0.5, 1)], {KEY: [(1.0, 1)]}) for _ in range(3)])
-    assert bench.agreement(never, bench.stored_verdicts(never, KEY), ["a"] * 3).correlation_ci is None
+    verdicts = bench.stored_verdicts(summaries, KEY)
+    found = bench.agreement(summaries, verdicts, ["a"] * 6)
+    assert found == bench.agreement(summaries, verdicts, ["a"] * 6)
+    assert found.correlation is not None and found.correlation_ci is not None
+    assert found.correlation_ci[0] < found.correlation <= found.correlation_ci[1]
+    # Each summary four times, of the same subtopics: no further evidence, and the same interval.
+    fourfold = loaded(tmp_path, *rows * 4)
+    again = bench.agreement(fourfold, bench.stored_verdicts(fourfold, KEY), ["a"] * 24)
+    assert again.correlation_ci == pytest.approx(found.correlation_ci)
+    few = bench.agreement(summaries[:5], verdicts[:5], ["a"] * 5)
+    assert few.correlation is not None and (few.correlation_ci, few.linking_ci) == (None, None)
+
+
+def test_the_released_annotations_are_of_19_subtopics(summhay_data: Path) -> None:
+    summaries = bench.load_summaries(summhay_data / "judge_annotations.json")
+    assert len(summaries) == 144
+    key = "predictions_prompted_gpt-4o"
+    found = bench.agreement(summaries, bench.stored_verdicts(summaries, key), ["all"] * 144)
+    # Resampling the 144 summaries, as if those of a subtopic were independent, gives 0.696 to 0.764.
+    assert found.correlation_ci == pytest.approx((0.661, 0.787), abs=0.003)
+
+
+def test_a_resample_without_a_correlation_is_left_out_and_resamples_alike_are_no_interval(tmp_path: Path) -> None:
+    # People and judge vary only where the first or second summary is drawn: the others alone have no correlation.
+    rows = [
+        *[summary([(1.0, 1), (0.0, None)], {KEY: [(value, 1), (0.0, None)]}, subtopic_id=f"v{value}") for value in (1.0, 0.5)],
+        *[summary([(0.0, None)] * 2, {KEY: [(0.0, None)] * 2}, subtopic_id=f"s{place}") for place in range(4)],
+    ]
+    summaries = loaded(tmp_path, *rows)
+    found = bench.agreement(summaries, bench.stored_verdicts(summaries, KEY), ["a"] * 6)
+    assert found.correlation_ci is not None and found.correlation_ci[0] < found.correlation_ci[1] == pytest.approx(1)
+    # Both link two insights, to the same bullets, in two subtopics only.
+    assert (found.linking_accuracy, found.linking_n, found.linking_ci) == (1.0, 2, None)
+    same = loaded(
+        tmp_path, *[summary([(1.0, 1), (0.0, None)], {KEY: [(1.0, 1), (0.0, None)]}, subtopic_id=f"s{n}") for n in range(6)]
+    )
+    alike = bench.agreement(same, bench.stored_verdicts(same, KEY), ["a"] * 6)
+    assert (alike.correlation, alike.correlation_ci) == (pytest.approx(1), None)
+    assert alike.linking_ci == pytest.approx((0.025 ** (1 / 6), 1.0))
+    never = loaded(tmp_path, *[summary([(0.5, 1)], {KEY: [(1.0, 1)]}, subtopic_id=f"s{place}") for place in range(6)])
+    assert bench.agreement(never, bench.stored_verdicts(never, KEY), ["a"] * 6).correlation_ci is None
 
 
 def test_the_error_of_a_bias_knows_that_topics_differ(tmp_path: Path) -> None:
     def rows(topics: tuple[str, str]) -> list[dict[str, object]]:
         return [
-            summary([(0.5, 1), (0.5, 1)], {KEY: [(value, 1), (value, 1)]}, topic=topic)
+            summary([(0.5, 1), (0.5, 1)], {KEY: [(value, 1), (value, 1)]}, topic=topic, subtopic_id=f"s{value}{place}")
             for topic, value in zip(topics, (1.0, 0.0), strict=True)
-            for _ in range(5)
+            for place in range(5)
         ]
 
     one, two = (loaded(tmp_path, *rows(topics)) for topics in (("t", "t"), ("t", "u")))
     same, apart = (bench.measured_bias("j", s, bench.stored_verdicts(s, KEY), ["a"] * 10) for s in (one, two))
     assert same is not None and apart is not None
     assert (same.mean, same.n_insights, same.n_summaries, same.topics) == (0.0, 20, 10, (0.0,))
+    # Ten subtopics, 0.5 off each, the farthest twice: (10 + 1) x 0.25 / 10 / 10.
+    assert same.se == pytest.approx(math.sqrt(11 * 0.25 / 100))
     assert apart.topics == (0.5, -0.5)
     # Within each topic all summaries are alike: between them is the variance of 0.5 and -0.5, which is 0.5.
     assert apart.se == pytest.approx(math.sqrt(same.se**2 + 0.5))

@@ -1,54 +1,78 @@
-"""Means corrected by people's labels: by visible arithmetic, and as the authors' package has them."""
+"""Means corrected by people's labels: by visible arithmetic, and how often their intervals hold the truth."""
 
 from __future__ import annotations
 
 import math
 
+import label_coverage
 import pytest
 
 from summhay_ray.metrics import LabelledScore, SystemScore, by_labels, corrected_mean
 
 pytestmark = pytest.mark.core
 
-PEOPLE = [1.0, 0.0, 0.5, 1.0, 0.0, 0.5]
-JUDGE = [1.0, 0.5, 0.5, 1.0, 0.0, 1.0]
+PEOPLE = [1.0, 0.0, 0.5, 1.0, 0.0, 0.5] * 2
+JUDGE = [1.0, 0.5, 0.5, 1.0, 0.0, 1.0] * 2
 PAIRS = [LabelledScore(*pair) for pair in zip(JUDGE, PEOPLE, strict=True)]
-MEAN = 7 / 12
-"""Of the judge over twelve items."""
 
 
 def test_the_judges_mean_error_is_taken_off_its_mean() -> None:
-    found = corrected_mean(MEAN, PAIRS, 12, weight=1.0)
+    found = corrected_mean(7 / 12, PAIRS, 10_000)
     assert found is not None
-    # Two of six are judged 0.5 too high.
-    assert found.value == pytest.approx(MEAN - 1 / 6)
-    variance = (2 * (0.5 - 1 / 6) ** 2 + 4 * (1 / 6) ** 2) / 5
-    assert found.half == pytest.approx(2.570582 * math.sqrt(variance / 6), rel=1e-6)
-    # ppi-python 0.2.3: ppi_mean_ci of the same, with the judge's twelve values, whose variance is 0.159722.
-    whole = 1.959964 * math.sqrt(variance * 5 / 6 / 6 + 0.15972222 / 12)
-    assert (found.value - whole, found.value + whole) == pytest.approx((0.12221872, 0.71111461), abs=1e-6)
+    # Of six pairs: the judge's mean is 2/3 and people's 1/2, so that the products of what is off add up to 3/4 and the judge's
+    # squares to 5/6. The weight is 0.9, a little less since there are 12 labels for 10,000 judgments.
+    weight = (3 / 4) / (5 / 6) / (1 + 12 / 10_000)
+    assert found.weight == pytest.approx(weight)
+    assert found.value == pytest.approx(weight * 7 / 12 + 1 / 2 - weight * 2 / 3)
+    assert found.low < found.value < found.high
 
 
 def test_a_judge_that_tells_nothing_counts_for_nothing() -> None:
-    found = corrected_mean(0.9, [LabelledScore(one, people) for one, people in zip([1, 0, 1, 0], [1, 1, 0, 0], strict=True)], 100)
+    pairs = [LabelledScore(one, people) for one, people in zip([1, 0, 1, 0] * 3, [1, 1, 0, 0] * 3, strict=True)]
+    found = corrected_mean(0.9, pairs, 100)
     assert found is not None and (found.weight, found.value) == (0.0, 0.5)
 
 
 def test_what_is_drawn_rarely_counts_for_more() -> None:
-    found = corrected_mean(0.5, [LabelledScore(0.5, 1.0, 0.1), LabelledScore(0.5, 0.5, 0.4)], 100, weight=1.0)
-    # Weights 10 and 2.5.
+    pairs = [LabelledScore(0.5, 1.0, 0.1), LabelledScore(0.5, 0.5, 0.4)] * 5
+    found = corrected_mean(0.5, pairs, 100)
+    # The judge never varies, so that its weight is 1; the labels' weights are 10 and 2.5.
     assert found is not None and found.value == pytest.approx(0.5 + 0.5 * 10 / 12.5)
 
 
-def test_few_labels_of_a_system_are_those_of_all_and_no_label_changes_nothing() -> None:
-    score = SystemScore("s", "bm25", "given", "m", "j", 0.6, 0.5, 0.5, 0.5, 0.3, 10, 10, 6, 20.0, ci={"coverage": (0.5, 0.7)})
-    assert by_labels(score, [], [], own=True) == score
-    shared = by_labels(score, PAIRS, PAIRS, own=False)
-    assert shared.labels is not None and not shared.labels.own and shared.labels.n == 6
-    assert shared.coverage_labelled == pytest.approx(0.6 - 1 / 6)
-    one = corrected_mean(0.6, PAIRS, 10, weight=1.0)
-    assert one is not None and one.half is not None
-    half = math.hypot(0.1, one.half)
-    assert shared.ci["coverage_labelled"] == pytest.approx((0.6 - 1 / 6 - half, 0.6 - 1 / 6 + half))
-    # Without a raw interval there is that of the labels.
-    assert shared.ci["joint_labelled"][0] == pytest.approx(max(0.3 - 1 / 6 - one.half, 0.0))
+def test_fewer_than_ten_labels_of_a_system_correct_nothing() -> None:
+    score = SystemScore("s", "bm25", "given", "m", "j", 0.6, 0.5, 0.5, 0.5, 0.3, 12, 12, 6, 20.0, ci={"coverage": (0.5, 0.7)})
+    assert by_labels(score, PAIRS[:9], PAIRS[:9]) == score
+    found = by_labels(score, PAIRS[:10], PAIRS[:9])
+    assert found.labels is not None and found.labels.n == 10
+    assert found.coverage_labelled is not None and found.joint_labelled is None
+    one = corrected_mean(0.6, PAIRS[:10], 12)
+    assert one is not None
+    # The half of the further queries and that of the labels, as two sides of a right angle.
+    low, high = one.value - math.hypot(0.1, one.value - one.low), one.value + math.hypot(0.1, one.high - one.value)
+    assert found.ci["coverage_labelled"] == pytest.approx((max(low, 0.0), min(high, 1.0)))
+
+
+def test_without_a_raw_interval_there_is_none_and_the_reason() -> None:
+    reasons = {"coverage": "too few queries: 3, an interval needs 6"}
+    score = SystemScore("s", "bm25", "given", "m", "j", 0.6, 0.5, 0.5, 0.5, 0.3, 12, 12, 6, 20.0, ci_reasons=reasons)
+    found = by_labels(score, PAIRS, PAIRS)
+    assert found.coverage_labelled is not None and "coverage_labelled" not in found.ci
+    assert found.ci_reasons["coverage_labelled"] == reasons["coverage"]
+
+
+def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
+    """Ten of ten are not covered, by the judge and by people: Clopper and Pearson, 0 of 10, end at 1 - 0.025 ** (1 / 10)."""
+    found = corrected_mean(0.0, [LabelledScore(0.0, 0.0)] * 10, 200)
+    assert found is not None and (found.low, found.high) == pytest.approx((0.0, 1 - 0.025**0.1))
+
+
+@pytest.mark.parametrize(
+    ("judge", "level", "n"),
+    [("good", "any", 30), ("good", "floor", 30), ("good", "ceiling", 90), ("flatters", "any", 90), ("noise", "any", 30)],
+)
+def test_intervals_hold_also_near_the_ends_and_where_the_judge_flatters_one_system(judge: str, level: str, n: int) -> None:
+    own, pooled = label_coverage.measured(judge, 3, n, level, times=900)
+    # 900 draws at 95 % have a standard error of 0.7 points, 300 one of 1.3.
+    assert own.mean(axis=0)[0] >= 0.935
+    assert pooled.mean(axis=0)[0] >= 0.92

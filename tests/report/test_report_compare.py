@@ -23,14 +23,14 @@ def test_means_over_all_summaries_are_called_so() -> None:
     table = rejudge_table(result(JudgeCounts("a", 10, 10, 0, 0.5, 0.25)))
     assert table.title == "Means (%), raw, over all summaries of r1"
     assert table.rows == (("a", "25.0", "50.0", "0", "10/10"),)
-    assert not table.starred
+    assert "*" not in table.figures
 
 
 def test_means_over_some_are_marked_and_not_called_means_over_all() -> None:
     table = rejudge_table(result(JudgeCounts("a", 10, 7, 0, 0.5, 0.25), JudgeCounts("b", 10, 10, 0, 0.5, 0.25)))
     assert table.title == "Means (%), raw, over what is judged of r1"
     assert table.rows == (("a", "25.0*", "50.0*", "0", "7/10"), ("b", "25.0", "50.0", "0", "10/10"))
-    assert table.starred
+    assert "*" in table.figures
 
 
 def test_a_row_of_the_report_has_the_mean_of_its_columns_and_no_none() -> None:

@@ -117,8 +117,10 @@ def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Pa
     [best], name = table.filter(model="offline/support", retriever="full top").to_dicts(), "results/offline/support/full top"
     task = results["results"][name]
     assert task["joint,none"] == best["joint"] and results["n-samples"][name]["effective"] == best["n"]
-    spread = (best["joint_high"] - best["joint_low"]) / 2
-    assert task["joint_stderr,none"] * 1.96 == pytest.approx(spread, rel=1e-4)
+    # The sample has four queries.
+    assert (best["joint_low"], task["joint_ci95,none"]) == (None, None)
+    assert task["joint_ci95_reason,none"] == best["joint_reason"] == "too few queries: 4, an interval needs 6"
+    assert all("too few" in (tmp_path / written).read_text() for written in ("report.md", "report.tex"))
     assert results["higher_is_better"][name] == {"coverage": True, "citation": True, "joint": True}
     assert results["hashes"].keys() >= {"haystack news", "judge offline/judge"} and results["versions"]["summhay-ray"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "results.csv").read_text())))
@@ -156,7 +158,8 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     assert found.runs[0].status != "done"
     assert "The run is not finished" in found.section("overview").notes[0]
     results = found.section("results").table
-    assert results is not None and results["n"].drop_nulls().sum() < results["n_expected"].drop_nulls().sum()
+    assert results is not None and results["n"].drop_nulls().sum() == results["n_expected"].drop_nulls().sum()
+    assert "cells so far: the figures are of these" in found.section("results").notes[0]
     found.write(str(tmp_path / "out"))
     assert "unfinished" in (tmp_path / "out" / "index.html").read_text()
     nothing = report([open_run(api.load({**run.record["spec"], "name": "empty", "seed": 99}), Store(str(tmp_path / "store")))])
@@ -217,7 +220,7 @@ def test_several_runs_of_any_kind_are_one_report(
 
 def test_a_figure_is_drawn_of_any_section_with_a_chart(finished_report: Report) -> None:
     assert finished_report.figure("results").get_figwidth() == pytest.approx(3.35)
-    with pytest.raises(UserError, match="the report has no section 'nothing'; it has: overview"):
+    with pytest.raises(UserError, match="the report has no section 'nothing'; it has: decision, overview"):
         finished_report.figure("nothing")
     with pytest.raises(UserError, match="section 'made' has no chart"):
         finished_report.figure("made")
@@ -278,7 +281,8 @@ def test_a_figure_leaves_nothing_out_in_silence() -> None:
         return draw(Section("A", table=table, chart=chart)).axes[0]
 
     bars, forest = drawn(Chart.bar("x", "y")), drawn(Chart.forest("y", "x"))
-    assert bars.figure.get_suptitle() == forest.figure.get_suptitle() == "40 of 60 shown; the table has all"
+    shown = "A\n40 of 60 shown; the table has all"
+    assert bars.figure.get_suptitle() == forest.figure.get_suptitle() == shown, "its title is a figure's first line"
     assert len(bars.get_yticks()) == 40 and len({one.get_text() for one in bars.get_yticklabels()}) == 40
     for chart in (Chart.scatter("cost", "y", "s", front=True), Chart.line("x", "y", "s")):
         axes = drawn(chart)

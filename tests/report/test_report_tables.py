@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import PositionSensitivity, SystemScore
-from summhay_ray.report import TextTable, fitted, folded, position_table, score_tables
+from summhay_ray.report import TextTable, fitted, folded, position_table, score_tables, table_legends
 
 pytestmark = pytest.mark.core
 
@@ -78,8 +78,14 @@ def test_what_lacks_scores_is_marked() -> None:
     [(_, _, silent, *_)] = citation.rows
     n_covered = systems[0].n_covered
     assert silent == f"25.0* (floor {25 * n_covered / (n_covered + 3):.1f}, 30.0 % missing)"
-    assert coverage.starred
-    assert not score_tables([system("bm25")])[0].starred
+    assert "*" in coverage.figures and "*" not in score_tables([system("bm25")])[0].figures
+
+
+def test_a_figure_of_too_few_queries_says_so_instead_of_an_interval() -> None:
+    few, enough = {"ci_reasons": {"joint": "too few queries: 5, an interval needs 6"}}, {"ci": {"joint": (0.1, 0.2)}}
+    joint, *_ = score_tables([system("bm25", **few), system("random", **enough)])
+    assert joint.rows[0][1:3] == ("12.5 [10.0, 20.0]", "12.5 [too few]")
+    assert table_legends([joint]) == ["too few: a 95 % interval needs 6 queries or more"]
 
 
 def test_each_judge_has_its_own_tables() -> None:

@@ -123,6 +123,7 @@ class CoverageReader(Reader["Coverage"]):
             {
                 **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
                 "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
+                "ci_reason": row["coverage_reason"],
                 **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
             }
             for row in scores["coverage"].iter_rows(named=True)
@@ -231,11 +232,11 @@ class Coverage(Benchmark[CoverageSpec]):
             (pl.len() < wanted_chunks).alias("lacks"),
             (pl.col("needed").sum() / wanted_chunks).alias("least"),
         )
-        seed, by = self.spec.seed, ("evaluator", "group")
-        groups = _without_lacking(mean_interval(means, "coverage", by, items, seed, cluster="document"), means, by)
+        by = ("evaluator", "group")
+        groups = _without_lacking(mean_interval(means, "coverage", by, items, cluster="document"), means, by)
         measured = pl.col("basis") != CONSTRUCTION
         every, wanted = (frame.filter(measured).with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
-        whole = _without_lacking(mean_interval(every, "coverage", by, wanted, seed, cluster="document"), every, by)
+        whole = _without_lacking(mean_interval(every, "coverage", by, wanted, cluster="document"), every, by)
         sizes = pl.concat([means, every.select(means.columns)]).group_by(*by).agg(pl.col("chunks").mean())
         named = [*by, "basis"]
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
@@ -247,10 +248,10 @@ class Coverage(Benchmark[CoverageSpec]):
                 "evaluator",
                 "group",
                 pl.col("basis").list.join(", "),
-                *("coverage", "coverage_low", "coverage_high", "coverage_floor", "chunks", "n", "n_expected"),
+                *("coverage", "coverage_low", "coverage_high", "coverage_reason", "coverage_floor", "chunks", "n", "n_expected"),
             ),
             "agreement": _agreement(verdicts.filter(measured)),
-            "places": _places(verdicts, seed),
+            "places": _places(verdicts),
         }
 
     def by_query(self, tables: Tables) -> ByQuery:
@@ -334,9 +335,9 @@ def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _places(verdicts: pl.DataFrame, seed: int) -> pl.DataFrame:
+def _places(verdicts: pl.DataFrame) -> pl.DataFrame:
     if verdicts.is_empty():
         return pl.DataFrame()
     tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
     placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
-    return mean_interval(placed, "needed", ("evaluator", "tenth"), seed=seed, cluster="document")
+    return mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")

@@ -31,6 +31,7 @@ def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
             "score_floor": row["score_floor"],
             "score_release": row["score_release"],
             "ci": None if row["score_low"] is None else [row["score_low"], row["score_high"]],
+            "ci_reason": row["score_reason"],
             "chance": row["chance"],
         }
         for row in tasks.iter_rows(named=True)
@@ -44,7 +45,8 @@ def sections(scores: Tables) -> list[Section]:
 
 def _sections(scores: Tables) -> Iterator[Section]:
     share = scores["tasks"].filter(pl.col("task") != "Summarizing")
-    columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_floor", "score_release", "difference"]
+    columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_reason", "score_floor"]
+    columns += ["score_release", "difference"]
     yield Section(
         "Tasks",
         text="score: by our reading of the answers, over n. score_release: by the authors' scripts, mistakes included, over "

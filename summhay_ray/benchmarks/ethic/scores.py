@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import samples_told
-from summhay_ray.metrics import Paired
+from summhay_ray.metrics import Observed, Paired
 
 CELL = ("task", "domain", "model")
 BUCKETS = (
@@ -33,6 +33,7 @@ UNKNOWN = "unknown"
 PLACES = 5
 """Equal parts of a context, for the position of a section (Figure 5)."""
 LOWEST = 1.0
+SCALE = (LOWEST, 5.0)
 """The rating of a section without a summary."""
 _CLASS_OF_ERROR = {
     "refusal": "refused",
@@ -65,10 +66,10 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     ratings = tables[RATINGS.name]
     return {
         "samples": samples,
-        "tasks": tasks(samples, items, how.seed),
-        "overall": overall(samples, items, how.seed),
+        "tasks": tasks(samples, items),
+        "overall": overall(samples, items),
         "outcomes": samples.group_by(*CELL, "answer").agg(pl.len().cast(pl.Int64).alias("n")).sort(*CELL, "answer"),
-        "lengths": by_length(samples, how.seed),
+        "lengths": by_length(samples),
         "low_high": low_high(samples, how.seed),
         "positions": positions(samples, ratings, how),
         "summaries": summaries(samples, ratings, how),
@@ -200,9 +201,19 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     return figures, not said
 
 
-def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
+def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
+    """`mean_interval` of the scores over documents: ratings for the task Summarizing, fractions for the others."""
+    rated = pl.col("task") == "Summarizing"
+    parts = [
+        mean_interval(samples.filter(of), "score", by, expected=items.filter(of), cluster="document", bounds=bounds)
+        for of, bounds in ((rated, SCALE), (~rated, (0.0, 1.0)))
+    ]
+    return pl.concat(parts).sort(by)
+
+
+def tasks(samples: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
     """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
-    means = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
+    means = _means(samples, CELL, items)
     return means.join(_release_score(samples, CELL), on=CELL, how="left")
 
 
@@ -218,20 +229,20 @@ def _release_score(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
+def overall(samples: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
     """One row per task and model: the mean of all samples, as in the release, and the mean of the domains' means (`macro`)."""
     by = ("task", "model")
-    found = mean_interval(samples, "score", by, expected=items, seed=seed, cluster="document")
+    found = _means(samples, by, items)
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
     macro = domains.group_by(*by).agg(pl.col("score").mean().alias("macro"))
     return found.join(macro, on=by, how="left").join(_release_score(samples, by), on=by, how="left")
 
 
-def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
+def by_length(samples: pl.DataFrame) -> pl.DataFrame:
     """Scores by the length of the prompt (Figure 4). Failures count in their bucket; without a known length, in `unknown`."""
     known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
     order = pl.Enum([*(name for _, name in BUCKETS), UNKNOWN])
-    means = mean_interval(known, "score", ("task", "model", "bucket"), expected=known, seed=seed, cluster="document")
+    means = _means(known, ("task", "model", "bucket"), known)
     return means.sort("task", "model", pl.col("bucket").cast(order))
 
 
@@ -245,7 +256,7 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         if both.is_empty():
             continue
         values = both.select("score", "score_high").to_numpy()
-        [paired] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)]).to_dicts()
+        [paired] = Paired(both["document"].to_list()).differences(Observed.whole(values), [(0, 1)]).to_dicts()
         ends = {"difference_low": paired["low"], "difference_high": paired["high"]}
         given = {"low": paired["a"], "high": paired["b"], "difference": paired["difference"], "p": paired["p"]}
         rows.append({"model": model, **given, **ends, "n": paired["n_queries"]})
@@ -270,12 +281,12 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
         return pl.DataFrame(schema={"shown": pl.String, "fifth": pl.Int64, **figures, "n": pl.Int64})
     fifth = (pl.col("place") * PLACES).floor().clip(0, PLACES - 1).cast(pl.Int64) + 1
     placed, cell = both.with_columns(fifth.alias("fifth")), ("model", "bucket", "fifth")
-    means = mean_interval(placed, "score", cell, seed=how.seed, cluster="document")
+    means = mean_interval(placed, "score", cell, cluster="document", bounds=SCALE)
     level = placed.group_by("model").agg(pl.col("score").mean().alias("level"))
     missing = placed.group_by(*cell).agg(pl.col("missing").mean())
     shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")
     off = (pl.col("score") - pl.col("level")).alias("off_mean")
-    columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "missing", "n")
+    columns = ("shown", "fifth", "score", "score_low", "score_high", "score_reason", "off_mean", "missing", "n")
     joined = means.join(level, on="model").join(missing, on=cell)
     return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
 

@@ -58,7 +58,7 @@ def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
     return replace(section, title="Retrieval, at the token budget", more=True)
 
 
-_ENDS = ("", "_low", "_high", "_floor")
+_ENDS = ("", "_low", "_high", "_reason", "_floor")
 
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
@@ -99,6 +99,7 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
                 pl.col("lost").alias(f"{name} lost"),
                 pl.col("lost_low").alias(f"{name} lost_low"),
                 pl.col("lost_high").alias(f"{name} lost_high"),
+                pl.col("lost_reason").alias(f"{name} lost_reason"),
             )
         )
     table = parts[0]
@@ -109,7 +110,7 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     # A metric with fewer values than the others gets its own n column.
     fewer = [name for name in counted if (table[name].fill_null(0) < table["n"]).any()]
     figures = [name for name in table.columns if name not in (*index, "n", *counted)]
-    named = [name for name in figures if not name.endswith(("_low", "_high"))]
+    named = [name for name in figures if not name.endswith(("_low", "_high", "_reason"))]
     return Section(
         "What retrieval's errors cost",
         text="The layout of Table 5: the figure with the oracle's documents, all that are gold, and the loss when the same model "
@@ -136,7 +137,7 @@ def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
-    figures = ("rating", "rating_low", "rating_high", "rating_floor", "pooled")
+    figures = ("rating", "rating_low", "rating_high", "rating_reason", "rating_floor", "pooled")
     several = ["rater"] if frame["rater"].n_unique() > 1 else []
     return Section(
         "G-EVAL by criterion",

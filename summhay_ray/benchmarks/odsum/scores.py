@@ -33,6 +33,9 @@ NAMES = {
     GEVAL_EXTRACT: "G-EVAL (extract)",
 }
 SYSTEM = ("retriever", "k", "strategy", "model")
+RATINGS = (1.0, 5.0)
+_BOUNDS = {GEVAL: RATINGS, GEVAL_EXTRACT: RATINGS}
+"""Metric -> its least and greatest value, where these are not 0 and 1."""
 
 
 def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
@@ -40,11 +43,14 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
+    # A retriever of no item that was asked has not ranked anything yet.
+    asked = set(scored["retriever"]) if spec.summarizers and scored.height else set(retrievers)
+    ranking = [name for name in retrievers if name in asked]
     by_name = {
-        "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(retrievers, n_queries), spec.seed, unordered),
-        "summaries": _summaries(scored, spec.seed),
+        "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(ranking, n_queries), unordered),
+        "summaries": _summaries(scored),
         "ratings": _ratings(tables, scored, spec),
-        "robustness": robustness(scored, spec.seed),
+        "robustness": robustness(scored),
     }
     # Rows follow the order of the spec, not of the names.
     orders = {
@@ -95,24 +101,25 @@ def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -
         return replace(ranked, scores=ranked.scores.drop("cluster"), expected=expected)
     shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
-    scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))
+    scored = _scored(tables).select("query_id", "retriever", *METRICS, system=pl.concat_str(shown, "model", written))
     measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
     units = {name: "" if name.startswith(NAMES[GEVAL]) else "%" for name in measured}
     asked = scored.select("system", query="query_id")
-    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked)
+    ceilings = scored.filter(pl.col("retriever") == ORACLE)["system"].unique()
+    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked, ceilings=[*ceilings])
 
 
-def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str], seed: int) -> pl.DataFrame:
+def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str]) -> pl.DataFrame:
     """Mean and interval of each value per group, and `n`, the number of rows of the group."""
     rows = frame.group_by(by).agg(pl.len().cast(pl.Int64).alias("n"))
-    means = [mean_interval(frame, value, by, seed=seed).drop("n") for value in values]
+    means = [mean_interval(frame, value, by, bounds=_BOUNDS.get(value)).drop("n") for value in values]
     joined: pl.DataFrame = functools.reduce(
         lambda one, other: one.join(other, on=list(by), how="left", nulls_equal=True), means, rows
     )
     return joined
 
 
-def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
+def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
     counts = scored.group_by(SYSTEM).agg(
         pl.len().cast(pl.Int64).alias("n_expected"),
         pl.any_horizontal(pl.col(name).is_not_null() for name in METRICS).sum().cast(pl.Int64).alias("n_scored"),
@@ -120,7 +127,7 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
         pl.col("rouge1").count().cast(pl.Int64).alias("n_rouge"),
         *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in OWN_N),
     )
-    means = counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
+    means = counts.join(_means(scored, SYSTEM, METRICS).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
     of = {name: "n_rouge" if name in ROUGE_TYPES else f"n_{name}" for name in METRICS}
     measured = {name: pl.col(name).fill_null(0.0) if scored[name].count() else pl.col(name) for name in METRICS}
     return means.with_columns(
@@ -130,11 +137,11 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:
     """G-EVAL by rater and criterion; see `_of_geval`."""
-    found = [_of_geval(tables, scored, name, geval, spec.seed) for name, geval in spec.gevals.items()]
+    found = [_of_geval(tables, scored, name, geval) for name, geval in spec.gevals.items()]
     return pl.concat(found) if found else pl.DataFrame()
 
 
-def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec, seed: int) -> pl.DataFrame:
+def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
     """One G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references.
 
     `pooled`: the mean over all answers, as in the release. Queries with a missing rating are in neither.
@@ -154,7 +161,7 @@ def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec,
     )
     # An expectation over log probabilities has no votes to pool.
     every = pl.when(pl.col("least").min() > 0).then(pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled")
-    means = mean_interval(queries, "rating", by, expected=asked.select(by), seed=seed)
+    means = mean_interval(queries, "rating", by, expected=asked.select(by), bounds=RATINGS)
     rated = ratings.join(asked.select("item_id", *by), on=["item_id", "criterion"])
     samples = samples_told(rated.with_columns(n_asked=pl.lit(geval.samples)), by)
     pooled = queries.group_by(by).agg(every)
@@ -162,7 +169,7 @@ def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec,
     return pooled.with_columns(pl.lit(NAMES[name]).alias("rater"))
 
 
-def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
+def robustness(scored: pl.DataFrame) -> pl.DataFrame:
     """The loss when a retriever's documents replace the oracle's (Table 5): oracle minus retriever, paired by query.
 
     The oracle shows all gold documents, whatever the retriever's k. One row per system and metric: `oracle` and `retrieved` are
@@ -178,7 +185,9 @@ def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
     )
     by = [*SYSTEM, "metric"]
     means = pairs.group_by(by).agg(pl.col("oracle").mean(), pl.col("value").mean().alias("retrieved"))
-    return means.join(mean_interval(pairs, "lost", by, seed=seed), on=by, how="left", nulls_equal=True)
+    rated = pl.col("metric").is_in(list(_BOUNDS))
+    lost = [mean_interval(pairs.filter(of), "lost", by, bounds=(-reach, reach)) for of, reach in ((rated, 4.0), (~rated, 1.0))]
+    return means.join(pl.concat(lost), on=by, how="left", nulls_equal=True)
 
 
 def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.DataFrame:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import ByQuery, Section
-from summhay_ray.metrics import Ranking, column_intervals, floor_of, scores_at_cuts
+from summhay_ray.metrics import Ranking, floor_of, scores_at_cuts, unit_means
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,21 +40,20 @@ class Retrieved:
 
 
 def retrieval_table(
-    found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], seed: int = 0, unordered: Collection[str] = ()
+    found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], unordered: Collection[str] = ()
 ) -> pl.DataFrame:
     """A row per retriever and k, and one with k null for the documents within the token budget.
 
     `expected`: retriever -> number of its queries, which also gives the order of rows. Columns: retriever, k, `n` (queries
-    measured) of `n_expected`, each measure with its 95 % interval (percentile bootstrap over queries) and its floor (every
-    missing ranking as 0), and the mean `tokens` within the budget. A retriever without results has rows with an n of 0. An
+    measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`) and its floor (every missing
+    ranking as 0), and the mean `tokens` within the budget. A retriever without results has rows with an n of 0. An
     unordered retriever has no rows at a k, since the first documents of its ranking mean nothing.
     """
+    import numpy as np
     import polars as pl
 
     scored = _scored(found, ks, unordered)
     rows: list[dict[str, Any]] = []
-    # Number of queries -> (row, measure) -> a value for each query. Columns with equally many queries are resampled together.
-    columns: defaultdict[int, dict[tuple[int, str], Sequence[float]]] = defaultdict(dict)
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
         own = scored.filter(retriever=retriever)
         cuts = own["k"].unique() if own.height else pl.Series([*(() if retriever in unordered else ks), None], dtype=pl.Int64)
@@ -66,11 +64,14 @@ def retrieval_table(
             if k is None:
                 rows[-1]["tokens"] = queries["tokens"].mean()
             measured = [name for name in MEASURES if not queries[name].has_nulls()]
-            columns[n].update({(len(rows) - 1, name): queries[name].to_list() for name in measured})
-    for alike in columns.values():
-        for (row, name), (mean, low, high) in column_intervals(alike, seed).items():
-            rows[row].update({name: mean, f"{name}_low": low, f"{name}_high": high})
-    figures = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
+            values = queries.select(measured).cast(pl.Float64).to_numpy()
+            means = unit_means(values, np.ones_like(values))
+            for place, name in enumerate(measured if n else ()):
+                low, high = means.interval(place) or (None, None)
+                rows[-1] |= {name: float(means.mean[place]), f"{name}_low": low, f"{name}_high": high}
+                rows[-1][f"{name}_reason"] = means.reason(place, "queries") or None
+    figures: dict[str, Any] = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
+    figures |= {f"{measure}_reason": pl.String for measure in MEASURES}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
     # Of a ranking without an order, the measures of the order are not missing.
     due = {name: pl.col(name).is_not_null() | (pl.col("n") == 0) for name in MEASURES}
@@ -102,7 +103,7 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
                 for k, score in zip(cuts, scores, strict=True):
                     rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values(score)))
         parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    # A fixed order, so that the seeded bootstrap draws the same queries.
+    # A fixed order, so that sums are the same to the last bit.
     return pl.concat(parts).sort("retriever", "query", maintain_order=True)
 
 
@@ -124,7 +125,8 @@ def retrieval_by_query(
     asked = pl.DataFrame({"system": sorted({*named["system"], *retrievers})}, schema={"system": pl.String})
     # An unordered ranking has no figures at a k.
     at_k = [title for title, (_, k) in figures.items() if k is not None]
-    return ByQuery(named, dict.fromkeys(figures, "%"), expected=asked.join(places, how="cross"), may_lack=at_k)
+    expected = asked.join(places, how="cross")
+    return ByQuery(named, dict.fromkeys(figures, "%"), expected=expected, may_lack=at_k, ceilings=("oracle",))
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
@@ -134,7 +136,7 @@ def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
     """Fields of a run's JSON document: the rows, and separately their intervals and tokens."""
-    intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "floor")]
+    intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "reason", "floor")]
     rows = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
     return {"retrieval": retrieval_rows(table), "retrieval_intervals": rows}
 
@@ -143,7 +145,7 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     """The report's section with the retrieval table."""
     import polars as pl
 
-    names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_floor")]
+    names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_reason", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
     # Documents without texts have no tokens: all of them fit into any budget.
     textless = table.filter(pl.col("k").is_null())["tokens"].sum() == 0

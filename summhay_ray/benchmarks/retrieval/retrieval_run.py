@@ -251,7 +251,7 @@ class Retrieving(Benchmark[S]):
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
-        return {"retrieval": retrieval_table(ranked, ks, expected, self.spec.seed, self.retrievers.unordered)}
+        return {"retrieval": retrieval_table(ranked, ks, expected, self.retrievers.unordered)}
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a retriever."""

@@ -10,7 +10,7 @@ from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.biases import read_biases
 from summhay_ray.benchmarks.summhay.results.claims import claims_section
-from summhay_ray.benchmarks.summhay.results.compare import compare_systems
+from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section, score_run
@@ -29,6 +29,7 @@ __all__ = [
     "all_judgments",
     "claims_section",
     "compare_systems",
+    "decision_of",
     "draw_labels",
     "export",
     "import_files",

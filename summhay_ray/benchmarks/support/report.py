@@ -28,7 +28,7 @@ GRADES = {"supported": 1.0, "partly": 0.5, "not": 0.0}
 WEIGHTED = ("weighted_precision", "weighted_recall")
 
 
-def scores(tables: Tables, seed: int) -> Tables:
+def scores(tables: Tables) -> Tables:
     """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
     `panels`: how their members agree."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
@@ -49,17 +49,17 @@ def scores(tables: Tables, seed: int) -> Tables:
     claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
     said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
     claims = claims.with_columns(said=said)
-    shares = mean_interval(cited, "supported", "system", expected, seed, _QUERY)
-    partly = mean_interval(cited, "partly", "system", None, seed, _QUERY).drop("n")
-    per_bullet = mean_interval(claims, "bullets_supported", "system", None, seed, _QUERY).rename({"n": "n_bullets"})
-    anywhere = mean_interval(claims, "said", "system", None, seed, _QUERY).drop("n")
+    shares = mean_interval(cited, "supported", "system", expected, _QUERY)
+    partly = mean_interval(cited, "partly", "system", None, _QUERY).drop("n")
+    per_bullet = mean_interval(claims, "bullets_supported", "system", None, _QUERY).rename({"n": "n_bullets"})
+    anywhere = mean_interval(claims, "said", "system", None, _QUERY).drop("n")
     lost = claims.group_by("system").agg(
         without=(pl.col("bullets_supported") == False).sum(),  # noqa: E712
         no_citation=(pl.col("cited") == 0).sum(),
         uncited=pl.col("uncited").sum(),
     )
     systems = items.select(*_NAMES).unique().sort("system")
-    weighted = [mean_interval(of, name, "system", None, seed, _QUERY) for name, of in _weighted(cited, bullets).items()]
+    weighted = [mean_interval(of, name, "system", None, _QUERY) for name, of in _weighted(cited, bullets).items()]
     weighted[1] = weighted[1].rename({"n": "n_answers"})
     for frame in (shares, partly, per_bullet, anywhere, lost, weighted[0].drop("n"), weighted[1]):
         systems = systems.join(frame, on="system", how="left")
@@ -96,7 +96,7 @@ def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFr
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
-    """A column with the query of a haystack: its answers' rows are resampled together."""
+    """A column with the query of a haystack: its answers' rows depend on one another."""
     if frame.is_empty() and "haystack_id" not in frame.columns:
         return frame
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
@@ -130,7 +130,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     shown = [_SYSTEM, *_columns("supported"), "n", "n_expected", "supported_floor"]
     main = Section(
         f"Citations that are supported, by {judge}",
-        f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) resample "
+        f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) are over "
         f"queries. There is no gold here: it is the judge's word.{free}",
         systems.select(shown),
         {"supported": "%"},
@@ -189,8 +189,8 @@ def recited_section(counts: pl.DataFrame, source: str) -> Section:
     return Section("Citations before and after the repair", text, shown, name="recited")
 
 
-def _columns(name: str) -> tuple[str, str, str]:
-    return name, f"{name}_low", f"{name}_high"
+def _columns(name: str) -> tuple[str, ...]:
+    return name, f"{name}_low", f"{name}_high", f"{name}_reason"
 
 
 def _listed(title: str, frame: pl.DataFrame, name: str) -> Section:

@@ -251,7 +251,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `Workload`."""
-        return scores(tables, self.spec.seed)
+        return scores(tables)
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""

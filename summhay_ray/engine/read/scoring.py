@@ -47,10 +47,17 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
     if is_own:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
+    asked = so_far(workload, run)
+    if asked and sections:
+        sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
     with reading(f"{workload.kind}: details", _MEND):
         frames = {name: _plain(frame) for name, frame in scores.items()} if isinstance(scores, Mapping) else None
-        details = {**({} if frames is None else {"scores": frames}), **workload.reader.details(scores)}
-    warnings = [] if not is_own or tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
+        details = {
+            **({"so_far": asked} if asked else {}),
+            **({} if frames is None else {"scores": frames}),
+            **workload.reader.details(scores),
+        }
+    warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
 
@@ -80,12 +87,17 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 
 
 class RunTables(Mapping[str, pl.DataFrame]):
-    """What `score` gets: the run's items, and its tables. Each is read when it is first asked for."""
+    """What `score` gets: the items that the run has asked, and its tables. Each is read when it is first asked for.
+
+    An item that was not asked yet is not missing, so that no figure expects it.
+    """
 
     def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
         """`item`: the name of a further column of each table, with the item that a row is of."""
         self._names = (ITEMS, *(table.name for table in all_tables(type(workload))))
-        self._read = functools.cache(lambda name: items_frame(workload) if name == ITEMS else run.tables([name], item)[name])
+        self._read = functools.cache(
+            lambda name: _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
+        )
         self.run = run
 
     def __getitem__(self, name: str) -> pl.DataFrame:
@@ -122,6 +134,19 @@ def _answered(run: RunStore) -> pl.Series:
     """The ids of the items that are answered without a failure."""
     failures = run.table("failures")
     return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
+
+
+def so_far(workload: Workload[Any], run: RunStore) -> str:
+    """How many of its items an unfinished run has asked, in words; empty for a finished or imported one."""
+    if workload.storage.imported:
+        return ""
+    asked, total = len(run.finished(ITEM)), workload.n_items()
+    return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
+
+
+def _asked_items(workload: Workload[Any], run: RunStore) -> pl.DataFrame:
+    items = items_frame(workload)
+    return items if workload.storage.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

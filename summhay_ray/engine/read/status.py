@@ -17,7 +17,7 @@ from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
 from summhay_ray.engine.state.history import History, StartRecord, StopRecord, usage_of_run
-from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, item_counts
+from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
 from summhay_ray.engine.state.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
 from summhay_ray.engine.state.notebook_html import html_of
@@ -201,7 +201,6 @@ def status(run: RunStore) -> StatusResult:
     check_record(run)
     run = RunSnapshot(run.at())
     record, history = run.record, History(run)
-    failures = Counter(run.table("failures", columns=["error"])["error"].to_list())
     answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
@@ -225,7 +224,7 @@ def status(run: RunStore) -> StatusResult:
         name=str(record["name"]),
         status=now.status,
         cells=now.cells,
-        failures=dict(sorted(failures.items())),
+        failures=failure_counts(run),
         usd=dollars_of(run, money).usd(None if now.status == "imported" else history.budget_usd),
         usage=usage_of_run(run, history.plan, index.totals(run.run_id), money),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -149,6 +150,11 @@ def item_counts(run: RunStore, total: int) -> dict[str, int]:
     failures = run.table("failures")
     failed = set(failures[failures.columns[0]].to_list()) & set(committed)
     return {"total": total, "done": len(committed) - len(failed), "failed": len(failed)}
+
+
+def failure_counts(run: RunStore) -> dict[str, int]:
+    """Error of a failure -> the number of answers that are missing or unusable because of it: the rows of `failures`."""
+    return dict(sorted(Counter(run.table("failures", columns=["error"])["error"].to_list()).items()))
 
 
 def commonest_failure(run: RunStore) -> dict[str, Any] | None:

@@ -27,14 +27,16 @@
   for (const head of document.querySelectorAll("thead tr:last-child th")) {
     const table = head.closest("table"), place = [...head.parentNode.children].indexOf(head);
     $("button", head).addEventListener("click", () => {
-      const down = head.getAttribute("aria-sort") !== "descending";
+      // The best comes first: the greatest figure, and the least rank.
+      const first = /^rank\b/i.test(head.textContent.trim()) ? "ascending" : "descending";
+      const down = (head.getAttribute("aria-sort") === first) !== (first === "descending");
       for (const other of head.parentNode.children) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const value = (row) => { const told = row.children[place].dataset.v; const number = Number(told); return told === "" ? null : Number.isNaN(number) ? told : number; };
       const rows = [...table.tBodies[0].rows].map((row) => [value(row), row]);
       rows.sort(([a], [b]) => {
         if (a === null || b === null) return (a === null) - (b === null);
-        const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+        const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
         return down ? -order : order;
       });
       table.tBodies[0].append(...rows.map(([, row]) => row));

@@ -92,7 +92,8 @@ def test_without_a_key(tmp_path: Path) -> None:
     assert extracts.height == 12 * 4 and (extracts["tokens"] <= extracts["budget"]).all()
     [full] = rows(found.scores["correlations"], method="full")
     assert full["pearson"] > 0.95 and (full["n"], full["n_expected"], full["documents"]) == (12, 12, 4)
-    assert full["pearson_low"] <= full["pearson"] <= full["pearson_high"]
+    # Four documents: six are the least for an interval.
+    assert (full["pearson_low"], full["pearson_high"]) == (None, None)
     small = {row["method"]: row for row in rows(found.scores["correlations"], budget=32)}
     assert small["rouge-1+2"]["usd"] < full["usd"]
     # At the paper's price: $30 a million tokens of the mean prompt.
@@ -314,7 +315,7 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
     assert partly["n_scored"] == [24, 8] and partly["agreement"]["n"] == 8, "what only one could rate counts for neither"
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, "--store", store])
-    assert stop.value.code == 2 and "compare takes two raters: --judges A B" in capsys.readouterr().err
+    assert stop.value.code == 0 and "Decision by " in capsys.readouterr().out
     with pytest.raises(SystemExit) as stop:
         cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
     assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out

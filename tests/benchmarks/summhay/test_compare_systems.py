@@ -13,11 +13,12 @@ import pytest
 import scipy
 from rejudged_runs import source_run
 
-from summhay_ray.benchmarks.summhay import compare_systems, import_released, score_run
+from summhay_ray.benchmarks.summhay import compare_systems, decision_of, import_released, score_run
 from summhay_ray.benchmarks.summhay.results.compare import judged_scores
 from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 from summhay_ray.comparison import SystemComparison, every_pair
 from summhay_ray.errors import UserError
+from summhay_ray.report import section_table
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -72,9 +73,19 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
 def test_of_78_systems_many_pairs_differ(scored: Any) -> None:
     comparison = every_pair(judged_scores(scored, "released"), ("joint",))
     assert comparison is not None
-    assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() == 1173
+    assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() == 1177
     [first, *_] = comparison.standings["joint"].to_dicts()
     assert first["name"] in comparison.best("joint") and (first["rank"], first["rank_low"], first["missing"]) == (1, 1, 0)
+    assert len(comparison.best("joint")) == 17
+    # On one screen: the decision and the verdicts, then the first systems.
+    shown = [section_table(section) for section in comparison.sections() if section.table is not None]
+    assert len(shown) == 1 and shown[0] is not None and len(shown[0].rows) == 10
+    assert sum(table.height for section in comparison.sections(True) if (table := section.table) is not None) == 78 + 3003
+    # What sees the gold, as no one can in use, is no choice: oracles, and orders by where the gold is.
+    decision = comparison.decision
+    assert decision.use == decision.best == "full + gemini-1.5-pro" and decision.usd_per_query is None
+    assert not {"oracle", "full top"} & {name.split(" + ")[0] for name in decision.not_shown_worse}
+    assert "these 2 haystacks only" in decision.text and "the judge (released)" in decision.text
 
 
 def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> None:
@@ -86,9 +97,20 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     told = found.to_json()["pairs"]
     assert all(one["differs"] is (one["paired"]["p_adjusted"] < 0.05) for one in told)
     assert json.dumps(found.to_json(), allow_nan=False) and told[0]["figure"] == "joint"
-    shown = next(iter(found.sections()))
-    assert shown.title.startswith("joint, judged by offline/judge: differences, for ")
+    shown = next(section for section in found.sections(everything=True) if section.name == "pairs")
     assert shown.table is not None and shown.table.height == len(joint)
+
+
+def test_few_queries_and_a_doubtful_haystack_decide_nothing(run: RunStore) -> None:
+    found = compare_systems([run])
+    decision = json.loads(json.dumps(found.to_json()["decision"], allow_nan=False))
+    # Four queries: six are the least. Ten labels of each system that may be the best would check the judge.
+    assert decision["use"] is None and decision["text"].startswith("No decision: 4 queries are too few to name a system. About ")
+    assert decision["more_queries"] >= 2 and decision["labels"] == 10 * len(found.best("joint"))
+    assert decision_of(score_run(run)) == found.decision
+    doubt = "nobody has looked at the haystack"
+    doubted = every_pair(judged_scores(score_run(run), "offline/judge", {}, [doubt]))
+    assert doubted is not None and doubted.decision.text.startswith(f"No decision: {doubt}; 4 queries")
 
 
 def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(scored: Any) -> None:

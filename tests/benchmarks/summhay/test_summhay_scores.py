@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
+from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
@@ -80,19 +81,20 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
                 failures.append(row)
             else:
                 insights.append({**named, "judge": row.judge, **{name: getattr(row, name) for name in VALUES}})
+    # A cell that was not asked yet is not expected.
+    cells = [Cell.of(item) for item in grid.items() if item.id in run.finished(ITEM)]
+    asked = Counter((cell.system, cell.unit, cell.summarizer) for cell in cells)
     expected = [
-        {"system": system, "retriever": retriever, "ordering": ordering, "model": grid.spec.summarizers[index].label}
-        | {"judge": judge.label, "haystack_id": haystack_id, "subtopic_id": one.subtopic_id}
-        | {"n_expected": grid.spec.repeats * len(grid.grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
-        for haystack_id in grid.grid.haystacks
-        for one in grid.grid.haystacks[haystack_id].subtopics
-        for (retriever, ordering, index), system in grid.grid.systems.items()
+        {"system": system, "retriever": unit.retriever, "ordering": unit.ordering, "model": grid.spec.summarizers[index].label}
+        | {"judge": judge.label, "haystack_id": unit.haystack_id, "subtopic_id": unit.subtopic_id}
+        | {"n_expected": n * len(grid.grid.haystacks[unit.haystack_id].insights_of(unit.subtopic_id))}
+        for (system, unit, index), n in asked.items()
         for judge in grid.spec.judges
     ]
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
 
     def scored(parts: list[pl.DataFrame]) -> list[SystemScore]:
-        return system_scores(insight_sums(parts[0]), parts[1], parts[2], grid.spec.seed)
+        return system_scores(insight_sums(parts[0]), parts[1], parts[2])
 
     each = {}
     for source in grid.grid.haystacks.metadata:
@@ -104,7 +106,8 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
 def raw(score: SystemScore) -> dict[str, Any]:
     """The score without what is corrected for the judge's bias."""
     ci = {name: interval for name, interval in score.ci.items() if not name.endswith("_corrected")}
-    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
+    reasons = {name: reason for name, reason in score.ci_reasons.items() if not name.endswith("_corrected")}
+    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, ci_reasons=reasons, bias=None))
 
 
 @pytest.mark.parametrize("at_a_time", [pytest.param(1, marks=pytest.mark.soak), 7])
@@ -125,12 +128,12 @@ def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: i
         assert found.failures == failures
 
 
-def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
+def test_a_run_that_asked_nothing_yet_misses_nothing(tmp_path: Path) -> None:
     grid, _ = grid_of_files(tmp_path, 2, SIZE)
     found = score_run(open_run(grid, Store(str(tmp_path / "store"))))
-    # Two haystacks of three queries of three insights each.
-    assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
-    assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]
+    assert (found.systems, found.by_query, list(found.haystacks.values())) == ([], [], [[], []])
+    # Two haystacks of three queries.
+    assert found.so_far == "0 of 6 cells so far: the figures are of these"
 
 
 def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:

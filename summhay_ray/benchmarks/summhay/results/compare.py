@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal
 
 import polars as pl
@@ -12,13 +13,19 @@ from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
+from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs, every_pair
+from summhay_ray.decision import Decision
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
+from summhay_ray.outcome import MICROS
 from summhay_ray.records import SYSTEM_NAMES, column_of
 
 Factor = Literal["retriever", "model"]
+ORACLES = ("oracle", "released/oracle")
+GOLD_ORDERINGS = ("top", "middle", "bottom")
+"""Orderings of the whole haystack by where its gold documents are."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
 
@@ -27,8 +34,7 @@ def compare_systems(
     runs: Sequence[RunStore],
     systems: Sequence[str] = (),
     judges: Sequence[str] = (),
-    seed: int = 0,
-    over: Over = "queries",
+    over: Over | None = None,
     by: Factor | None = None,
     labels: Labels | None = None,
 ) -> SystemComparison:
@@ -49,10 +55,11 @@ def compare_systems(
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    scores = [judged_scores(result, result.judge) for result in results]
+    costs = [{system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()} for result in results]
+    scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
         scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
-    compared = compare_runs(scores, systems, seed, over)
+    compared = compare_runs(scores, systems, over)
     # The gravest first: they limit whatever the scores say.
     limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
@@ -65,23 +72,29 @@ def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
     return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
-def judged_scores(result: ScoreResult, judge: str) -> RunScores:
-    """The figures per query of a run's systems, by one judge."""
-    systems = {system.system: system for system in result.systems if system.judge == judge}
+def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
+    """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
+    systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
     # Without any gold document, coverage alone is known.
     graded = rows.is_empty() or rows["joint"].count() > 0
     figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
-    scored = (pl.col("n") / pl.col("n_expected")).alias("scored")
     asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
+    # Insights that are not judged are missing from each figure; of the others, each figure is of some.
+    n, missing = pl.col("n").fill_null(0), pl.max_horizontal(pl.col("n_expected") - pl.col("n").fill_null(0), 0)
+    counts = {"coverage": n, "joint": pl.col("graded").fill_null(0), "citation": pl.col("covered").fill_null(0)}
+    expected = [
+        asked.select("system", **where, figure=pl.lit(figure), n=counts[figure], n_expected=counts[figure] + missing)
+        for figure in figures
+    ]
     by_query = ByQuery(
         rows.select("system", **where, **figures),
         dict.fromkeys(figures, "%"),
         "haystack",
-        asked.select("system", scored, **where),
-        # A summary that covers no insight has no citations, and no joint if its haystack has no gold documents.
-        may_lack=("citation", *(("joint",) if rows["joint"].null_count() else ())) if graded else (),
+        pl.concat(expected),
+        counted="insights",
+        ceilings=[name for name, one in systems.items() if one.retriever in ORACLES or one.ordering in GOLD_ORDERINGS],
     )
     return RunScores(
         result.run,
@@ -94,19 +107,42 @@ def judged_scores(result: ScoreResult, judge: str) -> RunScores:
             for figure, how in _unbiased(one, result.biases.get(judge)).items()
         },
         labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
+        costs=costs,
+        limits=health_of(result).limits,
     )
 
 
+def decision_of(result: ScoreResult) -> Decision | None:
+    """Which system of the run to use, by the judge of record; None for one system alone, and without any score."""
+    costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
+    compared = every_pair(judged_scores(result, result.judge, costs), first_figure(result))
+    return None if compared is None else compared.decision
+
+
+def first_figure(result: ScoreResult) -> tuple[str, ...]:
+    """The figure by which systems are ranked: joint; coverage where no gold document is known."""
+    graded = any(system.joint is not None for system in result.systems if system.judge == result.judge)
+    return ("joint",) if graded else ("coverage",)
+
+
+def spent(run: RunStore) -> pl.DataFrame:
+    """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
+    prices, parts = Prices(run), []
+    for piece in run.pieces("summaries", ("system", "key")):
+        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
+        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
+    whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
+    return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
+
+
 def _labelled(system: SystemScore) -> dict[str, Unbiased]:
-    """What people's labels take off a system's figures, where the labels tell how sure that is. Systems that are corrected by the
-    labels of all share their error."""
+    """What the labels of a system take off its figures."""
     found = {}
     for figure in ("coverage", "joint"):
         one = None if system.labels is None else getattr(system.labels, figure)
-        if system.labels is not None and one is not None and (unsure := standard_error(one)) is not None:
-            of = system.system if system.labels.own else ""
+        if one is not None:
             error = getattr(system, figure) - one.value
-            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, unsure, one.n, 0), shift=error)
+            found[figure] = Unbiased(JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error)
     return found
 
 

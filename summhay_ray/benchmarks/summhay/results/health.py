@@ -15,7 +15,7 @@ def health_of(result: ScoreResult) -> Health:
     run = result.stored
     metadata = stored_metadata(run.store, run.record)
     joints = [
-        one.joint for one in result.systems if one.judge == result.judge and one.retriever in _ORACLES and one.joint is not None
+        one.joint for one in result.by_query if one.judge == result.judge and one.retriever in _ORACLES and one.joint is not None
     ]
-    n_queries = sum(len(one.subtopics) for one in metadata)
+    n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
     return health(current_facts(run.store, metadata), n_queries, max(joints, default=None), result.judge)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -23,7 +24,7 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.metrics import FEWEST, LabelledScore, SystemScore, by_labels, score_summary
+from summhay_ray.metrics import Corrected, LabelledScore, SystemScore, Weighting, by_labels, corrected_mean, score_summary
 from summhay_ray.records import COVERAGE_VALUE, Coverage, Gold, Judgment, Score
 from summhay_ray.text import quoted, unquoted
 
@@ -182,16 +183,19 @@ def _label(where: str, said: Mapping[str, str]) -> Label:
     return Label(cell, insight, chance, coverage, int(bullet) if bullet and coverage != "NO_COVERAGE" else None)
 
 
-def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels, gold_of: Any) -> list[SystemScore]:
-    """The scores with what the labels say of them. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
+Pairs = Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | None, int]]]
+"""(judge, system) -> coverage and joint of each labelled judgment, and the number of judgments of its query."""
 
-    A system with at least `FEWEST` labels is corrected by its own, others by those of all systems. Raises UserError for a label
-    of another run, and for a bullet that a summary does not have.
+
+def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
+    """The labels beside the judges' scores. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
+
+    Raises UserError for a label of another run, and for a bullet that a summary does not have.
     """
     wanted: dict[str, dict[str, Label]] = defaultdict(dict)
     for label in labels.rows:
         wanted[label.cell_id][label.insight_id] = label
-    pairs: dict[tuple[str, str], list[tuple[LabelledScore, LabelledScore | None]]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[tuple[LabelledScore, LabelledScore | None, int]]] = defaultdict(list)
     seen = set()
     for piece, judged in judged_pieces(run, "judgments", judges_of(run)):
         for summary in BY_NAME["summaries"].records(piece.filter(pl.col("cell_id").is_in(list(wanted)))):
@@ -201,7 +205,7 @@ def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"
                     raise UserError(f"the sheet: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
-            people = _peoples(own, summary, gold)
+            people, n_judged = _peoples(own, summary, gold), Counter(row.judge for row in rows)
             seen |= {(summary.cell_id, insight_id) for insight_id in own if insight_id in gold}
             for row in rows:
                 said = own.get(row.insight_id)
@@ -213,12 +217,12 @@ def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels
                 pair = LabelledScore(found[0].coverage, worth, said.chance)
                 own_joint = found[0].joint
                 both = None if joint is None or own_joint is None else LabelledScore(own_joint, joint, said.chance)
-                pairs[row.judge, summary.system].append((pair, both))
+                pairs[row.judge, summary.system].append((pair, both, n_judged[row.judge]))
     if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
         raise UserError(
             f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
         )
-    return [_labelled(score, pairs) for score in scores]
+    return pairs
 
 
 def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, float | None]:
@@ -231,10 +235,32 @@ def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, fl
     return {one.insight_id: one.joint for one in score_summary(rows, summary.bullets, gold) if isinstance(one, Score)}
 
 
-def _labelled(
-    score: SystemScore, pairs: Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | None]]]
-) -> SystemScore:
-    mine = pairs.get((score.judge, score.system), ())
-    own = len(mine) >= FEWEST
-    used = mine if own else [pair for (judge, _), some in pairs.items() if judge == score.judge for pair in some]
-    return by_labels(score, [pair for pair, _ in used], [joint for _, joint in used if joint is not None], own)
+def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:
+    """The scores with what the labels say of them: each system by its own labels, if it has `FEWEST`."""
+    return [by_labels(score, *_weighted(pairs.get((score.judge, score.system), ()), score.weighting)) for score in scores]
+
+
+def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str) -> dict[str, Corrected]:
+    """Coverage and joint as people would give them, as a mean over all systems by one judge, from the labels of all of them.
+
+    Empty with fewer than `FEWEST` labels. It says how far the judge errs on average; on a single system it may err otherwise.
+    """
+    own = [score for score in scores if score.judge == judge]
+    every = [pair for score in own for pair in pairs.get((judge, score.system), ())]
+    found = {}
+    for figure, used in zip(("coverage", "joint"), _weighted(every, "queries"), strict=True):
+        values = [value for score in own if (value := getattr(score, figure)) is not None]
+        if values and (one := corrected_mean(fmean(values), used, sum(score.n_scored for score in own))):
+            found[figure] = one
+    return found
+
+
+def _weighted(
+    pairs: Sequence[tuple[LabelledScore, LabelledScore | None, int]], weighting: Weighting
+) -> tuple[list[LabelledScore], list[LabelledScore]]:
+    """The pairs of coverage, and of joint. Where queries weigh the same, a judgment of a longer query weighs less."""
+
+    def weighed(pair: LabelledScore, n: int) -> LabelledScore:
+        return pair if weighting == "insights" else replace(pair, chance=pair.chance * n)
+
+    return [weighed(pair, n) for pair, _, n in pairs], [weighed(joint, n) for _, joint, n in pairs if joint is not None]

@@ -18,12 +18,11 @@ from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.claims import claims_section
-from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
+from summhay_ray.benchmarks.summhay.results.compare import ORACLES, against_ideal, judged_scores, spent
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
+from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 
@@ -31,15 +30,16 @@ PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
-ENDS_OF = ("_low", "_high")
-ORACLES = ("oracle", "released/oracle")
+ENDS_OF = ("_low", "_high", "_reason", "_floor")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
+_FLOORED = ("coverage", "coverage_floor", "joint", "joint_floor")
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(result: ScoreResult, judge: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
+def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: what
+    differences generalize to."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
@@ -50,40 +50,57 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     # The paper's figures are no reference for other documents and queries.
     of_paper = all(haystack.of_paper for haystack in metadata)
     results = [_results(result, name, more=name != best, of_paper=of_paper) for name in listed]
+    bias, *agreement = _judges(run, result)
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
-        return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
+        return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
-    compared = every_pair(judged_scores(result, best), (figure,))
+    costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
+    dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
+    compared = every_pair(judged_scores(result, best, dollars), (figure,), over)
+    raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
     made = [
-        nuggets_section(result.systems, best),
-        *([_people(result, best)] if of_paper else []),
-        _labelled(result, best),
-        *([] if compared is None else comparison_sections(compared)),
-        *_cost(run, result, best),
-        _retrieval(run, result, best, metadata),
-        _lost(result, best),
-        _position(result, best),
-        *_breakdowns(run, result, best, metadata),
-        _citations(result, best),
+        (raw, _release(result, best)),
+        (by, nuggets_section(result.by_query, best)),
+        *([(raw, _people(result, best))] if of_paper else []),
+        (by, _labelled(result, best)),
+        *(
+            ("" if by in section.title else by, section)
+            for section in ([] if compared is None else comparison_sections(compared))
+        ),
+        *((raw, section) for section in _cost(costs, result, best)),
+        (raw, _retrieval(run, result, best, metadata)),
+        (by, _lost(result, best)),
+        (raw, _position(result, best)),
+        *((raw, section) for section in _breakdowns(run, result, best, metadata)),
+        (raw, _citations(result, best)),
     ]
     # The slug stays that of the shorter title.
     named = [
-        replace(section, title=f"{section.title}, judged by {best}", name=section.name or section.title)
-        for section in made
+        replace(section, title=f"{section.title}{head}", name=section.name or section.title)
+        for head, section in made
         if section is not None
     ]
-    claims = claims_section(result.systems, best)
-    return [*results, *([claims] if claims else []), *named, *_judges(run, result)]
+    claims = claims_section(result.by_query, best)
+    return [bias, *results, *([claims] if claims else []), *named, *agreement]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    return [system for system in result.systems if system.judge == judge]
+    """The systems by one judge, where queries weigh the same."""
+    return [system for system in result.by_query if system.judge == judge]
 
 
-def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
-    low, high = system.ci.get(name, (None, None))
-    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high, f"{name}_floor": system.floor(name)}
+def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
+    """A figure's value, interval, why it has none, and floor. `column`: the name of its column, if not the figure's."""
+    column, (low, high) = column or name, system.ci.get(name, (None, None))
+    ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
+    return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
+
+
+def _bias(result: ScoreResult, judge: str) -> str:
+    """The judge's bias against people, for a title."""
+    bias = result.biases.get(judge)
+    return "bias unknown" if bias is None else f"bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
 
 
 def _column(system: SystemScore) -> str:
@@ -113,27 +130,52 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     if of_paper:
         rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
+    over = "further haystacks" if over_haystacks(len(result.haystacks)) else "further queries of these haystacks only"
     text = (
-        "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
-        "resampled within haystacks; words are those a bullet."
+        f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
+        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet."
     )
     if of_paper:
         text += (
-            " The last row is what people reached in the paper, with an oracle's documents and up to two hours a summary "
-            "(Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and "
+            "up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
         )
-    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
+    reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
+    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64), *reasons)
     rest = ("words", "missing") if silent else ("words",)
     pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     name = f"results {judge}" if more else "results"
-    title, units = f"Results, judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
-    return Section(title, text, frame, units, chart, pivot, name, more=more, higher_is_better=FIGURES)
+    title, units = f"Results, raw ({_bias(result, judge)}), judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
+    notes = [result.so_far] if result.so_far and not more else []
+    return Section(title, text, frame, units, chart, pivot, name, notes=notes, more=more, higher_is_better=FIGURES)
+
+
+def _release(result: ScoreResult, judge: str) -> Section:
+    """The release's own table (paper, Table 2)."""
+    own = [system for system in result.systems if system.judge == judge]
+    rows = [
+        {
+            "model": system.model,
+            "retriever": _column(system),
+            **{figure: getattr(system, figure) for figure in FIGURES},
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in sorted(own, key=lambda system: (system.model, column_place(_column(system))))
+    ]
+    text = (
+        f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
+    )
+    frame = _frame(rows).with_columns(pl.col(*FIGURES).cast(pl.Float64))
+    return Section(
+        "As the release computes it", text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES
+    )
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
     """What the paper tells of Figure 3, beside the best systems of the run."""
-    scored = [system for system in _of(result, judge) if system.joint is not None]
+    scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
@@ -155,19 +197,8 @@ def _people(result: ScoreResult, judge: str) -> Section:
     return Section("People over their reading time (Figure 3)", text, _frame(rows), dict.fromkeys(FIGURES, "%"), name="people")
 
 
-def _spent(run: RunStore) -> pl.DataFrame:
-    """One row per system: the mean cost of its answers, in micro-dollars and tokens. One piece is in memory at a time."""
-    prices, parts = Prices(run), []
-    for piece in run.pieces("summaries", ("system", "key")):
-        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
-        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
-    whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
-    return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
-
-
-def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
-    """Cost against quality, in dollars and in tokens."""
-    spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
+def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: str) -> Iterator[Section]:
+    """Cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
     rows = [
         {
             "system": system.label,
@@ -211,7 +242,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
         own = [
             score.joint
             for score in scores
-            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None
+            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None and not score.incomplete
         ]
         rows.append(
             {
@@ -226,7 +257,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
         return None
     text = (
         "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
-        "that hold one (precision), over queries; joint is the mean of the systems with that retriever."
+        "that hold one (precision), over queries; joint is the mean of the complete systems with that retriever."
     )
     text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
     units = dict.fromkeys(("recall", "precision", "joint"), "%")
@@ -284,8 +315,8 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in result.systems
-        if system.retriever == "full" and system.judge == judge
+        for system in _of(result, judge)
+        if system.retriever == "full"
     ]
     if len({row["ordering"] for row in rows}) < 2:
         return None
@@ -315,14 +346,15 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
-    counts = _by_documents(run, judge)
+    counts = _by_documents(run, result, judge, gold_by_insight(metadata))
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
         yield Section(
             "Coverage by how many documents hold the insight",
-            "Means over the insights of all queries and retrievers.",
-            counted.select("model", "documents", "coverage", "joint", "n"),
+            "Means over queries of the insights of each that so many documents hold, then over retrievers; only of the "
+            "retrievers that all models have, if there are any.",
+            counted.select("model", "documents", *_FLOORED, "n", "n_expected"),
             {"coverage": "%", "joint": "%"},
             Chart.line("documents", "coverage", "model"),
             Pivot("model", "documents", ("coverage", "joint")),
@@ -340,7 +372,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
                 "n": system.n_scored,
                 "n_expected": system.n_expected,
             }
-            for name, systems in result.haystacks.items()
+            for name, systems in result.haystacks_by_query.items()
             for system in systems
             if system.judge == judge
         ]
@@ -357,7 +389,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
-    best = max(_of(result, judge), key=lambda system: system.joint or 0.0)
+    best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
         (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
@@ -392,18 +424,40 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
-def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
-    """One row per model and bin of `_BINS`: the means and n. One piece of the scores is in memory at a time."""
-    edge, parts = pl.lit(0), []
-    for place, (low, _) in enumerate(_BINS):
-        edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
+def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataFrame) -> pl.DataFrame:
+    """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
+
+    A mean is over queries first, and over the columns (retriever and ordering) second, so that a query that lacks answers does
+    not shift a model's mean towards the columns that have them. `gold`: `gold_by_insight`.
+    """
+    place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
+    for number, (low, _) in enumerate(_BINS):
+        edge = pl.when(pl.col("gold").list.len() >= low).then(number).otherwise(edge)
+    insights = run.table("insights").select(*place, "insight_id").join(gold, on=["haystack_id", "insight_id"])
+    held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
+    sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
+    in_query = insights.group_by(place).agg(whole=pl.len())
+    # How often a system was asked about a query: its expected insights over those of the query.
+    asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
+    asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
+    due = asked.select(
+        "system", "retriever", "ordering", "model", *place, "bin", n_expected=pl.col("n_expected") * pl.col("size")
+    )
+    parts = []
     for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
-        held = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "gold", "coverage", "joint")
-        rows = held.join(summaries.select("cell_id", "model"), on="cell_id")
-        sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
-        parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
-    whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
-    return whole.with_columns(pl.col("coverage", "joint") / pl.col("n")).sort("model", "bin")
+        rows = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "coverage", "joint", bin=edge)
+        rows = rows.join(summaries.select("cell_id", "system", *place), on="cell_id")
+        parts.append(rows.group_by("system", *place, "bin").agg(pl.col("coverage", "joint").sum(), n=pl.len().cast(pl.Int64)))
+    summed = pl.concat(parts).group_by("system", *place, "bin").agg(pl.col("coverage", "joint", "n").sum())
+    cells = due.join(summed, on=["system", *place, "bin"], how="left").with_columns(pl.col("n").fill_null(0))
+    columns = cells.group_by("retriever", "ordering").agg(models=pl.col("model").n_unique())
+    shared = columns.filter(pl.col("models") == cells["model"].n_unique()).select("retriever", "ordering")
+    cells = cells.join(shared, on=["retriever", "ordering"]) if shared.height else cells
+    means = [(pl.col(name) / pl.col("n")).fill_nan(None).mean().alias(name) for name in _FLOORED[::2]]
+    means += [(pl.col(name).fill_null(0.0) / pl.col("n_expected")).mean().alias(f"{name}_floor") for name in _FLOORED[::2]]
+    by_column = cells.group_by("model", "bin", "retriever", "ordering").agg(*means, pl.col("n", "n_expected").sum())
+    whole = by_column.group_by("model", "bin").agg(pl.col(_FLOORED).mean(), pl.col("n", "n_expected").sum())
+    return whole.filter(pl.col("n") > 0).sort("model", "bin")
 
 
 def _citations(result: ScoreResult, judge: str) -> Section | None:
@@ -416,6 +470,7 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
             "recall": system.citation_recall,
             "citation": system.citation,
             "n": system.n_covered,
+            "n_expected": system.n_covered + max(0, system.n_expected - system.n_scored),
         }
         for system in _of(result, judge)
         if system.citation is not None
@@ -436,25 +491,28 @@ def _labelled(result: ScoreResult, judge: str) -> Section | None:
             continue
         row: dict[str, Any] = {"system": system.label}
         for figure in ("joint", "coverage"):
-            row[figure] = getattr(system, figure)
-            row[f"{figure} without bias"] = getattr(system, f"{figure}_corrected")
-            row[name := f"{figure} by labels"] = getattr(system, f"{figure}_labelled")
-            low_high = system.ci.get(f"{figure}_labelled", (None, None))
-            row |= {f"{name}{end}": value for end, value in zip(ENDS_OF, low_high, strict=True)}
-        rows.append({**row, "labels": "its own" if system.labels.own else "all systems'", "n": system.labels.n})
-    if not rows:
+            row |= {figure: getattr(system, figure), **_interval(system, f"{figure}_corrected", f"{figure} without bias")}
+            row |= _interval(system, f"{figure}_labelled", f"{figure} by labels")
+        rows.append({**row, "n": system.labels.n})
+    if not result.n_labels:
         return None
+    if result.labelled_mean:
+        row = {"system": "mean of all systems, pooled labels"}
+        for figure, one in result.labelled_mean.items():
+            row |= {f"{figure} by labels": one.value, f"{figure} by labels_low": one.low, f"{figure} by labels_high": one.high}
+        rows.append({**row, "n": result.n_labels})
     text = (
         "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
-        "powered inference, Angelopoulos et al. 2023). Systems with few labels are corrected by those of all systems, as if the "
-        "judge erred alike on all. Without bias: less the judge's bias as it was measured on other annotations."
+        f"powered inference, Angelopoulos et al. 2023). A system is corrected by its own labels if it has {FEWEST} or more: a "
+        "judge errs differently on different systems. The mean of all systems pools all labels; its interval is for the "
+        "judgments at hand. Without bias: less the judge's bias as it was measured on other annotations."
     )
     frame = _frame(rows)
     frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
-    units = {name: "%" for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)}
-    return Section(
-        "By people's labels", text, frame, units, name="labels", higher_is_better=("joint by labels", "coverage by labels")
-    )
+    figures = [name for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)]
+    title = f"Corrected by {result.n_labels} labels of people, each system by its own"
+    labelled = [name for name in figures if name.endswith("by labels")]
+    return Section(title, text, frame, dict.fromkeys(figures, "%"), name="labels", higher_is_better=labelled)
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
@@ -463,14 +521,16 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     for judge, bias in result.biases.items():
         mine = [system for system in _of(result, judge) if system.coverage is not None]
         n = sum(system.n_scored for system in mine)
-        mean = sum((system.coverage or 0.0) * system.n_scored for system in mine) / n if n else None
+        mean = sum(system.coverage or 0.0 for system in mine) / len(mine) if mine else None
         known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
         source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
         rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
-    if rows:
-        text = "Bias is how far a judge's coverage lies above people's, in points (paper, Table 6)."
-        units = {"coverage": "%", "bias": "points", "bias ±": "points"}
-        yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
+    text = (
+        "All figures are raw unless a title says otherwise. Bias is how far a judge's coverage lies above people's, in points "
+        "(paper, Table 6); coverage: the mean of the systems."
+    )
+    frame = _frame(rows).with_columns(pl.col("coverage", "bias", "bias ±").cast(pl.Float64))
+    yield Section("Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
     yield from panels_section(

@@ -14,10 +14,12 @@ from summhay_ray.benchmarks.summhay.results.claims import PLACE, absent_queries
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 
 
-def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame) -> pl.DataFrame | None:
+def retrieval_of(
+    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, expected: pl.DataFrame
+) -> pl.DataFrame | None:
     """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
 
-    `gold`: `gold_by_insight` of the haystacks.
+    `gold`: `gold_by_insight` of the haystacks. `expected`: a row for each system and query that was asked (`PLACE`, retriever).
     """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
@@ -29,15 +31,16 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.D
     ks = spec.get("k", [])
     # Nothing is to be found for a query about what no document says.
     absent = absent_queries(metadata)
-    n_queries = sum(len(haystack.subtopics) for haystack in metadata) - absent.height
+    asked_of = expected.select("retriever", *PLACE).unique().group_by("retriever").agg(pl.len())
+    n_queries = {str(retriever): n for retriever, n in asked_of.iter_rows()}
     # A retriever such as `none` shows no document: there is nothing to measure.
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
-    names = sorted(label for label in labels if label not in empty)
+    names = sorted(label for label in labels if label not in empty and label in n_queries)
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
     asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _retrieved(run, asked, whole, max(ks, default=0))
-    return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
+    return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)
 
 
 def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:

@@ -141,8 +141,8 @@ class Summaries(Benchmark[S]):
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
-            return sections(scores, self.reader.judge)
+            return sections(scores, self.reader.judge, self.reader.over)
         budget = scores.stored.record.get("spec", {}).get("token_budget")
-        claims = claims_section(scores.systems, scores.judge)
+        claims = claims_section(scores.by_query, scores.judge)
         retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
         return [section for section in (claims, retrieval) if section is not None]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import RunStore, Section, workload_of
+from summhay_ray.benchmark import ITEM, RunStore, Section, workload_of
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
@@ -28,17 +28,20 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     judges_of,
     rejudge_ids,
 )
-from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_scores
+from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
     FIGURES,
     NUGGET_SCORES,
     VALUES,
+    WEIGHTINGS,
     Compat,
+    Corrected,
     JudgeBias,
     PositionSensitivity,
     SystemScore,
+    Weighting,
     added,
     corrected,
     haystack_scores,
@@ -76,10 +79,15 @@ class ScoreResult:
     judge: str
     """The judge of record (`judge_of_record`)."""
     systems: list[SystemScore]
-    """By the judge of record first, then by the others."""
+    """The release's table: insights weigh the same. By the judge of record first, then by the others."""
+    by_query: list[SystemScore]
+    """The same systems, in the same order, where queries weigh the same: the figures that are shown, ranked and compared."""
     haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
-    """Name of the haystack -> the scores of every system in it, computed when they are first asked for."""
+    """Name of the haystack -> the scores of every system in it (insights weigh the same), computed when first asked for."""
+    haystacks_by_query: Mapping[str, list[SystemScore]] = field(repr=False)
+    """As `haystacks`, where queries weigh the same."""
     position: list[PositionSensitivity]
+    """Of the figures where queries weigh the same."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
@@ -92,6 +100,12 @@ class ScoreResult:
     """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
     retrieval: pl.DataFrame | None = field(default=None, repr=False)
     """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
+    so_far: str = ""
+    """How many cells of an unfinished run have been asked: figures are of these. Empty for a finished one."""
+    n_labels: int = 0
+    """People's labels that correct the figures."""
+    labelled_mean: Mapping[str, Corrected] = field(default_factory=dict)
+    """Coverage and joint by the judge of record, corrected by the labels of all systems: means over systems."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
@@ -107,29 +121,35 @@ class ScoreResult:
         """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
             "judge": self.judge,
+            "weighting": {"systems": WEIGHTINGS["insights"], "by_query": WEIGHTINGS["queries"]},
+            **({"so_far": self.so_far} if self.so_far else {}),
             "systems": [system.to_json() for system in self.systems],
+            "by_query": [system.to_json() for system in self.by_query],
+            **({"labelled_mean": {name: asdict(one) for name, one in self.labelled_mean.items()}} if self.n_labels else {}),
             "position_sensitivity": [asdict(row) for row in self.position],
             **({} if self.retrieval is None else retrieval_details(self.retrieval)),
         }
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per system and judge: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
+        """One row per system and judge: its figures, where queries weigh the same, each with its 95 % interval as NAME_low and
+        NAME_high, and its n; `release_NAME` are coverage, citation and joint where insights do.
 
         `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
         """
         rows = []
-        for system in self.systems:
+        for system, release in zip(self.by_query, self.systems, strict=True):
             row = system.to_json()
-            intervals, bias, labels = row.pop("ci"), row.pop("bias") or {}, row.pop("labels") or {}
+            bias, labels = row.pop("bias") or {}, row.pop("labels") or {}
+            del row["ci"], row["ci_reasons"]
             nuggets = {f"nuggets_{name}": value for name, value in (row.pop("nuggets") or {}).items()}
             figures = (*CI_OF, *(f"nuggets_{name}" for name in NUGGET_SCORES if nuggets))
             ends = {
-                f"{name}_{end}": value for name in figures for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
+                f"{name}_{end}": value for name in figures for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
             }
-            rows.append(
-                {**row, **ends, **nuggets, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
-            )
+            ends |= {f"release_{name}": getattr(release, name) for name in ("coverage", "citation", "joint")}
+            told = {"bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
+            rows.append({**row, **ends, **nuggets, **told})
         numbers = (
             {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
             | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
@@ -151,26 +171,31 @@ class _Frames:
     nuggets: pl.DataFrame
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
 
-    def pooled(self, seed: int) -> list[SystemScore]:
-        return with_nuggets(system_scores(self.sums, self.expected, self.words, seed), self.nuggets, seed)
+    def pooled(self, weighting: Weighting) -> list[SystemScore]:
+        return with_nuggets(system_scores(self.sums, self.expected, self.words, weighting), self.nuggets)
 
-    def of_haystacks(self, seed: int) -> dict[str, list[SystemScore]]:
-        found = haystack_scores(self.sums, self.expected, self.words, seed)
-        return {name: with_nuggets(own, self.nuggets.filter(haystack_id=name), seed) for name, own in found.items()}
+    def of_haystacks(self, weighting: Weighting) -> dict[str, list[SystemScore]]:
+        found = haystack_scores(self.sums, self.expected, self.words, weighting)
+        return {name: with_nuggets(own, self.nuggets.filter(haystack_id=name)) for name, own in found.items()}
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
     def __init__(
-        self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int, claims: Claims
+        self,
+        ids: Mapping[str, str],
+        frames: _Frames,
+        biases: Mapping[str, JudgeBias | None],
+        claims: Claims,
+        weighting: Weighting,
     ) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._seed, self._claims = ids, frames, biases, seed, claims
+        self._ids, self._frames, self._biases, self._claims, self._weighting = ids, frames, biases, claims, weighting
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
-        found = self._frames.of_haystacks(self._seed)
+        found = self._frames.of_haystacks(self._weighting)
         return {name: self._claims.added_to(_corrected(scores, self._biases), name) for name, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
@@ -207,34 +232,43 @@ def score_run(
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
-    frames, failures, repeats = _frames(run, metadata, gold, judges, compat)
-    seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    raw = frames.pooled(seed)
-    scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
+    left, over_systems = _unasked(run, judges), dict[str, Corrected]()
+    frames, failures, repeats = _frames(run, metadata, gold, judges, compat, left)
+    raw = {weighting: frames.pooled(weighting) for weighting in WEIGHTINGS}
+    scorers = sorted({system.judge for system in raw["insights"]}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
     claims = Claims(run.at(), metadata, repeats)
-    pooled = claims.added_to(_corrected(raw, found))
+    pooled, by_query = (claims.added_to(_corrected(raw[weighting], found)) for weighting in WEIGHTINGS)
     if labels is not None:
         by_id = {haystack.haystack_id: haystack for haystack in metadata}
-        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: by_id[haystack_id].gold()))
+        gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
+        pairs = label_pairs(run, labels, gold_of)
+        pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
+        over_systems = pooled_over_systems(by_query, pairs, of_record)
     shared = Counter(haystack.name for haystack in metadata)
     ids = {
         haystack.name if shared[haystack.name] == 1 else f"{haystack.name} ({haystack.haystack_id})": haystack.haystack_id
         for haystack in metadata
     }
+    several = len(ids) > 1
     return ScoreResult(
         run=run.run_id,
         compat=compat,
         judge=of_record,
         systems=pooled,
-        haystacks=_ByHaystack(ids, frames, found, seed, claims) if len(ids) > 1 else dict.fromkeys(ids, pooled),
-        position=position_sensitivity(pooled),
+        by_query=by_query,
+        haystacks=_ByHaystack(ids, frames, found, claims, "insights") if several else dict.fromkeys(ids, pooled),
+        haystacks_by_query=_ByHaystack(ids, frames, found, claims, "queries") if several else dict.fromkeys(ids, by_query),
+        position=position_sensitivity(by_query),
         failures=failures,
         stored=run,
         biases=found,
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
-        retrieval=retrieval_of(run, metadata, gold),
+        retrieval=retrieval_of(run, metadata, gold, frames.expected),
+        so_far=left.so_far,
+        n_labels=0 if labels is None else len(labels.rows),
+        labelled_mean=over_systems,
     )
 
 
@@ -251,6 +285,7 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
                 for name in NUGGET_SCORES
                 for place, end in enumerate(("_low", "_high"))
             },
+            **{f"{name}_reason": system.ci_reasons.get(f"nuggets_{name}") for name in NUGGET_SCORES},
             "n": system.nuggets["n_queries"],
             "n_expected": system.nuggets["n_queries_expected"],
         }
@@ -262,7 +297,7 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
     text = (
         "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
         "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
-        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals of queries resampled."
+        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals."
     )
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
     return Section(
@@ -282,7 +317,12 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(
-    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
+    run: RunStore,
+    metadata: Sequence[HaystackMetadata],
+    gold: pl.DataFrame,
+    judges: Sequence[JudgedBy] | None,
+    compat: Compat,
+    left: _Unasked,
 ) -> tuple[_Frames, list[Failure], dict[str, int]]:
     """What scores are computed from, the judgments that cannot be used, and how often each system answers a query.
 
@@ -323,7 +363,7 @@ def _frames(
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     sums, words, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
-    expected = _expected(metadata, systems, kinds)
+    expected = _expected(metadata, systems, kinds, left.cells)
     none = _rows((), kinds, names)
     frames = _Frames(
         sums=added([insight_sums(none), *sums]),
@@ -376,8 +416,13 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFr
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
-    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, _own_judges(run)
+
+
+def _own_judges(run: RunStore) -> list[str]:
+    """The labels of the run's own judges."""
+    record = run.record
+    return [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
 
 
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
@@ -393,15 +438,54 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
-def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
-    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
+@dataclass(frozen=True)
+class _Unasked:
+    """What has not been asked yet, and so is not missing."""
+
+    cells: pl.DataFrame
+    """System, judge, haystack_id, subtopic_id, and `unasked`: the repeats that the judge has not been asked about yet."""
+    so_far: str
+
+
+def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
+    """The cells of the grid that the run has not asked yet, and those with a summary that a later judge has not."""
+    where, so_far = ("system", "haystack_id", "subtopic_id"), ""
+    rows: list[tuple[str, str, str]] = []
+    if "spec" in run.record:
+        workload: Any = workload_of(run)
+        finished, total = run.finished(ITEM), workload.n_items()
+        if len(finished) < total:
+            so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
+            rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
+    grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
+    parts = [grid.with_columns(judge=pl.lit(name)) for name in ([one.judge for one in judges] if judges else _own_judges(run))]
+    for later in (one for one in judges or () if run.run_id not in one.runs):
+        known = {cell for name in later.runs for cell in run.store.run(name).finished(ITEM)}
+        cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
+        parts.append(cells.select(*where, judge=pl.lit(later.judge)))
+    return _Unasked(pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far)
+
+
+def _expected(
+    metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any], unasked: pl.DataFrame
+) -> pl.DataFrame:
+    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
+
+    `unasked`: see `_Unasked`; queries without a cell that was asked are left out.
+    """
     asked = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
         if not subtopic.absent
     ]
-    queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
-    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
-    every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
-    return _typed(every.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
+    places = {"haystack_id": pl.String, "subtopic_id": pl.String, "n_insights": pl.Int64}
+    queries = pl.DataFrame(asked, schema=places, orient="row")
+    named: dict[str, Any] = {**dict.fromkeys(SYSTEM, pl.String), "repeats": pl.Int64}
+    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=named, orient="row")
+    every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(
+        queries, how="cross"
+    )
+    every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
+    due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
+    return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
