@@ -89,10 +89,14 @@ _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
 _NEVER_NOUNS = _words("""
-    adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves includes
-    introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow become
-    contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
-    """)
+    refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
+    includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
+    become contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
+    arrive arrives lose loses disclose discloses appear appears begin begins bring brings choose chooses decide decides
+    depend depends describe describes determine determines explain explains follow follows give go know knows make prove
+    proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
+    agrees
+""")
 _BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = _words("of and or but")
 """What follows makes a noun of "reports" and "updates"."""

@@ -42,6 +42,10 @@ _VAGUE_WORDS = """
 """
 _VAGUE = frozenset(_VAGUE_WORDS.split())
 """Words that alone name no subject."""
+_BREAKS = frozenset(
+    ("above", "below", "twice", "once", "again", "later", "soon", "already", "still", "ever", "itself", "themselves")
+)
+"""Words that are no part of a noun phrase, beside function words."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|errors?|unavailable|degrad\w*|breach\w*|bugs?|vulnerabilit\w+|attackers?|leak\w*"
@@ -101,7 +105,9 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             surfaces.setdefault(key, Counter())[surface] += 1
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    usable = {key for key, n in counts.items() if 2 <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
+    # A common noun that only two share ("server") makes no subtopic: they are of two things, mostly.
+    least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
+    usable = {key for key, n in counts.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
     remaining = Counter({key: len(holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
@@ -115,7 +121,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     groups: list[tuple[list[tuple[str, ...]], list[int]]] = []
     while waiting:
         known, key = heapq.heappop(waiting)
-        if remaining[key] < 2:
+        if remaining[key] < least[key]:
             continue
         if rank(key) != known:
             heapq.heappush(waiting, (rank(key), key))
@@ -212,7 +218,7 @@ def _with_article(subject: str) -> str:
 
 def _weight(key: tuple[str, ...], surface: str) -> float:
     """How well a phrase names a subject: names and phrases of several words say more than a single word."""
-    return (1 + 0.4 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
+    return (1 + 0.6 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
@@ -236,7 +242,9 @@ def _phrases(text: str, proper: set[str]) -> Iterator[tuple[tuple[str, ...], str
         lower = word.lower()
         name = lower in proper or any(letter.isupper() for letter in word[1:])
         verb = not name and is_verb(lower, before.lower(), after.lower())
-        breaks = not word[0].isalpha() or lower in FUNCTION_WORDS or verb or any(mark in word for mark in "’'/")
+        breaks = (
+            not word[0].isalpha() or lower in FUNCTION_WORDS or lower in _BREAKS or verb or any(mark in word for mark in "’'/")
+        )
         # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
         if breaks or (run and name and run[-1] == run[-1].lower()):
             yield from _ends(run)
