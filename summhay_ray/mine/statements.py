@@ -6,6 +6,7 @@ documents over the number of those that have it. Memory grows with the text: sen
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from array import array
@@ -118,34 +119,37 @@ class Statements:
         sizes: list[int] = []
         columns = array("i")
         places: dict[str, int] = {}
-        blocks = list(facts or [SentenceFacts.read(documents)])
-        self.boilerplate = boilerplate([text for text, _, _ in one] for block in blocks for one in block.documents)
-        """Statements that most documents make in the same words, which are left out."""
-        for block in blocks:
-            self.left_out.update(block.left_out)
-        for number, (document, read) in enumerate(zip(documents, _numbered(blocks, places), strict=True)):
-            of_document = [(text, text, states, found, 0) for text, states, found in read if text not in self.boilerplate]
+        sentences = self._numbered(facts or [SentenceFacts.read(documents)], places)
+        for number, (document, of_document) in enumerate(zip(documents, sentences, strict=True)):
+            listed = [(text, text, states and number not in given, found, 0) for text, states, found in of_document]
             for claim in given.get(number, ()):
                 found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, is_latin(document))]
-                of_document.append((claim.text, claim.words, True, found, 1))
-            for text, words, states, found, is_claim in of_document:
+                listed.append((claim.text, claim.words, True, found, 1))
+            for text, words, states, found, is_claim in listed:
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
                     owners.append(number)
                     passages.append(2 * number + is_claim)
-                    may.append(states and (is_claim == 1 or number not in given))
+                    may.append(states)
                     sizes.append(len(found))
                     columns.extend(found)
-        self.documents: Ints = np.array(owners, dtype=np.int64)
-        """Index of each sentence's document (n)."""
-        self.passages: Ints = np.array(passages, dtype=np.int64)
-        """The same number for sentences that may follow one another in one window (n)."""
+        by_document = itertools.groupby(range(len(owners)), key=owners.__getitem__)
+        self.boilerplate = boilerplate([self.texts[row] for row in rows] for _, rows in by_document)
+        """Statements that most documents make in the same words, which are left out."""
+        kept = [row for row, text in enumerate(self.texts) if text not in self.boilerplate]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        shape = (len(self.texts), len(places))
         ones = np.ones(len(columns), dtype=np.float32)
-        self.bags = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), shape)
+        every = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), (len(owners), len(places)))
+        self.bags = every[kept] if self.boilerplate else every
         """Sentence x fact: 1 where the sentence has the fact (n, n_facts)."""
+        self.texts = [self.texts[row] for row in kept]
+        self.evidence = [self.evidence[row] for row in kept]
+        may, sizes = [may[row] for row in kept], [sizes[row] for row in kept]
+        self.documents: Ints = np.array(owners, dtype=np.int64)[kept]
+        """Index of each sentence's document (n)."""
+        self.passages: Ints = np.array(passages, dtype=np.int64)[kept]
+        """The same number for sentences that may follow one another in one window (n)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
         frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))
@@ -166,6 +170,14 @@ class Statements:
         """Whether a sentence may state an insight (n)."""
         by_fact = self.bags.tocsc()
         self._posted, self._post_starts = by_fact.indices, by_fact.indptr
+
+    def _numbered(self, blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[tuple[str, bool, list[int]]]]:
+        """The sentences of each document, with the numbers of their facts; new facts are added to `places`."""
+        for block in blocks:
+            self.left_out.update(block.left_out)
+            numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
+            for document in block.documents:
+                yield [(text, states, [numbers[one] for one in found]) for text, states, found in document]
 
     @property
     def n(self) -> int:
@@ -195,14 +207,6 @@ class Statements:
         """How many sentences have each of the facts."""
         found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
         return found
-
-
-def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[tuple[str, bool, list[int]]]]:
-    """The sentences of each document, with the numbers of their facts; new facts are added to `places`."""
-    for block in blocks:
-        numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
-        for document in block.documents:
-            yield [(text, states, [numbers[one] for one in found]) for text, states, found in document]
 
 
 def _facts(text: str, latin: bool) -> list[str]:

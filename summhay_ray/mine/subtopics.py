@@ -1,7 +1,7 @@
 """Part of the mine room: groups insights into subtopics, each about one thing, and asks for each as a person would.
 
-A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something failed,
-changed or was decided, and when. No question gives an insight of its subtopic away.
+A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
+failed, changed or was decided, and when. No question gives an insight of its subtopic away.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ica
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing)$"
 )
-_VAGUE = frozenset(
-    """
-    addition amount area aspect case change changes combination detail details document documents effort end example fact focus form
-    future group impact instance issue issues item items kind level list lot need new number numbers one others part parts period
-    place plan plans point problem problems process proposal question reason result results role section several side step steps
-    team thing things time times top total type types use user users value values version way ways week work year years day days
-    month months hour hours minute minutes percent people person person's today current previous next first second third last various
-    itself themselves himself herself myself ourselves yourself everything something anything nothing everyone someone anyone
-    different similar certain possible important significant major full further additional other same least
-    """.split()
-)
+_VAGUE_WORDS = """
+    addition amount area aspect case change changes combination detail details document documents effort end example fact
+    focus form future group impact instance issue issues item items kind level list lot need new number numbers one others
+    part parts period place plan plans point problem problems process proposal question reason result results role section
+    several side step steps team thing things time times top total type types use user users value values version way ways
+    week work year years day days month months hour hours minute minutes percent people person person's today current
+    previous next first second third last various itself themselves himself herself myself ourselves yourself everything
+    something anything nothing everyone someone anyone different similar certain possible important significant major full
+    further additional other same least
+"""
+_VAGUE = frozenset(_VAGUE_WORDS.split())
 """Words that alone name no subject."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
@@ -53,7 +53,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "What was decided about {}",
     ),
     (
-        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
+        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed"
+        r"|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
         "What has changed with {}",
     ),
     (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
@@ -63,7 +64,12 @@ _ASKED = ("What do the documents report about {}", "What else do the documents r
 _DID = {
     **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
     **{f"{verb}d": verb for verb in ("increase", "decrease", "decline", "resume", "degrade", "cease", "collapse")},
-    **{"stopped": "stop", "dropped": "drop", "fell": "fall", "rose": "rise", "broke": "break", "went down": "go down"},
+    "stopped": "stop",
+    "dropped": "drop",
+    "fell": "fall",
+    "rose": "rise",
+    "broke": "break",
+    "went down": "go down",
 }
 """What a subject does, of which one asks why."""
 _EVENT = re.compile(

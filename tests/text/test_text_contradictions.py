@@ -1,0 +1,136 @@
+"""What a statement says otherwise than its evidence, and what is the same in other words."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summhay_ray.text import find_contradictions
+
+GOLD = "The Frankfurt payment outage on 22 July 2021 lasted two hours and hit 58% of customers."
+
+CONTRADICTING = [
+    (GOLD, "The Frankfurt payment outage on 5 March 2024 lasted two hours and hit 58% of customers.", "date"),
+    (GOLD, "The Frankfurt payment outage on 22 July 2021 lasted nine hours and hit 58% of customers.", "number"),
+    (GOLD, "The Frankfurt payment outage on 22 July 2021 lasted two hours and hit 12 percent of customers.", "number"),
+    (GOLD, "The Tokyo payment outage on 22 July 2021 lasted two hours and hit 58% of customers.", "name"),
+    (GOLD, "The Frankfurt payment outage on 22 July 2021 did not happen.", "denial"),
+    (GOLD, "The Frankfurt payment outage hit no customers.", "denial"),
+    (GOLD, "On 22 July 2021 payments failed in Frankfurt. The outage of payments lasted 9 h.", "number"),
+    ("The committee met in July 2021.", "The committee met in August 2021.", "date"),
+    ("It happened on 13/4/2021.", "It happened on 14 April 2021.", "date"),
+    ("Recovery was completed on Tuesday, August 14, 2017.", "Recovery was completed on Tuesday, February 14, 2017.", "date"),
+    ("The balancers were updated at 20:22.", "The balancers were updated at 08:22.", "time"),
+    ("The budget grew by 1.5 billion euros.", "The budget grew by 1.5 million euros.", "amount"),
+    ("The price is $5.", "The price is 5 euros.", "amount"),
+    ("More than 20 people came.", "More than 900 people came.", "number"),
+    ("The first phase ended.", "The second phase ended.", "number"),
+    ("A third of customers left.", "Two thirds of customers left.", "number"),
+    ("The company hired 30 people and fired 10.", "The company hired 10 people and fired 30.", "number"),
+    ("The team in Berlin shipped Windows 11.", "The team in Berlin shipped Windows 10.", "number"),
+    ("Node.js v16 was released.", "Node.js v18 was released.", "name"),
+    ("Ann Example chairs the meeting.", "Bob Sample chairs the meeting.", "name"),
+    ("The team uses PostgreSQL for billing.", "The team uses MySQL for billing.", "name"),
+    ("The board approved the merger.", "The board refused to approve the merger.", "denial"),
+    ("The merger was never approved by the board.", "The board approved the merger.", "denial"),
+    ("Engineers failed to restore the database.", "Engineers restored the database.", "denial"),
+    ("The data was restored without data loss.", "The data was restored with data loss.", "denial"),
+    ("The mayor denied that the bridge collapsed.", "The bridge collapsed.", "denial"),
+    ("There was no outage in Frankfurt.", "The outage in Frankfurt lasted two hours.", "denial"),
+    ("Der Ausfall am 22. Juli 2021 dauerte 2 Stunden.", "Der Ausfall am 5. März 2024 dauerte 2 Stunden.", "date"),
+    ("支付中断发生在2021年7月22日，持续了2小时。", "支付中断发生在2021年7月22日，持续了9小时。", "number"),
+    ("Сбой 22 июля 2021 длился 2 часа.", "Сбой 22 июля 2021 длился 9 часов.", "number"),
+    ("العطل في 22 يوليو 2021 استمر ساعتين", "العطل في 23 يوليو 2021 استمر ساعتين", "date"),
+]
+
+
+@pytest.mark.parametrize(("statement", "evidence", "kind"), CONTRADICTING)
+def test_another_value_in_the_same_role_contradicts(statement: str, evidence: str, kind: str) -> None:
+    assert kind in {one.kind for one in find_contradictions(statement, evidence)}
+    assert kind in {one.kind for one in find_contradictions(evidence, statement)}
+
+
+AGREEING = [
+    (GOLD, "The Frankfurt payment outage on July 22nd, 2021 lasted 2 hours and hit 58 percent of customers."),
+    (GOLD, "On 2021-07-22 payments in Frankfurt were out for 120 minutes, and 58 per cent of all customers were hit."),
+    (GOLD, "On 22/7/2021 the Frankfurt payment outage hit more than half of customers for about two hours."),
+    (GOLD, "In July 2021 the Frankfurt payment outage hit customers."),
+    (GOLD, "The payment outage in Frankfurt hit customers. The bakery next door opened on 5 March 2024."),
+    (GOLD, "Payments were not possible in Frankfurt for two hours on 22 July 2021."),
+    ("Revenue rose to $1.2m in 2020.", "Revenue rose to 1,200,000 USD in 2020."),
+    ("Revenue was $3 million in 2019 and $4 million in 2020.", "Revenue was $4 million in 2020."),
+    ("The plant makes 3,300 cars.", "The plant makes 3,000 cars for Europe and 300 cars for Canada."),
+    ("The meeting starts at 2 pm.", "The meeting starts at 14:00."),
+    ("It happened on 3/4/2021.", "It happened on April 3, 2021."),
+    ("It happened on 3/4/2021.", "It happened on March 4, 2021."),
+    ("The outage lasted 2 hours and 30 minutes.", "The outage lasted two and a half hours."),
+    ("The outage lasted 2h 30m.", "The outage lasted 150 minutes."),
+    ("Tests cost around $150-$200.", "Tests cost from $150 to $200."),
+    ("Ten of the servers failed.", "The servers failed at ten of twelve sites."),
+    ("The board did not approve the merger.", "The merger was rejected; the board never approved it."),
+    ("The car cannot run at events without a roll cage.", "To run at events, the car needs a roll cage."),
+    ("The outage was not only long but costly.", "The outage was long and costly."),
+    ("The World Health Organization reported cases.", "The WHO reported cases."),
+    ("La panne du 22 juillet 2021 a duré 2 heures.", "La panne du 2021-07-22 a duré 2 heures."),
+]
+
+
+@pytest.mark.parametrize(("statement", "evidence"), AGREEING)
+def test_the_same_in_other_words_and_what_is_left_out_are_no_contradictions(statement: str, evidence: str) -> None:
+    assert not find_contradictions(statement, evidence)
+    assert not find_contradictions(evidence, statement)
+
+
+MIXED = """
+    the outage Frankfurt not never no lasted two 58% hours $1.2m 2021-07-22 July 22, 2021 at 14:30 without customers of 3-6 third
+    denied that v16 did happen . ; Tuesday half a and FY23 [3] 小时 9 часов more than - to 1,000
+"""
+WORDS = st.sampled_from(MIXED.split())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.lists(WORDS, max_size=25).map(" ".join), st.text(max_size=80)))
+def test_a_statement_never_contradicts_itself(statement: str) -> None:
+    assert not find_contradictions(statement, statement)
+
+
+FORMS = (
+    "{0:%Y-%m-%d}",
+    "{1} {0:%B} {0:%Y}",
+    "{0:%B} {1}, {0:%Y}",
+    "{1}th of {0:%B} {0:%Y}",
+    "{0:%A}, {1} {0:%b} {0:%Y}",
+    "{0:%Y}年{2}月{1}日",
+)
+DAYS = st.dates(datetime.date(1950, 1, 1), datetime.date(2049, 12, 31))
+
+
+@settings(deadline=None)
+@given(DAYS, DAYS, st.sampled_from(FORMS), st.sampled_from(FORMS))
+def test_dates_are_compared_in_whatever_form(one: datetime.date, other: datetime.date, first: str, second: str) -> None:
+    """A date in another form is the same, another date is a contradiction, and a part of the date is none."""
+
+    def sentence(day: datetime.date, form: str) -> str:
+        return f"The payment outage happened on {form.format(day, day.day, day.month)}."
+
+    assert not find_contradictions(sentence(one, first), sentence(one, second))
+    assert not find_contradictions(sentence(one, first), f"The payment outage happened in {one:%B %Y}.")
+    assert bool(find_contradictions(sentence(one, first), sentence(other, second))) == (one != other)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(2, 5000),
+    st.integers(2, 5000),
+    st.sampled_from(
+        ["{:,} servers failed in Dublin", "The outage lasted {} hours", "Costs rose to ${}m", "Fees fell by {} % last May"]
+    ),
+)
+def test_another_number_of_the_same_noun_contradicts(one: int, other: int, template: str) -> None:
+    found = find_contradictions(f"{template.format(one)}.", f"{template.format(other)}.")
+    assert bool(found) == (one != other)
+    assert all(re.sub(r"\D", "", contradiction.statement).startswith(str(one)) for contradiction in found)
