@@ -76,7 +76,19 @@ def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path, 
 def test_key_free_models_answer_all_tasks(tmp_path: Path) -> None:
     found = run(tmp_path, layout="prefix")
     rows = {(one["task"], one["domain"]): one for one in found.to_json()["tasks"]}
-    names = {"task", "domain", "model", "n_expected", "n_scored", "score", "score_floor", "score_release", "ci", "ci_reason", "chance"}
+    names = {
+        "task",
+        "domain",
+        "model",
+        "n_expected",
+        "n_scored",
+        "score",
+        "score_floor",
+        "score_release",
+        "ci",
+        "ci_reason",
+        "chance",
+    }
     assert all(one.keys() == names for one in rows.values())
     assert rows["Organizing", "Books"]["chance"] == pytest.approx(0.558, abs=0.01)
     assert all(one["n_scored"] == one["n_expected"] for one in rows.values())
