@@ -60,6 +60,11 @@ def figures(values: Floats, labels: npt.NDArray[np.bool_]) -> str:
     )
 
 
+def write(line: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{line}\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the figures of fits to other sources and to other halves, and writes the fit to all claims."""
     parser = argparse.ArgumentParser(description="Fits the free support judge's model for a few documents.")
@@ -80,10 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for source in dict.fromkeys(sources.tolist()):
         taken = sources == source
-        print(f"fitted to the other sources, {source} ({taken.sum()}): {figures(held_out(taken), labels[taken])}")
+        write(f"fitted to the other sources, {source} ({taken.sum()}): {figures(held_out(taken), labels[taken])}")
         own = fit(best[taken], labels[taken])
         others = predict(own, [one for one, is_taken in zip(claims, taken, strict=True) if not is_taken])
-        print(f"fitted to {source}, the other sources ({(~taken).sum()}): {figures(others, labels[~taken])}")
+        write(f"fitted to {source}, the other sources ({(~taken).sum()}): {figures(others, labels[~taken])}")
     halves: list[tuple[float, float]] = []
     for seed in range(HALVES):
         taken = np.random.default_rng(seed).permutation(len(labels)) % 2 == 0
@@ -91,14 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         values[taken], values[~taken] = held_out(taken), held_out(~taken)
         scores = binary_scores(values.tolist(), labels.tolist())
         halves.append((scores.auc or 0.0, scores.balanced_accuracy or 0.0))
-    print("fitted to the other half, all sources: AUC {:.3f}  balanced accuracy {:.3f}".format(*np.mean(halves, axis=0)))
+    write("fitted to the other half, all sources: AUC {:.3f}  balanced accuracy {:.3f}".format(*np.mean(halves, axis=0)))
     weights, intercept = fit(best, labels)
     fitted = {
-        "about": f"fitted by tools/fit_support.py to people's labels of {len(labels)} claims (AttributionBench's development set)",
+        "about": f"fitted by tools/fit_support.py to people's labels of {len(labels)} claims (AttributionBench)",
         "weights": {name: round(float(weight), 4) for name, weight in zip(FEATURES, weights, strict=True)},
         "intercept": round(intercept, 4),
     }
-    print(json.dumps(fitted))
+    write(json.dumps(fitted))
     if options.out:
         options.out.write_text(json.dumps(fitted, indent=2) + "\n", encoding="utf-8")
     return 0

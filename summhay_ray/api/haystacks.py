@@ -33,6 +33,8 @@ def import_released(
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
+    if not listed:
+        raise UserError("paths: expected at least one released SummHay file, found none")
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 

@@ -12,6 +12,7 @@ from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import Spec, Watch, check_budget, load, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.scores import make_report
 from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
+from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 
@@ -77,6 +78,9 @@ def retrieve(
     from summhay_ray.benchmarks import retrieval
 
     options = run_options(budget, executor, address, watch, note)
+    for folder in (one for one in (trec, beir) if one is not None):
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise UserError(f"{folder}: is a file; give a folder")
     place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
     loaded = engine.load_workload(spec, overrides, place, change, untrusted)
     opened = store_of(loaded, store)

@@ -39,6 +39,12 @@ def show(found: Mapping[str, Any]) -> None:
     part("bullets", "\n".join(f"{place}. {bullet}" for place, bullet in enumerate(found["bullets"], start=1)))
     for row in found["judgments"]:
         _judgment(row)
+    for row in found["absent_answers"]:
+        part(
+            f"no document says anything about it, judged by {row['judge']}",
+            f"invents: {row['invents']:g}, bullet {row['bullet']}",
+        )
+        answer(row)
 
 
 def _attempts(failed: Iterable[Mapping[str, Any]]) -> None:

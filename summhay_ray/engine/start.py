@@ -115,7 +115,7 @@ class RunResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """The result's main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
+        """The main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
         found = getattr(self.results.scores, "table", None)
         frames = [found, *(section.table for section in self.sections)]
         for frame in frames:

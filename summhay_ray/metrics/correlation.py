@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from summhay_ray.metrics.agreement import pearson, rank_agreement
-from summhay_ray.metrics.score_intervals import QUANTILES_95, SAMPLES, generator
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, SAMPLES, generator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
 """Least number of systems whose means are correlated: two points always lie on a line."""
+_ALIKE = 1e-12
 FEWEST_WITHIN = 2
 """Least number of summaries of a document for `mean_within`. For two, the correlation is 1 or -1: right or wrong order."""
 
@@ -201,11 +202,12 @@ class Bootstrap:
         return {name: np.where(enough, values, np.nan) for name, values in found.items()}
 
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
-        """The 95 % interval of resampled values; None for fewer than two clusters, or if most resamples are undefined."""
+        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, or
+        if all are alike, which does not show how far others may be."""
         import numpy as np
 
         kept = values[np.isfinite(values)]
-        if self.n_clusters < 2 or 2 * len(kept) < len(values) or not len(kept):
+        if self.n_clusters < FEWEST_UNITS or 2 * len(kept) < len(values) or np.ptp(kept) < _ALIKE:
             return None
         low, high = np.quantile(kept, QUANTILES_95)
         return Interval(float(low), float(high))

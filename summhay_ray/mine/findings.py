@@ -10,6 +10,11 @@ import re
 
 from summhay_ray.text import FUNCTION_WORDS, is_latin
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _VERBS = """
     abandon accept access accumulate achieve acknowledge acquire act activate adapt add address adjust adopt advance affect
     agree align allocate allow alter amend announce appear apply approve argue arise arrive ask assert assign assist assume
@@ -44,16 +49,14 @@ _VERBS = """
     work worsen write yield
 """
 _PASTS = """
-    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew held hid
-    hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought spent stood struck
-    swept taught threw thought told took underwent understood went withdrew won wrote
+    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew
+    held hid hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought
+    spent stood struck swept taught threw thought told took underwent understood went withdrew won wrote
 """
-_AUXILIARIES = frozenset(
-    """
-    is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't weren't
-    it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
-    """.split()
-)
+_AUXILIARIES = _words("""
+    is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
+    weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
+    """)
 
 
 def _forms(ending: str) -> frozenset[str]:
@@ -70,36 +73,32 @@ def _forms(ending: str) -> frozenset[str]:
 
 _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
 _IRREGULAR = frozenset(_PASTS.split())
-_SUBJECTLESS = (_BASES | _REGULAR) - frozenset(
-    "associated based given increased limited own plan present access cost damage force".split()
-)
+_SUBJECTLESS = (_BASES | _REGULAR) - _words("associated based given increased limited own plan present access cost damage force")
 """Words with which a sentence that has no subject begins: "Add a test", "Discussed the survey"."""
-_SUBJECTS = frozenset("i we they you he she it who".split())
-_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - frozenset("also only this that there not now".split())
+_SUBJECTS = _words("i we they you he she it who")
+_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - _words("also only this that there not now")
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
-_GOVERNED = frozenset(
-    """
+_GOVERNED = _words("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
     more most one two three
-    """.split()
-)
+    """)
 """Words before which what could be a noun is a verb ("plays a role", "aim to")."""
-_TO = frozenset(
-    "aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants".split()
-)
+_TO = _words("aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants")
 """Verbs before `to`: others are nouns there ("changes to the structure")."""
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
-_NEVER_NOUNS = frozenset(
-    """
-    adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves includes introduces
-    involves keeps makes means occurs prevents provides receives remains requires says sees takes allow become contain enable ensure
-    exist fail happen include introduce involve occur prevent provide receive remain require
-    """.split()
-)
-_BEFORE_A_BASE = _SUBJECTS | frozenset("to not me us let can could may might must shall should will would cannot".split())
-_AFTER_A_NOUN = frozenset("of and or but".split())
+_NEVER_NOUNS = _words("""
+    refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
+    includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
+    become contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
+    arrive arrives lose loses disclose discloses appear appears begin begins bring brings choose chooses decide decides
+    depend depends describe describes determine determines explain explains follow follows give go know knows make prove
+    proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
+    agrees
+""")
+_BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
+_AFTER_A_NOUN = _words("of and or but")
 """What follows makes a noun of "reports" and "updates"."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
@@ -109,7 +108,9 @@ _CODE = re.compile(
 )
 """Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
 _WRONG = re.compile(
-    r"^[)\]},.;:%&…–—-]|^[a-z][\w,/-]*: |^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]|^\d+[.)] |[?!]|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
+    r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
+    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]"
+    r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
 """A sentence that begins or ends in the middle, a question, an exclamation."""
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
@@ -127,8 +128,9 @@ _PERSONAL = re.compile(
 )
 """What speaks of its author or to its reader."""
 _TODAY = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday|tuesday|"
-    r"wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)|no (?:news|updates?|objections?|announcements?))\b",
+    r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
+    r"|tuesday|wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)"
+    r"|no (?:news|updates?|objections?|announcements?))\b",
     re.I,
 )
 """What is understood on its day only, and what reports nothing."""
@@ -187,6 +189,8 @@ def has_verb(text: str) -> bool:
         word, last, following = token.lower(), before.lower(), after.lower()
         if word in _AUXILIARIES and last not in ("to", "") and token == word:
             return True
+        if word in FUNCTION_WORDS:
+            continue
         governs = following in _GOVERNED or following.endswith("ly")
         aside = before in (",", ")") and place > _ASIDE and governs
         if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):

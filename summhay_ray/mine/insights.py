@@ -3,17 +3,17 @@
 1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
    `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
    weighted by the share that has it, is its core.
-2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what it
-   has of the candidate: of its core, of its own words, in one sentence, and in their order.
+2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what
+   it has of the candidate: of its core, of its own words, in one sentence, and in their order.
 3. How high a score must be depends on the collection: where few statements recur, most moderate scores are chance.
-4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only where
-   its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the same sentences as one
-   that was taken is a repetition.
+4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only
+   where its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the
+   same sentences as one that was taken is a repetition.
 
 The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The other ones need all of them.
 
-Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the other.
-A change of time or date alone makes another statement, and no opposite.
+Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the
+other. A change of time or date alone makes another statement, and no opposite.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An insight that recurs. `confidence`: 0 to 1, of the best one; a list of them is sorted by it. `opposites`: places in that list."""
+    """An insight that recurs. `confidence`: 0 to 1, relative to the best one; a list of them is sorted by it.
+
+    `opposites`: places in that list.
+    """
 
     text: str
     evidence: tuple[Evidence, ...]
@@ -160,12 +163,12 @@ class _Found:
         return " ".join(of.evidence[first : first + int(self.lengths[row])])
 
 
-def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mined]:
-    """The insights among the candidates of all blocks, the best first."""
+def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
+    """The insights among the candidates of all blocks that `least` documents say, the best first."""
     of = comparing.of
     candidates = [found for found in _candidates(compared) if comparing.worth(found.sentence) >= LEAST]
     says = _least_score(of, candidates)
-    taken = list(_chosen(comparing, candidates, says))
+    taken = list(_chosen(comparing, candidates, says, least))
     most = max((value for _, value, _ in taken), default=1.0)
 
     def evidence(found: _Found, which: npt.NDArray[np.bool_]) -> tuple[Evidence, ...]:
@@ -215,7 +218,7 @@ def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
 
 
 def _chosen(
-    comparing: Comparing, candidates: Sequence[_Found], says: float
+    comparing: Comparing, candidates: Sequence[_Found], says: float, least: int
 ) -> Iterator[tuple[_Found, float, npt.NDArray[np.bool_]]]:
     """The candidates that repeat no better one, the best first; how good each is, and which of its windows say it."""
     of = comparing.of
@@ -227,7 +230,7 @@ def _chosen(
     waiting = []
     for place, found in enumerate(candidates):
         said = found.scores >= says
-        if said.sum() >= comparing.least:
+        if said.sum() >= least:
             waiting.append((-value(found, said), found.sentence, place, said, False))
     heapq.heapify(waiting)
     resting: dict[int, list[int]] = {}
@@ -240,7 +243,7 @@ def _chosen(
             continue
         if not read:
             said = said & _has_items(of, found, said)
-            if said.sum() >= comparing.least:
+            if said.sum() >= least:
                 heapq.heappush(waiting, (-value(found, said), sentence, place, said, True))
             continue
         firsts = found.firsts[said].tolist()
@@ -259,12 +262,12 @@ def _chosen(
 
 
 def _value(size: float, scores: Floats) -> float:
-    """How much an insight of this weight states, and how surely how many documents repeat it: the score of the best window of each."""
+    """How much an insight of this weight states, and how surely documents repeat it, by the score of each one's window."""
     return round(math.log1p(size) * math.log1p(float((scores**2).sum())), 9)
 
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the numbers of the candidate, its names (maybe around them), and contradict none."""
+    """Which of the windows that `said` marks have the candidate's numbers and (maybe around them) names, and contradict none."""
     text = of.texts[found.sentence]
     own = read_words(text)
     kept = np.zeros(said.size, dtype=bool)
@@ -484,19 +487,30 @@ class Comparing:
         return _Found(sentence, near, likeness, firsts, lengths, self._scores(sentence, firsts, lengths, best[chosen]))
 
     def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
-        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of that in
-        one of the window's sentences, and of the pairs of words that follow one another in the sentence."""
+        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of
+        that weight in one sentence of the window, and of the pairs of words that follow one another in the sentence."""
         of = self.of
-        own = of.facts(sentence)
-        weights, pairs = of.weights[own] / of.weights[own].sum(), self._pairs(sentence)
-        scores = np.zeros(firsts.size)
-        for row, (first, length) in enumerate(zip(firsts.tolist(), lengths.tolist(), strict=True)):
-            held = np.array([np.isin(own, of.facts(place)) for place in range(first, first + length)])
-            followed = frozenset().union(*map(self._pairs, range(first, first + length)))
-            order = len(pairs & followed) / len(pairs) if pairs else 1.0
-            scores[row] = cores[row] + weights @ held.any(axis=0) + (held @ weights).max() + order
+        if not firsts.size:
+            return np.zeros(0)
+        own, pairs = of.facts(sentence), self._pairs(sentence)
+        weights = of.weights[own] / of.weights[own].sum()
+        begins = np.cumsum(lengths) - lengths
+        sentences = np.arange(lengths.sum()) + np.repeat(firsts - begins, lengths)
+        theirs, owners = of.facts_of(sentences)
+        places = self._places(own, theirs)
+        held = np.zeros((sentences.size, own.size), dtype=bool)
+        held[owners[places >= 0], places[places >= 0]] = True
+        whole = np.logical_or.reduceat(held, begins, axis=0) @ weights
+        single = np.maximum.reduceat(held @ weights, begins)
+        followed = [
+            len(pairs & frozenset().union(*map(self._pairs, range(first, first + length)))) / len(pairs) if pairs else 1.0
+            for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
+        ]
+        scores = cores + whole + single + np.array(followed)
         # What little a short sentence states is found by chance.
-        return np.round(scores / 4 * of.sizes[sentence] / (of.sizes[sentence] + math.log(1 + of.n_documents) / 2), 6)
+        size = float(of.sizes[sentence])
+        found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
+        return found
 
     def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:
         """The pairs of words that follow one another in a sentence, function words aside."""

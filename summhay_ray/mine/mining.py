@@ -13,6 +13,8 @@ from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
+USUAL, ENOUGH, FEW = 3, 30, 5
+"""Documents that say an insight, usually. Fewer than 30 insights, and than one for five documents, are few."""
 BLOCK = 250
 """Documents that are read, and whose sentences are compared, at once."""
 
@@ -49,12 +51,18 @@ def _made(step: Step, make: Callable[[], bytes]) -> bytes:
 class Mining:
     """Mines documents. Blocks can be read, and when all are read compared, one by one, in any process that has the documents.
 
-    Equal documents count once for recurrence (`least`), and all of them are documents of what they say. `claims`: index of a
-    document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
+    `least`: documents that must say an insight; None: `USUAL`, or 2 where that gives few insights. Equal documents count once for
+    it, and all of them are documents of what they say. `claims`: index of a document -> its claims, of which insights are made;
+    where it is missing, insights are made of the document's sentences.
     """
 
-    def __init__(self, sources: Sequence[Source], least: int, claims: Claims | None = None, keep: Keep | None = None) -> None:
-        self._sources, self._least, self._claims, self._keep = sources, least, claims or {}, keep or _made
+    def __init__(
+        self, sources: Sequence[Source], least: int | None, claims: Claims | None = None, keep: Keep | None = None
+    ) -> None:
+        self._sources, self._claims, self._keep = sources, claims or {}, keep or _made
+        self._may_relax, self.least = least is None, least or USUAL
+        self.relaxed = False
+        """Whether two documents suffice, since few insights are in three."""
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
         self._distinct = [place for place, kept in enumerate(self._copy_of) if place == kept]
@@ -97,7 +105,7 @@ class Mining:
     def _all(self) -> Comparing:
         given = {number: self._claims[place] for number, place in enumerate(self._distinct) if place in self._claims}
         texts = [self._sources[place].text for place in self._distinct]
-        return Comparing(Statements(texts, map(SentenceFacts.from_bytes, map(self.do, self.reading)), given), self._least)
+        return Comparing(Statements(texts, map(SentenceFacts.from_bytes, map(self.do, self.reading)), given), self.least)
 
     def mined(self) -> list[Mined]:
         """The insights that recur, the surest first."""
@@ -108,12 +116,16 @@ class Mining:
         def all_of(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
             return tuple(replace(one, document=place) for one in evidence for place in same[self._distinct[one.document]])
 
-        compared = (self._compare(step.begin) if self._claims else self.do(step) for step in self.comparing)
-        found = find_insights(self._all, map(Compared.from_bytes, compared))
+        made = (self._compare(step.begin) if self._claims else self.do(step) for step in self.comparing)
+        compared = [Compared.from_bytes(content) for content in made]
+        found = find_insights(self._all, compared, self.least)
+        if self._may_relax and len(found) < min(ENOUGH, len(self._sources) / FEW):
+            self.least, self.relaxed = 2, True
+            found = find_insights(self._all, compared, self.least)
         return [replace(one, evidence=all_of(one.evidence), doubtful=all_of(one.doubtful)) for one in found]
 
 
-def mine(sources: Sequence[Source], least: int, claims: Claims | None = None) -> tuple[list[Mined], list[tuple[int, int]]]:
+def mine(sources: Sequence[Source], least: int | None, claims: Claims | None = None) -> tuple[list[Mined], list[tuple[int, int]]]:
     """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents; see `Mining`."""
     mining = Mining(sources, least, claims)
     return mining.mined(), mining.copies

@@ -1,7 +1,7 @@
 """Part of the mine room: groups insights into subtopics, each about one thing, and asks for each as a person would.
 
-A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something failed,
-changed or was decided, and when. No question gives an insight of its subtopic away.
+A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
+failed, changed or was decided, and when. No question gives an insight of its subtopic away.
 """
 
 from __future__ import annotations
@@ -30,18 +30,22 @@ _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ica
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing)$"
 )
-_VAGUE = frozenset(
-    """
-    addition amount area aspect case change changes combination detail details document documents effort end example fact focus form
-    future group impact instance issue issues item items kind level list lot need new number numbers one others part parts period
-    place plan plans point problem problems process proposal question reason result results role section several side step steps
-    team thing things time times top total type types use user users value values version way ways week work year years day days
-    month months hour hours minute minutes percent people person person's today current previous next first second third last various
-    itself themselves himself herself myself ourselves yourself everything something anything nothing everyone someone anyone
-    different similar certain possible important significant major full further additional other same least
-    """.split()
-)
+_VAGUE_WORDS = """
+    addition amount area aspect case change changes combination detail details document documents effort end example fact
+    focus form future group impact instance issue issues item items kind level list lot need new number numbers one others
+    part parts period place plan plans point problem problems process proposal question reason result results role section
+    several side step steps team thing things time times top total type types use user users value values version way ways
+    week work year years day days month months hour hours minute minutes percent people person person's today current
+    previous next first second third last various itself themselves himself herself myself ourselves yourself everything
+    something anything nothing everyone someone anyone different similar certain possible important significant major full
+    further additional other same least
+"""
+_VAGUE = frozenset(_VAGUE_WORDS.split())
 """Words that alone name no subject."""
+_BREAKS = frozenset(
+    ("above", "below", "twice", "once", "again", "later", "soon", "already", "still", "ever", "itself", "themselves")
+)
+"""Words that are no part of a noun phrase, beside function words."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|errors?|unavailable|degrad\w*|breach\w*|bugs?|vulnerabilit\w+|attackers?|leak\w*"
@@ -53,7 +57,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "What was decided about {}",
     ),
     (
-        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
+        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed"
+        r"|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
         "What has changed with {}",
     ),
     (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
@@ -63,7 +68,12 @@ _ASKED = ("What do the documents report about {}", "What else do the documents r
 _DID = {
     **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
     **{f"{verb}d": verb for verb in ("increase", "decrease", "decline", "resume", "degrade", "cease", "collapse")},
-    **{"stopped": "stop", "dropped": "drop", "fell": "fall", "rose": "rise", "broke": "break", "went down": "go down"},
+    "stopped": "stop",
+    "dropped": "drop",
+    "fell": "fall",
+    "rose": "rise",
+    "broke": "break",
+    "went down": "go down",
 }
 """What a subject does, of which one asks why."""
 _EVENT = re.compile(
@@ -95,7 +105,9 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             surfaces.setdefault(key, Counter())[surface] += 1
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    usable = {key for key, n in counts.items() if 2 <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
+    # A common noun that only two share ("server") makes no subtopic: they are of two things, mostly.
+    least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
+    usable = {key for key, n in counts.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
     remaining = Counter({key: len(holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
@@ -109,7 +121,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     groups: list[tuple[list[tuple[str, ...]], list[int]]] = []
     while waiting:
         known, key = heapq.heappop(waiting)
-        if remaining[key] < 2:
+        if remaining[key] < least[key]:
             continue
         if rank(key) != known:
             heapq.heappush(waiting, (rank(key), key))
@@ -206,7 +218,7 @@ def _with_article(subject: str) -> str:
 
 def _weight(key: tuple[str, ...], surface: str) -> float:
     """How well a phrase names a subject: names and phrases of several words say more than a single word."""
-    return (1 + 0.4 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
+    return (1 + 0.6 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
@@ -230,7 +242,9 @@ def _phrases(text: str, proper: set[str]) -> Iterator[tuple[tuple[str, ...], str
         lower = word.lower()
         name = lower in proper or any(letter.isupper() for letter in word[1:])
         verb = not name and is_verb(lower, before.lower(), after.lower())
-        breaks = not word[0].isalpha() or lower in FUNCTION_WORDS or verb or any(mark in word for mark in "’'/")
+        breaks = (
+            not word[0].isalpha() or lower in FUNCTION_WORDS or lower in _BREAKS or verb or any(mark in word for mark in "’'/")
+        )
         # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
         if breaks or (run and name and run[-1] == run[-1].lower()):
             yield from _ends(run)

@@ -24,15 +24,11 @@ _SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
 _NEAR = 3
 """Content words so far from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
-_SOFT = frozenset(
-    map(
-        root,
-        """
-        prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
-        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
-        """.split(),
-    )
-)
+_SOFT_WORDS = """
+    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely barely
+    hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
+"""
+_SOFT = frozenset(map(root, _SOFT_WORDS.split()))
 """Words that deny without a negation: near one, nothing is said to be so."""
 
 
@@ -50,31 +46,31 @@ class Contradiction:
 def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
     """What a statement says otherwise than its evidence, in the order of the statement; each fact at most once.
 
-    `evidence`: a passage of any length, or its sentences. The three neighbouring sentences that share most words with a sentence of the statement
-    are held against it. A statement never contradicts itself.
+    `evidence`: a passage of any length, or its sentences. Each sentence of the statement is held against the three neighbouring
+    ones of the evidence that share most words with it. A statement never contradicts itself.
     """
     said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
     if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
         return []
     said_facts = [fact for one in said for fact in one.facts]
     shown_facts = [fact for one in shown for fact in one.facts]
+    denied = any(one.negations for one in shown)
     found: list[Contradiction] = []
     for one in said:
+        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown_facts)]
+        if not missing and not one.negations and not denied:
+            continue
         window = _best_window(one, shown)
         common = one.roots & frozenset().union(*(near.roots for near in window))
         if not common or len(common) < _SHARED * len(one.roots):
             continue
-        for fact in one.facts:
-            if any(_agree(fact, other) for other in shown_facts) or any(_adds_up(fact, near.facts) for near in shown):
-                continue
+        for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
-            # What the statement says elsewhere is no rival.
-            mine = [
-                other for other in rivals if not any(_agree(own, other) for own in said_facts) and not _adds_up(other, one.facts)
-            ]
-            rival = mine[0] if mine else None
-            if rival is not None:
-                found.append(Contradiction(fact.kind, fact.words, rival.words))
+            # What the statement says elsewhere is no rival, nor is a sum of its numbers or of the evidence's.
+            rivals = [other for other in rivals if not any(_agree(own, other) for own in said_facts)]
+            sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
+            if rivals and not sums:
+                found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
         if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
             found += _denied(one, said, window, shown)
     return found
@@ -87,8 +83,10 @@ def _read(text: str) -> Sequence[Statement]:
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
     """The neighbouring sentences that have most of a statement's words, as few as have them."""
-    windows = [shown[begin : begin + size] for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
-    return max(windows, key=lambda window: len(statement.roots & frozenset().union(*(one.roots for one in window))), default=())
+    shared = [statement.roots & one.roots for one in shown]
+    windows = [(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
+    begin, end = max(windows, key=lambda window: len(frozenset().union(*shared[slice(*window)])), default=(0, 0))
+    return shown[begin:end]
 
 
 def _agree(one: Fact, other: Fact) -> bool:
@@ -136,18 +134,19 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.kind != other.kind:
         return False
     if fact.name:
-        mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
-        absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
-        return (
-            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
-        )
+        own, foreign = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
+        if (fact.begins and other.begins) or foreign & statement.roots or own & near.roots:
+            return False
+        rest = len(statement.roots - own)
+        shared = len(common) >= _SHARED_BY_NAMES * rest and len(common & near.roots) >= _SHARED * rest
+        return shared and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
-        nouns, others = fact.quantity.nouns, other.quantity.nouns
+        nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
             # The same number of another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
-        if nouns and others:
-            return bool(nouns & others)
+        if nouns and other_nouns:
+            return bool(nouns & other_nouns)
     (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1

@@ -27,7 +27,7 @@ Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, or all numbers between two, in the base unit of its kind: seconds, bytes, dollars, per cent, or things counted."""
+    """A number, or all numbers between two, in its base unit: seconds, bytes, dollars, per cent, or things that are counted."""
 
     low: float
     high: float
@@ -117,10 +117,13 @@ _MONTH_NAMES = """
     जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर
 """
 _MONTHS = {name: place % 12 + 1 for place, name in enumerate(_MONTH_NAMES.split())} | {"sept": 9}
-_ALONE = frozenset("january february april june july august september october november december".split())
+_UNAMBIGUOUS = "january february april june july august september october november december"
+_ALONE = frozenset(_UNAMBIGUOUS.split())
 """Months that are recognized without a day or a year beside them; March and May need a preposition."""
-_BEFORE_A_MONTH = frozenset("in of since until till by early late mid last next this every through during".split())
-_WEEKDAYS = {name: place for place, name in enumerate("monday tuesday wednesday thursday friday saturday sunday".split())}
+_PREPOSITIONS = "in of since until till by early late mid last next this every through during"
+_BEFORE_A_MONTH = frozenset(_PREPOSITIONS.split())
+_WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
+_WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")(?![^\W\d_])\.?"
 _DAY = r"(?<!\d)\d{1,2}(?:st|nd|rd|th|er|º|\.)?(?![\d%])"
 _DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
@@ -149,13 +152,13 @@ _SMALL = """
     nineteen
 """
 _UNITS_OF_TEN = {word: value for value, word in enumerate(_SMALL.split())}
-_TENS = {word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
 _OTHER_NUMBERS = {"no": 0, "dozen": 12, "both": 2, "twice": 2, "once": 1}
-_ORDINALS = {
-    word: value for value, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)
-}
+_ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
+_ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
 _LASTING = frozenset(("for", "lasted", "took", "within", "after"))
 _HOUR, _DAY_SECONDS = 3600, 86400
@@ -220,15 +223,15 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
-    r"|no\.? ?\d|nothing but|or not)\b",
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)"
+    r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
 _UNTRUE = re.compile(
     r"\b(?:(?:did not|didn['’]t|never|ha(?:s|ve|d) (?:not|never)|ha(?:s|ve|d)n['’]t|(?:does|do) not) (?:actually |really |ever )?"
     r"(?:happen(?:ed)?|occur(?:red)?|exist(?:ed)?|tak(?:e|en) place|took place)"
-    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented|made up"
-    r"|denied|refuted|disproved|debunked|ruled out)"
+    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented"
+    r"|made up|denied|refuted|disproved|debunked|ruled out)"
     r"|there (?:was|were|is|are|has been|had been|have been) (?:no|never))\b",
     re.IGNORECASE,
 )

@@ -218,7 +218,7 @@ def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
         compared = cli("compare", run, "--systems", "bm25_offline/support", "bm25_offline/lead", "--json").document
         return [" ".join(compared["warnings"]), Path("report/index.html").read_text(), " ".join(ran.document["warnings"])]
 
-    assert all("nobody has looked at this haystack" in top and "4 queries are too few" in top for top in tops())
+    assert all("nobody has looked at this haystack" in top and " queries are too few" in top for top in tops())
     # Without anybody to answer, the pairs are a sheet; a second check asks about others.
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert cli("mine", "mine.json", "--check", "10", "--json").document["files"] == ["mine-pairs.csv"]
@@ -425,8 +425,12 @@ def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path,
     words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
     assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
     assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
-    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
-    sheet.write_text(",".join(rows[0]) + "\n" + ",".join([rows[0]["run"], rows[0]["insight_id"], *[""] * 6, "no,,,"]) + "\n")
+    with sheet.open(newline="", encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream))
+    with sheet.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, [*rows[0]])
+        writer.writeheader()
+        writer.writerows([{**row, "keep": "no" if row is rows[0] else row["keep"]} for row in rows])
     assert cli("mine", "--accept", sheet, "--out", out, "--store", store).code == 0
     after = json.loads(out.read_text(encoding="utf-8"))["subtopics"]
     assert [one for one in after if one.get("absent")] == absent

@@ -157,7 +157,7 @@ def test_a_prompt_for_another_task_is_a_lookup_error() -> None:
 
 
 def test_the_model_says_its_name_and_answers_alike_every_time() -> None:
-    assert (OfflineJudge.name, OfflineJudge.revision) == ("offline/judge", "2")
+    assert (OfflineJudge.name, OfflineJudge.revision) == ("offline/judge", "3")
     first = told("ten deep breaths", ["deep breaths", "walks"])
     assert all(told("ten deep breaths", ["deep breaths", "walks"]) == first for _ in range(3))
 

@@ -85,10 +85,11 @@ def test_the_same_in_other_words_and_what_is_left_out_are_no_contradictions(stat
     assert not find_contradictions(evidence, statement)
 
 
-WORDS = st.sampled_from(
-    "the outage Frankfurt not never no lasted two 58% hours $1.2m 2021-07-22 July 22, 2021 at 14:30 without customers of 3-6 third "
-    "denied that v16 did happen . ; Tuesday half a and FY23 [3] 小时 9 часов more than - to 1,000".split(" ")
-)
+MIXED = """
+    the outage Frankfurt not never no lasted two 58% hours $1.2m 2021-07-22 July 22, 2021 at 14:30 without customers of 3-6 third
+    denied that v16 did happen . ; Tuesday half a and FY23 [3] 小时 9 часов more than - to 1,000
+"""
+WORDS = st.sampled_from(MIXED.split())
 
 
 @settings(max_examples=300, deadline=None)

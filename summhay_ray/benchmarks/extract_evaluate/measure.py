@@ -193,7 +193,8 @@ def _tasks(tables: Tables, settings: Settings) -> Iterator[Task]:
 
 
 def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> Task:
-    pairs = rows.unique(PAIR, keep="first", maintain_order=True).select("doc_id", "system_id", "score")
+    places = rows.unique(PAIR, keep="first", maintain_order=True)
+    pairs = places.select("doc_id", "system_id", "score")
     documents, systems, human = (pairs[name].to_list() for name in pairs.columns)
     scored = [place for place, score in enumerate(human) if score is not None]
     boot = None
@@ -202,7 +203,9 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
         boot = Bootstrap.over([human[place] for place in scored], at, settings.seed, settings.resamples)
     paid = bool(rows["usd_micros"].fill_null(0).sum())
     columns = []
-    for (method, budget), cell in rows.group_by("method", "budget", maintain_order=True):
+    for (method, budget), asked in rows.group_by("method", "budget", maintain_order=True):
+        # Of an unfinished run, a cell may lack pairs that others have.
+        cell = places.select(PAIR).join(asked, on=PAIR, how="left", maintain_order="left")
         answers = zip(cell["rating"].to_list(), cell["malformed"].to_list(), strict=True)
         ratings = [settings.failed_as if rating is None and malformed else rating for rating, malformed in answers]
         drawn = boot.of([ratings[place] for place in scored]) if boot else {}

@@ -59,7 +59,9 @@ class MineSpec(Spec):
     name: str = Field(default="mine", min_length=1, description="for people; not part of the run's identity")
     folder: str = Field(min_length=1, description="the documents: a folder, from the spec's own")
     topic: str = Field(default="", description="what the documents are about; empty: the folder's name")
-    min_documents: int = Field(default=3, ge=2, description="documents that must say an insight")
+    min_documents: int | None = Field(
+        default=None, ge=2, description="documents that must say an insight; null: 3, or 2 where few insights are in 3"
+    )
     part_tokens: int | None = Field(
         default=None, ge=50, description="longest part of a document, in tokens; null: nothing is cut"
     )

@@ -51,6 +51,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
+    USUAL,
     WORDS,
     DocumentClaim,
     Evidence,
@@ -256,7 +257,7 @@ class Mine(Benchmark[MineSpec]):
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        self._least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
+        self._least = 2 if spec.models.group else spec.min_documents
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -279,11 +280,11 @@ class Mine(Benchmark[MineSpec]):
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
-        least = self.spec.min_documents
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
         mined = await asyncio.to_thread(mining.mined)
+        least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await self._joined(mined, ask)
+            mined = await self._joined(mined, least, ask)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -292,7 +293,7 @@ class Mine(Benchmark[MineSpec]):
                 what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
-            mined = await self._checked(mined, ask)
+            mined = await self._checked(mined, least, ask)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
@@ -396,7 +397,7 @@ class Mine(Benchmark[MineSpec]):
         await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
         return {} if ask.planning else claims
 
-    async def _joined(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+    async def _joined(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
         """The insights in enough documents, after those that are one by the group model's word are joined."""
         groups: list[list[int]] = []
 
@@ -412,9 +413,9 @@ class Mine(Benchmark[MineSpec]):
                 _fail(ask, "group", mined[places[0]].text, none)
 
         await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
-        return merged(mined, sorted(groups), self.spec.min_documents)
+        return merged(mined, sorted(groups), least)
 
-    async def _checked(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+    async def _checked(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
         """The insights after the check model has read what the free path is unsure of, the surest first again."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
@@ -447,7 +448,7 @@ class Mine(Benchmark[MineSpec]):
         if ask.planning:
             return list(mined)
         checked = [self._decided(place, one, decided) for place, one in enumerate(mined)]
-        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= self.spec.min_documents]
+        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= least]
         enough.sort(key=lambda place: -checked[place].confidence)
         number = {place: position for position, place in enumerate(enough)}
         return [
@@ -588,10 +589,10 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     if (n_characters := sum(len(one.text) for one in sources)) > LARGEST_FOLDER:
         problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
         raise SpecError(f"spec: folder: {problem}, which take about 2 GB of memory; mine its parts one by one")
-    if len(sources) < spec.min_documents:
+    if len(sources) < (least := spec.min_documents or 2):
         few = f"{len(sources)} documents with text" if len(sources) != 1 else "1 document with text"
         lost = f" ({len(unread)} cannot be read, such as {unread[0].document_id!r}, which {unread[0].message})" if unread else ""
-        problem = f"{spec.folder!r} has {few}{lost}; insights recur in at least {spec.min_documents} (min_documents)"
+        problem = f"{spec.folder!r} has {few}{lost}; insights recur in at least {least} (min_documents)"
         raise SpecError(f"spec: folder: {problem}; add documents")
     name = "".join(char if char.isalnum() or char in "-_" else "_" for char in folder.resolve().name) or "documents"
     held = {
@@ -621,6 +622,10 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+    if mining.relaxed:
+        notes.append(
+            f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
+        )
     language = language_of([source.text for source in sources])
     if language != "english" and not checked:
         what = "in another script" if language == "other" else "in another language than English"

@@ -372,7 +372,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     """A judge's entry: the listed one with this name, or a new one with the endpoint and prices listed for its model."""
     judges = _listed(fields)
     for entry in judges:
-        if name in (entry.get("name"), entry.get("model") if not entry.get("name") else None):
+        if name and name == (entry.get("name") or entry.get("model")):
             return entry
     named = judge.parse_name(name)
     model, strategy = judge.strategy_of(named)

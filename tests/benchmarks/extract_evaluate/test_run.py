@@ -92,7 +92,8 @@ def test_without_a_key(tmp_path: Path) -> None:
     assert extracts.height == 12 * 4 and (extracts["tokens"] <= extracts["budget"]).all()
     [full] = rows(found.scores["correlations"], method="full")
     assert full["pearson"] > 0.95 and (full["n"], full["n_expected"], full["documents"]) == (12, 12, 4)
-    assert full["pearson_low"] <= full["pearson"] <= full["pearson_high"]
+    # Four documents: six are the least for an interval.
+    assert (full["pearson_low"], full["pearson_high"]) == (None, None)
     small = {row["method"]: row for row in rows(found.scores["correlations"], budget=32)}
     assert small["rouge-1+2"]["usd"] < full["usd"]
     # At the paper's price: $30 a million tokens of the mean prompt.

@@ -76,6 +76,9 @@ def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other(tmp_path: P
     assert found.queries.drop("haystack_id").equals(without.queries.drop("haystack_id"))
     assert found.retrieval.equals(without.retrieval)
     assert found.table.filter(model="stack")["invented"].item() == 0.5
+    [verdict] = api.explain(found.run, "news/fees-2/oracle_stack", store)["absent_answers"]
+    assert (verdict["invents"], verdict["bullet"], verdict["raw_answer"]["key"]) == (1, 1, verdict["key"])
+    assert "Question Without Answer:" in verdict["prompt"]
     api.make_report(found.run, store).write(str(tmp_path / "report"), "md")
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "| oracle + stack |" in text[text.index("Claims without ground, judged by offline/judge") :]

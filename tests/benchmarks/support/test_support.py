@@ -15,6 +15,7 @@ from inline_runs import answered
 from typer.testing import CliRunner
 
 from summhay_ray import api
+from summhay_ray.citations import CitedDocuments
 from summhay_ray.cli.app import app
 from summhay_ray.engine import SpecError
 
@@ -371,3 +372,33 @@ def test_citations_are_weighted_as_trec_rag_weights_them(tmp_path: Path) -> None
     assert first["weighted_precision"] == pytest.approx(((1 + 0) / 2 + (1 + 0.5 + 0) / 3) / 2)
     assert first["weighted_recall"] == pytest.approx(((1 + 0) / 2 + (1 + 0.5 + 0) / 3) / 2)
     assert (silent["weighted_precision"], silent["weighted_recall"], silent["n"]) == (None, 0.0, 1)
+
+
+OUTAGE = "The Frankfurt payment outage on 22 July 2021 lasted two hours and hit 58% of customers."
+OTHERS = [
+    f"The {what} was painted by volunteers in spring." for what in ("quay", "mill", "library", "hall", "weir", "tower", "fair")
+]
+
+
+@pytest.mark.parametrize("n_others", [1, 12])
+def test_a_document_that_says_otherwise_supports_nothing_and_is_not_cited(tmp_path: Path, n_others: int) -> None:
+    """With few documents and with many, a false number, date, name or denial is not supported, and the same in other words is."""
+    (tmp_path / "documents").mkdir()
+    for number, text in enumerate([OUTAGE, *(OTHERS * 2)[:n_others]]):
+        (tmp_path / "documents" / f"{number:02}.txt").write_text(f"{text} {number} people came.\n", encoding="utf-8")
+    bullets = [
+        "On July 22nd, 2021 the Frankfurt payment outage lasted 2 hours and hit 58 percent of customers [00.txt].",
+        "In July 2021 the Frankfurt payment outage hit customers for 120 minutes [00.txt].",
+        "The Frankfurt payment outage on 22 July 2021 lasted nine hours and hit 58% of customers [00.txt].",
+        "The Frankfurt payment outage on 5 March 2024 lasted two hours and hit 58% of customers [00.txt].",
+        "The Tokyo payment outage on 22 July 2021 lasted two hours and hit 58% of customers [00.txt].",
+        "The Frankfurt payment outage on 22 July 2021 did not happen and hit no customers [00.txt].",
+    ]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"query_id": "q", "bullets": bullets}), encoding="utf-8")
+    store = str(tmp_path / "store")
+    result = api.support(tmp_path / "a.jsonl", documents=str(tmp_path / "documents"), store=store, executor="inline")
+    rows = api.table(result.run, "supports", store).filter("cited").sort("bullet")
+    assert [value >= 0.5 for value in rows["value"]] == [True, True, False, False, False, False]
+    corpus = CitedDocuments([(path.name, path.read_text("utf-8")) for path in sorted((tmp_path / "documents").iterdir())])
+    uncited = [bullet.replace(" [00.txt]", "") for bullet in bullets]
+    assert ["[1]" in bullet for bullet in corpus.recite(uncited)] == [True, True, False, False, False, False]

@@ -100,6 +100,10 @@ def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key
             for row in _judged(judgments, summary, source, compat, (answers, prompts))
             if not judgment_key or row["judgment"]["key"] == judgment_key
         ],
+        "absent_answers": [
+            {**asdict(row), "raw_answer": answers.get(row.key), "prompt": prompts.get(row.key)}
+            for row in (rows_of(run, "absent_answers", [cell_id]) if subtopic.absent else ())
+        ],
         **failed,
     }
 

@@ -1,0 +1,122 @@
+"""Which statements are insights, which documents are gold for them, and what is asked for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from summhay_ray.mine import Mining, Source, group_insights, mine
+
+pytestmark = pytest.mark.core
+
+_OWN = (
+    "The harbour office planted new lime trees along the quay.",
+    "A bakery opened near the old mill last spring.",
+    "Children painted the wall behind the library in blue.",
+    "The choir sang in the market hall on a rainy evening.",
+    "Sabine found the missing ledger behind a cupboard.",
+    "The ferry to the island carries bicycles for free.",
+    "An owl has nested in the tower of the town hall.",
+    "Marek repaired the fountain before the summer fair.",
+)
+
+
+def _sources(*said: str) -> list[Source]:
+    """Eight documents, the first of which make these statements, one each."""
+    lines = [*said, *[""] * (len(_OWN) - len(said))]
+    return [Source(f"{place}.txt", f"{own}\n\n{line}") for place, (own, line) in enumerate(zip(_OWN, lines, strict=True))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Rod to ask the working groups of the foundation for regular reports on their plans",
+        "Velden Ledger Archive Office Annual Meeting Minutes Of The Board",
+        "and therefore the committee of the foundry could not agree on the",
+        "please tell me whether the foundry can deliver your turbine blades in May",
+        "stream: move the prefixed files of the turbine into the internal folder",
+        "Is the foundry able to deliver the turbine blades before the audit in May?",
+        "Planning for the audit of the turbine blades in the foundry of Velden",
+    ],
+)
+def test_what_is_no_statement_is_no_insight(line: str) -> None:
+    assert mine(_sources(line, line, line, line), 3)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "others"),
+    [
+        (
+            "Payments in Frankfurt failed for two hours on 22 July 2021 because a certificate had expired.",
+            "Payments in Frankfurt failed for nine hours on 22 July 2021 because a certificate had expired.",
+        ),
+        (
+            "The conference takes place in Waterford on 6-8 November 2023 and tickets are on sale.",
+            "The conference takes place in Waterford on 3-6 November 2024 and tickets are on sale.",
+        ),
+        (
+            "Almost all instances and 58% of the volumes in the zone lost power in Dublin.",
+            "Many instances and some of the volumes in the zone lost power in Tokyo.",
+        ),
+        (
+            "The March invoice of Orbis is paid by the clearing office.",
+            "The March invoice of Orbis is not paid by the clearing office.",
+        ),
+    ],
+)
+def test_a_document_with_other_numbers_dates_places_or_a_denial_is_no_gold(stated: str, others: str) -> None:
+    mined, _ = mine(_sources(stated, others, stated, others, stated, others), 3)
+    gold = {one.text: {evidence.document for evidence in one.evidence} for one in mined}
+    assert gold[stated] == {0, 2, 4}
+
+
+def test_another_form_of_a_number_and_a_date_is_gold() -> None:
+    stated = "Payments in Frankfurt failed for 2 hours on 22 July 2021 because a certificate had expired."
+    worded = "On July 22nd, 2021, payments failed in Frankfurt for two hours, because a certificate had expired."
+    mined, _ = mine(_sources(stated, worded, stated, worded), 3)
+    assert {evidence.document for evidence in mined[0].evidence} == {0, 1, 2, 3}
+
+
+def test_another_number_is_an_opposite_and_another_time_is_none() -> None:
+    later = "The backup of the payroll server failed at 4:45 because the disk was full."
+    more = ("The vault of the Velden bank holds 300 gold bars.", "The vault of the Velden bank holds 900 gold bars.")
+    said = ("The backup of the payroll server failed at 2:30 because the disk was full.", later, *more)
+    sources = [
+        Source(f"{place}-{copy}", f"{_OWN[2 * copy + place % 2]}\n\n{line}")
+        for place, line in enumerate(said)
+        for copy in range(3)
+    ]
+    mined, _ = mine(sources, 3)
+    opposites = {one.text: {mined[other].text for other in one.opposites} for one in mined}
+    assert opposites == {said[0]: set(), said[1]: set(), more[0]: {more[1]}, more[1]: {more[0]}}
+
+
+def test_two_documents_suffice_where_few_insights_are_in_three() -> None:
+    stated = "Payments in Frankfurt failed for two hours on 22 July 2021 because a certificate had expired."
+    sources = _sources(stated, f"{stated} Nobody noticed.")
+    mining = Mining(sources, None)
+    assert [len(one.evidence) for one in mining.mined()] == [2] and mining.relaxed
+    assert mine(sources, 3)[0] == []
+
+
+def test_questions_name_what_the_insights_share_and_when() -> None:
+    insights = [
+        "Card payments in Frankfurt failed for two hours on 22 July 2021 because a certificate of the gateway expired.",
+        "Payments failed in Frankfurt in July 2021 after 58 percent of the gateway's nodes lost power.",
+        "The backup of the payroll server runs at 2:30 every night.",
+        "The payroll server was moved to hall 5 by the vendor.",
+        "Badge readers at the Velden gate reject cards that were issued before May 2019.",
+    ]
+    asked = {group.query: {insights[place] for place in group.places} for group in group_insights(insights, "tickets")}
+    assert asked["Why did payments fail in Frankfurt in July 2021?"] == set(insights[:2])
+    assert insights[3] in next(said for query, said in asked.items() if "payroll server" in query)
+    assert sum(map(len, asked.values())) == len(insights)
+
+
+def test_every_subtopic_has_a_question_of_its_own() -> None:
+    things = ("printer", "scanner", "turbine", "boiler", "pump", "valve", "crane")
+    insights = [f"The {thing} in hall {number} was replaced after {number + 40} days." for thing in things for number in range(9)]
+    groups = group_insights(insights, "halls")
+    queries = [group.query for group in groups]
+    assert len(set(queries)) == len(queries) and all(query.endswith("?") for query in queries)
+    for group in groups:
+        assert len({insights[place].split()[1] for place in group.places}) == 1
