@@ -143,7 +143,6 @@ tried_again
 handle_starttag
 handle_endtag
 handle_data
-attrs
 
 # What markitdown calls.
 convert
