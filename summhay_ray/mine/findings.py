@@ -134,7 +134,8 @@ _TODAY = re.compile(
     re.I,
 )
 """What is understood on its day only, and what reports nothing."""
-_LABEL = re.compile(r"^[A-Z][\w’'-]*(?: [\w’'-]+){0,3}(?:: | [-–—] )")
+_LABEL = re.compile(r"^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?:: | [-–—] )")
+"""A speaker, or the name of an item, before what is said."""
 _NAMES, _MARKED = 0.6, 0.12
 """Shares of a sentence's words from which it is a list of names, and from which it is code."""
 FEWEST_WORDS, MOST_WORDS = 6, 60
@@ -144,6 +145,9 @@ LEAST = 0.35
 
 def worth(text: str, english: bool = True) -> float:
     """How far a sentence is a finding, 0 to 1; what is below `LEAST` is none."""
+    if label := _LABEL.match(text):
+        said = text[label.end() :]
+        return 0.6 * worth(said[:1].upper() + said[1:], english)
     words = _WORD.findall(text)
     if not is_latin(text):
         return 1.0 if len(text) >= FEWEST_WORDS and not _CODE.search(text) else 0.5
@@ -156,7 +160,7 @@ def worth(text: str, english: bool = True) -> float:
     value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.8
     if text[0].islower() or text.count("(") != text.count(")") or text.count('"') % 2:
         value *= 0.4
-    if _LABEL.search(text) or marks:
+    if marks:
         value *= 0.6
     if english:
         if not has_verb(text):
