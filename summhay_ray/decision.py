@@ -119,20 +119,22 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
 def _reasons(
     evidence: Evidence, standings: Sequence[Any], usable: Sequence[Any], may_be_best: Sequence[Any], n_pairs: int
 ) -> list[str]:
-    """Why no system is named."""
-    reasons = list(evidence.limits)
+    """Why no system is named: the reasons that were given or, without any, the first of what the scores lack."""
+    n_queries, n_usable = evidence.n_queries, len(usable)
+    if evidence.limits:
+        return list(evidence.limits)
     if not usable:
-        reasons.append(f"every system lacks more than a tenth of its {evidence.counted}")
-    elif len(usable) == 1:
+        return [f"every system lacks more than a tenth of its {evidence.counted}"]
+    if n_usable == 1:
         lacking = "the others lack more than a tenth" if len(standings) > 1 else "there is no other"
-        reasons.append(f"only {usable[0]['label']} could be compared: {lacking}")
-    elif n_pairs < math.comb(len(usable), 2):
-        reasons.append(f"only {n_pairs:,} of {math.comb(len(usable), 2):,} pairs of these systems are compared")
-    elif evidence.n_queries < FEWEST_UNITS:
-        reasons.append(f"{evidence.n_queries} quer{'ies are' if evidence.n_queries != 1 else 'y is'} too few to name a system")
-    elif len(may_be_best) == len(usable):
-        reasons.append(f"none of the {len(usable)} systems is shown to be better than another")
-    return reasons
+        return [f"only {usable[0]['label']} could be compared: {lacking}"]
+    if n_pairs < math.comb(n_usable, 2):
+        return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]
+    if n_queries < FEWEST_UNITS:
+        return [f"{n_queries} quer{'ies are' if n_queries != 1 else 'y is'} too few to name a system"]
+    if len(may_be_best) == n_usable:
+        return [f"none of the {n_usable} systems is shown to be better than another"]
+    return []
 
 
 def _limits(

@@ -202,8 +202,8 @@ class Bootstrap:
         return {name: np.where(enough, values, np.nan) for name, values in found.items()}
 
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
-        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, and if
-        all are alike, which tells nothing of how far others may be."""
+        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, and
+        if all are alike, which tells nothing of how far others may be."""
         import numpy as np
 
         kept = values[np.isfinite(values)]

@@ -134,18 +134,19 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.kind != other.kind:
         return False
     if fact.name:
-        mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
-        absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
-        return (
-            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
-        )
+        own, foreign = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
+        if (fact.begins and other.begins) or foreign & statement.roots or own & near.roots:
+            return False
+        rest = len(statement.roots - own)
+        shared = len(common) >= _SHARED_BY_NAMES * rest and len(common & near.roots) >= _SHARED * rest
+        return shared and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
-        nouns, others = fact.quantity.nouns, other.quantity.nouns
+        nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
             # The same number of another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
-        if nouns and others:
-            return bool(nouns & others)
+        if nouns and other_nouns:
+            return bool(nouns & other_nouns)
     (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1

@@ -126,16 +126,16 @@ def test_rows_of_an_item_are_clustered_and_what_failed_is_missed(aspects: Any) -
     assert dict(result.cells) == {"total": 18, "done": 11, "failed": 7}
     found = rows_by(result.scores["by_system"], "system")
     sure, odd = found["offline/sure"], found["offline/odd"]
-    # Six items, each right: Wilson's interval of 6 of 6, not of 18 of 18.
+    # Six items, each right: Clopper and Pearson's interval of 6 of 6, not of 18 of 18.
     assert (sure["n"], sure["n_expected"], sure["right_floor"]) == (18, 18, 1.0)
-    assert (sure["right_low"], sure["right_high"]) == (pytest.approx(6 / (6 + 1.959964**2)), 1.0)
+    assert (sure["right_low"], sure["right_high"]) == (pytest.approx(0.025 ** (1 / 6)), 1.0)
     # Of five items that are there: 3 + 0 + 2 + 3 + 3 of 15. The sixth lacks three rows.
     assert (odd["right"], odd["n"], odd["n_expected"]) == (pytest.approx(11 / 15), 15, 18)
     assert odd["right_floor"] == pytest.approx(11 / 18)
-    # The items' means, resampled: the first that are drawn never are all five the same, so ends are multiples of 1/15.
+    # Five items are too few for an interval, however many rows they have.
     clustered = rows_by(result.scores["clustered"], "system")["offline/odd"]
-    assert (odd["right_low"], odd["right_high"]) == (clustered["right_low"], clustered["right_high"])
-    assert odd["right_low"] < 0.45 < 0.48 < 0.891 < odd["right_high"], "wider than Wilson's of 15 rows, [0.480, 0.891]"
+    assert odd["right_reason"] == clustered["right_reason"] == "too few independent values: 5, an interval needs 6"
+    assert (odd["right_low"], odd["right_high"]) == (None, None)
     # Whoever answered nothing is there, too, if the items say who it is.
     mute = found["offline/mute"]
     assert (mute["right"], mute["n"], mute["n_expected"]) == (None, 0, 18) and mute["right_floor"] == 0.0
@@ -144,7 +144,8 @@ def test_rows_of_an_item_are_clustered_and_what_failed_is_missed(aspects: Any) -
     # In groups with a row an item, nothing is clustered, and one row is missing.
     aspect = rows_by(result.scores["by_aspect"], "system", "aspect")["offline/odd", 1]
     assert (aspect["n"], aspect["n_expected"], aspect["right_floor"]) == (5, 6, pytest.approx(4 / 6))
-    assert aspect["right_low"] == pytest.approx(0.3755, abs=1e-4), "Wilson's of 4 of 5"
+    sure = rows_by(result.scores["by_aspect"], "system", "aspect")["offline/sure", 1]
+    assert sure["right_low"] == pytest.approx(6 / (6 + 1.959964**2)), "Wilson's of 6 of 6"
 
 
 def test_a_table_that_the_benchmark_counts_itself_has_the_star_too(aspects: Any) -> None:
@@ -153,8 +154,8 @@ def test_a_table_that_the_benchmark_counts_itself_has_the_star_too(aspects: Any)
     assert (own["offline/sure"]["n_expected"], own["offline/odd"]["n_expected"]) == (18, 18)
     assert own["offline/odd"]["n"] == 15
     text = markdown(result.sections)
-    assert "| offline/odd | 73.3\\* [" in text and ", floor 61.1 | 15/18 |" in text
-    assert "| offline/sure | 100.0 [61.0, 100.0] | 18/18 |" in text and "| offline/odd | 73.3\\* | 15/18 |" in text
+    assert "| offline/odd | 73.3\\* [too few]" in text and ", floor 61.1 | 15/18 |" in text
+    assert "| offline/sure | 100.0 [54.1, 100.0] | 18/18 |" in text and "| offline/odd | 73.3\\* | 15/18 |" in text
     assert "floor: with every missing answer as 0" in text
 
 

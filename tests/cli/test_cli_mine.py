@@ -425,8 +425,12 @@ def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path,
     words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
     assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
     assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
-    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
-    sheet.write_text(",".join(rows[0]) + "\n" + ",".join([rows[0]["run"], rows[0]["insight_id"], *[""] * 6, "no,,,"]) + "\n")
+    with sheet.open(newline="", encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream))
+    with sheet.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, [*rows[0]])
+        writer.writeheader()
+        writer.writerows([{**row, "keep": "no" if row is rows[0] else row["keep"]} for row in rows])
     assert cli("mine", "--accept", sheet, "--out", out, "--store", store).code == 0
     after = json.loads(out.read_text(encoding="utf-8"))["subtopics"]
     assert [one for one in after if one.get("absent")] == absent

@@ -80,6 +80,7 @@ _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written whole.
 usd_per_query
+use
 not_shown_worse
 more_queries
 max_calls
@@ -142,7 +143,6 @@ tried_again
 handle_starttag
 handle_endtag
 handle_data
-attrs
 
 # What markitdown calls.
 convert

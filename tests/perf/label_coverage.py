@@ -91,7 +91,7 @@ def main() -> None:
         ("good", "floor"),
         ("good", "ceiling"),
     ):
-        for systems, n in ((3, 30), (3, 90), (3, 300), (20, 30)):
+        for systems, n in ((3, 30), (3, 90), (3, 300), (20, 60)):
             rows, pooled = measured(judge, systems, n, level, times)
             cells = [f"{100 * share:.1f}" for share in rows.mean(axis=0)] if len(rows) > times // 2 else ["-"] * 4
             cells += [f"{100 * share:.1f}" for share in pooled.mean(axis=0)[:2]]

@@ -101,16 +101,13 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     assert shown.table is not None and shown.table.height == len(joint)
 
 
-def test_few_queries_and_a_doubtful_haystack_decide_nothing(run: RunStore) -> None:
+def test_few_queries_decide_nothing(run: RunStore) -> None:
     found = compare_systems([run])
     decision = json.loads(json.dumps(found.to_json()["decision"], allow_nan=False))
     # Four queries: six are the least. Ten labels of each system that may be the best would check the judge.
-    assert decision["use"] is None and decision["text"].startswith("No decision: 4 queries are too few to name a system. About ")
+    assert decision["use"] is None and decision["text"].startswith("No decision: 4 queries are too few")
     assert decision["more_queries"] >= 2 and decision["labels"] == 10 * len(found.best("joint"))
     assert decision_of(score_run(run)) == found.decision
-    doubt = "nobody has looked at the haystack"
-    doubted = every_pair(judged_scores(score_run(run), "offline/judge", {}, [doubt]))
-    assert doubted is not None and doubted.decision.text.startswith(f"No decision: {doubt}; 4 queries")
 
 
 def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(scored: Any) -> None:

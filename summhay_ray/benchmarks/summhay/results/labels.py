@@ -33,6 +33,8 @@ COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
 _LABELS: Sequence[Coverage] = ("NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE")
 _WORDS = {word: label for label in _LABELS for word in (label.lower(), label.partition("_")[0].lower())} | {"none": _LABELS[0]}
 _NOBODY = "people"
+_LABELS_A_SYSTEM = 3
+"""Least labels for each system on average, for the mean of all systems."""
 _EVENLY = 0.5
 """The share of a system's labels that is drawn with equal chances; the others follow the judge's uncertainty."""
 _MB = 64
@@ -243,11 +245,14 @@ def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemS
 def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str) -> dict[str, Corrected]:
     """Coverage and joint as people would give them, as a mean over all systems by one judge, from the labels of all of them.
 
-    Empty with fewer than `FEWEST` labels. It says how far the judge errs on average; on a single system it may err otherwise.
+    Empty with fewer labels than `FEWEST`, or than three of each system. It says how far the judge errs on average; on a single
+    system it may err otherwise.
     """
     own = [score for score in scores if score.judge == judge]
     every = [pair for score in own for pair in pairs.get((judge, score.system), ())]
-    found = {}
+    found: dict[str, Corrected] = {}
+    if len(every) < _LABELS_A_SYSTEM * len(own):
+        return found
     for figure, used in zip(("coverage", "joint"), _weighted(every, "queries"), strict=True):
         values = [value for score in own if (value := getattr(score, figure)) is not None]
         if values and (one := corrected_mean(fmean(values), used, sum(score.n_scored for score in own))):
