@@ -320,8 +320,9 @@ class Comparing:
         """Statements that recur in the same words, all of them so common that they tell no document from another."""
 
     def worth(self, sentence: int) -> float:
-        """How far a sentence is a finding, 0 to 1."""
-        return worth(self.of.texts[sentence], self._english)
+        """How far a sentence is a finding, 0 to 1; a claim, which somebody has stated, is one."""
+        is_claim = bool(self.of.passages[sentence] % 2)
+        return 1.0 if is_claim else worth(self.of.texts[sentence], self._english)
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.
