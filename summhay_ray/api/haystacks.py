@@ -156,7 +156,7 @@ def check_pairs(
     store: str | None = None,
     *,
     sheet: str | Path | None = None,
-    ask: Callable[[int, int, mining.GoldPair], bool | None] | None = None,
+    ask: Callable[[int, int, Any], bool | None] | None = None,
 ) -> dict[str, Any]:
     """Have a person check `n` pairs of an insight and a document of a mined haystack (its file): how much of the gold is right?
 

@@ -88,6 +88,8 @@ _TO = _words("aims appears begins continues expects fails intends leads needs pl
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
+_NOBODY = re.compile(r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Almost|Is so|Is|Are|Was|Were) \w+(?:ing|ed|en|ll)\b")
+"""How a note without a subject begins: "Still waiting for a review"."""
 _NEVER_NOUNS = _words("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -109,6 +111,7 @@ _CODE = re.compile(
 """Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
+    r"|^(?:Do|Does|Did|Is|Are|Was|Were|Should|Can|Could|Would|Will|Has|Have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
     r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
@@ -134,7 +137,12 @@ _TODAY = re.compile(
     re.I,
 )
 """What is understood on its day only, and what reports nothing."""
-_LABEL = re.compile(r"^[A-Z][\w’'-]*(?: [\w’'-]+){0,3}(?:: | [-–—] )")
+_LABEL = re.compile(
+    r"^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?:: | [-–—] )"
+    r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
+    r"[A-Z][a-z]+, (?=[a-z-])"
+)
+"""A speaker, or the name of an item, before what is said."""
 _NAMES, _MARKED = 0.6, 0.12
 """Shares of a sentence's words from which it is a list of names, and from which it is code."""
 FEWEST_WORDS, MOST_WORDS = 6, 60
@@ -144,6 +152,9 @@ LEAST = 0.35
 
 def worth(text: str, english: bool = True) -> float:
     """How far a sentence is a finding, 0 to 1; what is below `LEAST` is none."""
+    if (label := _LABEL.match(text)) and label[0].lower().strip(" ,") not in FUNCTION_WORDS:
+        said = text[label.end() :]
+        return 0.6 * worth(said[:1].upper() + said[1:], english)
     words = _WORD.findall(text)
     if not is_latin(text):
         return 1.0 if len(text) >= FEWEST_WORDS and not _CODE.search(text) else 0.5
@@ -156,20 +167,29 @@ def worth(text: str, english: bool = True) -> float:
     value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.8
     if text[0].islower() or text.count("(") != text.count(")") or text.count('"') % 2:
         value *= 0.4
-    if _LABEL.search(text) or marks:
+    if marks:
         value *= 0.6
     if english:
-        if not has_verb(text):
+        if not has_verb(text) or _NOBODY.match(text):
             value *= 0.3
         elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and "," in text):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
         if _REFERS.search(text):
-            value *= 0.6
+            value *= 0.3 if _dangles(text) else 0.6
         if _PERSONAL.search(text):
             value *= 0.3
         if _TODAY.search(text):
             value *= 0.5
     return value
+
+
+def _dangles(text: str) -> bool:
+    """Whether the subject of a sentence is a pronoun, maybe after "However,": nobody knows what it speaks of."""
+    found = re.match(
+        r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (\w+(?:['’]t)?)", text, re.IGNORECASE
+    )
+    word = found[1].lower() if found else ""
+    return word in _AUXILIARIES or word in _IRREGULAR or word in _THIRDS or word in _BASES or bool(_PAST.search(word))
 
 
 def is_verb(word: str, before: str, after: str) -> bool:

@@ -43,7 +43,7 @@ CORE = 0.25
 """Least share of the like sentences that have a fact of the core."""
 HELD = 0.35
 """Least share of a core's weight in a window that is scored."""
-SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.55, 0.45
+SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.6, 0.45
 """A window says an insight from a score between the first two on, as the collection demands; below the third one it is unsure."""
 NEAR = 0.1
 """A window whose score lacks no more than this comes near the insight, and is shown to a person or a model."""
@@ -320,8 +320,9 @@ class Comparing:
         """Statements that recur in the same words, all of them so common that they tell no document from another."""
 
     def worth(self, sentence: int) -> float:
-        """How far a sentence is a finding, 0 to 1."""
-        return worth(self.of.texts[sentence], self._english)
+        """How far a sentence is a finding, 0 to 1; a claim, which somebody has stated, is one."""
+        is_claim = bool(self.of.passages[sentence] % 2)
+        return 1.0 if is_claim else worth(self.of.texts[sentence], self._english)
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.

@@ -218,7 +218,7 @@ def test_what_people_looked_at_is_said_at_the_top_of_run_compare_and_report(
         compared = cli("compare", run, "--systems", "bm25_offline/support", "bm25_offline/lead", "--json").document
         return [" ".join(compared["warnings"]), Path("report/index.html").read_text(), " ".join(ran.document["warnings"])]
 
-    assert all("nobody has looked at this haystack" in top and " queries are too few" in top for top in tops())
+    assert all("nobody has looked at this haystack" in top for top in tops())
     # Without anybody to answer, the pairs are a sheet; a second check asks about others.
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert cli("mine", "mine.json", "--check", "10", "--json").document["files"] == ["mine-pairs.csv"]
