@@ -15,7 +15,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks import mine as mining
     from summhay_ray.benchmarks import summhay as haystacks
     from summhay_ray.benchmarks import synth as synthesis
     from summhay_ray.benchmarks.mine import Mine

@@ -504,7 +504,7 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
     from summhay_ray.cli.show import ended, facts, sections, show_agreement, store_option
 
     shows = {
-        "summhay": lambda: show_scores(result.scores, store, everything),
+        "summhay": lambda: show_scores(result.scores, store, everything, intervals=everything),
         "rejudge": lambda: _show_judges(result),
         "synth": lambda: _show_made(result),
         "judge_bench": lambda: show_agreement(result.scores),
@@ -516,8 +516,8 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
 
 
-def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
-    """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
+def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bool = True) -> None:
+    """Print the scores of a SummHay run. `everything`: all tables, not only joint. `intervals`: with those of the figures."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
     from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
@@ -528,12 +528,12 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
         sections([] if claims is None else [claims])
         say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
-    for line in (*score_lines(scores, everything), *label_lines(scores)):
-        say(line)
     if (decision := decision_of(scores)) is not None:
         say(decision.text)
+    for line in (*score_lines(scores, everything, intervals), *label_lines(scores)):
+        say(line)
     sensitivity = position_table(scores.position) if everything else None
-    grids = [*score_tables(scores.by_query, everything), *([sensitivity] if sensitivity else [])]
+    grids = [*score_tables(scores.by_query, everything, intervals), *([sensitivity] if sensitivity else [])]
     starred([*grids, *([release_table(scores.systems)] if everything else [])])
     sections([] if claims is None else [claims])
     if everything:

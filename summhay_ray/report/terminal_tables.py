@@ -47,40 +47,41 @@ class TextTable:
         return " ".join(cell for row in self.rows for cell in row[self.heads :])
 
 
-def score_lines(scores: Any, more: bool = True) -> list[str]:
+def score_lines(scores: Any, more: bool = True, ends: bool = True) -> list[str]:
     """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals are for, and each judge's
-    bias. `more`: the release's table follows, too."""
+    bias. `more`: the release's table follows, too. `ends`: the tables have intervals."""
     over = "further haystacks" if over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
     last = ", but in the last table, the release's" if more else ""
-    about = f"{WEIGHTINGS['queries'].capitalize()}{last}; [low, high]: 95 % intervals, for {over}"
+    intervals = f"; [low, high]: 95 % intervals, for {over}" if ends else ""
+    about = f"{WEIGHTINGS['queries'].capitalize()}{last}{intervals}"
     return [*([scores.so_far] if scores.so_far else []), about, *bias_lines(scores.biases, scores.run)]
 
 
-def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
+def score_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
     """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, in the order
     in which the judges appear among the systems.
 
     If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; with people's
     labels, again two. Without gold documents there are only the tables of coverage. Without `more`, only the first table is
-    returned. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
-    scored/expected insights of the row.
+    returned. `ends`: with 95 % intervals. `*` marks a figure with fewer insights scored than expected, `-` one without any scored
+    insight. `n` is scored/expected insights of the row.
     """
     judges = dict.fromkeys(system.judge for system in systems)
-    found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
+    found = [_of_judge([one for one in systems if one.judge == judge], judge, ends) for judge in judges]
     return [table for tables in found for table in (tables if more else tables[:1])]
 
 
-def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
+def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[TextTable]:
     by = f"judged by {judge}"
     # Without gold documents, coverage alone is known.
     ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
     metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", words=True) for field, name in metrics]
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", ends, words=True) for field, name in metrics]
     if any(system.coverage_corrected is not None for system in systems):
-        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in of_bias]
+        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
     if n := sum(system.labels.n for system in systems if system.labels is not None):
         how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
-        tables += [_grid(systems, field, f"{name} (%), {how}, {by}") for field, name in of_labels]
+        tables += [_grid(systems, field, f"{name} (%), {how}, {by}", ends) for field, name in of_labels]
     return tables
 
 
@@ -90,14 +91,14 @@ def _bias_of(systems: Sequence[SystemScore]) -> str:
     return "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
 
 
-def _grid(systems: Sequence[SystemScore], field: str, title: str, words: bool = False) -> TextTable:
-    """A figure by summarizer and retriever. `words`: with the words of a bullet."""
+def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, words: bool = False) -> TextTable:
+    """A figure by summarizer and retriever. `ends`: with its interval; `words`: with the words of a bullet."""
     columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
     found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
     rows = []
     for model in sorted({system.model for system in systems}):
         mine = [found[model, column] for column in columns if (model, column) in found]
-        figures = [_figure(found.get((model, column)), field) for column in columns]
+        figures = [_figure(found.get((model, column)), field, ends) for column in columns]
         rows.append((model, *figures, *([_words(mine)] if words else []), _n_of(mine)))
     return TextTable(title, ("Summarizer", *columns, *(["W/bullet"] if words else []), "n"), tuple(rows))
 
@@ -206,8 +207,8 @@ def _placed(row: PositionSensitivity, name: str) -> str:
     return percent(figure) + ("*" if scored < expected else "")
 
 
-def _figure(system: SystemScore | None, field: str) -> str:
-    """A figure with its interval, and with its floor and the missing share where insights are missing."""
+def _figure(system: SystemScore | None, field: str, ends: bool) -> str:
+    """A figure, with its interval if `ends`, and with its floor and the missing share where insights are missing."""
     if system is None:
         return ""
     value = getattr(system, field)
@@ -217,10 +218,10 @@ def _figure(system: SystemScore | None, field: str) -> str:
     if value is None:
         return f"-{star}{floor}"
     interval = ""
-    if field in system.ci:
+    if ends and field in system.ci:
         low, high = system.ci[field]
         interval = f" [{percent(low)}, {percent(high)}]"
-    elif system.ci_reasons.get(field, "").startswith(TOO_FEW):
+    elif ends and system.ci_reasons.get(field, "").startswith(TOO_FEW):
         interval = f" [{TOO_FEW}]"
     return f"{percent(value)}{star}{interval}{floor}"
 

@@ -16,7 +16,7 @@ Cli = Callable[..., Said]
 JUDGES = ("offline", "cascade(offline,replay/gpt-4o,0.5)")
 N_ASKED = N_INSIGHTS // 2
 TOLD = {"run", "kind", "of", "status", "cells", "calls", "usd", "left", "seconds", "executor", "stopped_models", "warnings"}
-REJUDGE = TOLD | {"commonest_failure", "tried_again", "judges", "cascades"}
+REJUDGE = TOLD | {"commonest_failure", "tried_again", "judges", "cascades", "failures"}
 
 
 def test_judgments_stand_beside_the_old_ones(cli: Cli, tmp_path: Path) -> None:
