@@ -50,11 +50,11 @@ STANDING = pl.Schema(
         "name": pl.String,  # the system's key, after that of its run if there are two
         "label": pl.String,  # likewise, for people
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
-        "floor": pl.Float64,  # mean with all that is missing as 0: by it the systems are ranked
+        "floor": pl.Float64,  # mean with all that is missing as 0
         "n": pl.Int64,  # its answers or judgments
         "n_expected": pl.Int64,
         "missing": pl.Float64,  # share of these that it lacks
-        "rank": pl.Int64,  # from 1; equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
+        "rank": pl.Int64,  # from 1, equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
         "rank_low": pl.Int64,  # 1 + the number of ranked systems that a pair shows to be better
         "rank_high": pl.Int64,  # the number of ranked systems - those that a pair shows to be worse
         "may_be_best": pl.Boolean,  # no pair shows a better system
@@ -526,9 +526,18 @@ def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, p
         if p < LEVEL and ranked[a] and ranked[b]:
             above[b if difference > 0 else a] += 1
             below[a if difference > 0 else b] += 1
+    # Ranked on what all of them answered; where that is nothing, with what is missing as 0.
+    whole = (~np.isnan(observed.values) & (observed.most - observed.least < 1e-9))[:, ranked].all(axis=1)
+    by = observed.values[whole].mean(axis=0) if whole.any() else floors
     # Systems that differ by rounding alone are equal.
-    places = np.searchsorted(np.sort(-np.round(floors[ranked], 9)), -np.round(floors, 9)) + 1
-    ranks = {"rank": places, "rank_low": 1 + above, "rank_high": ranked.sum() - below, "may_be_best": above == 0}
+    places = np.searchsorted(np.sort(-np.round(by[ranked], 9)), -np.round(by, 9)) + 1
+    lowest, highest = 1 + above, ranked.sum() - below
+    ranks = {
+        "rank": np.clip(places, lowest, highest),
+        "rank_low": lowest,
+        "rank_high": highest,
+        "may_be_best": above == 0,
+    }
     standing = (
         systems.with_row_index("place")
         .with_columns(mean=means, floor=floors, **ranks)
@@ -623,8 +632,9 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     )
     if (standings["missing"] > 0).any():
         text += (
-            f" Systems are ranked with what is missing as 0 (floor). One that lacks more than a tenth of {comparison.counted} is "
-            "incomplete: it has no rank, and changes nothing for the others."
+            " Systems are ranked on the queries of which all of them lack nothing; if there are none, with what is missing as 0 "
+            f"(floor). One that lacks more than a tenth of {comparison.counted} is incomplete: it has no rank, and changes "
+            "nothing for the others."
         )
     may = (
         pl.when("may_be_best")

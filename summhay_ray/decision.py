@@ -188,7 +188,7 @@ def lacks(standing: Mapping[str, Any], counted: str) -> str:
 
 
 def _score(standing: Mapping[str, Any], evidence: Evidence) -> str:
-    value = standing["floor"]
+    value = standing["mean"]
     return f"{evidence.figure} {100 * value:.1f} %" if evidence.unit == "%" else f"{evidence.figure} {value:.3g}"
 
 
