@@ -88,7 +88,7 @@ _TO = _words("aims appears begins continues expects fails intends leads needs pl
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
-_NOBODY = re.compile(r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Almost|Is so|Is|Are|Was|Were) \w+(?:ing|ed|en|ll)\b")
+_NOBODY = re.compile(r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b")
 """How a note without a subject begins: "Still waiting for a review"."""
 _NEVER_NOUNS = _words("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
@@ -175,7 +175,7 @@ def worth(text: str, english: bool = True) -> float:
         elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and "," in text):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
         if _REFERS.search(text):
-            value *= 0.3 if _dangles(text) else 0.6
+            value *= 0.36 if _dangles(text) else 0.6
         if _PERSONAL.search(text):
             value *= 0.3
         if _TODAY.search(text):

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.mine.findings import is_verb
+from summhay_ray.mine.statements import language_of
 from summhay_ray.synth import leak, read_words
-from summhay_ray.text import FUNCTION_WORDS, MONTHS
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, words_of
 
 LARGEST = 12
 """Most insights of a subtopic: a summary has a bullet for each."""
@@ -96,7 +97,8 @@ class Grouped:
 def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     """Subtopics of insights that share a noun phrase, the largest first; one that shares none is a subtopic of its own."""
     proper = _proper(insights)
-    phrases = [dict(_phrases(text, proper)) for text in insights]
+    english = language_of(insights) == "english"
+    phrases = [dict(_phrases(text, proper) if english else _words(text)) for text in insights]
     counts = Counter(key for found in phrases for key in found)
     surfaces: dict[tuple[str, ...], Counter[str]] = {}
     holders: dict[tuple[str, ...], list[int]] = {}
@@ -212,6 +214,8 @@ def _apart(one: str, other: str) -> bool:
 def _with_article(subject: str) -> str:
     """A noun phrase as it stands in a question: "the label printer", "badge readers", "Frankfurt"."""
     last = subject.split()[-1]
+    if last.startswith("“"):
+        return subject
     plain = last == last.lower() and not any(map(str.isdigit, last))
     return f"the {subject}" if plain and _SINGULAR.search(last) else subject
 
@@ -254,6 +258,13 @@ def _phrases(text: str, proper: set[str]) -> Iterator[tuple[tuple[str, ...], str
         if token != word or (not breaks and lower.endswith("ly")):
             yield from _ends(run)
             run = []
+
+
+def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The longer words of a statement in another language than English, in quotation marks."""
+    found = words_of(text)
+    longest = sorted({word for word in found if word.isalpha() and len(word) > 1}, key=lambda word: (-len(word), word))
+    yield from (((word,), f"“{word}”") for word in longest[: max(3, len(longest) // 2)])
 
 
 def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
