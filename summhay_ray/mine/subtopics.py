@@ -41,7 +41,8 @@ _VAGUE_WORDS = """
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least
 """
-_VAGUE = frozenset(_VAGUE_WORDS.split())
+_DATES = "monday tuesday wednesday thursday friday saturday sunday utc gmt cet cest est edt pst pdt jst today moreover"
+_VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
 """Words that alone name no subject."""
 _BREAKS = frozenset(
     ("above", "below", "twice", "once", "again", "later", "soon", "already", "still", "ever", "itself", "themselves")
@@ -278,7 +279,7 @@ def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
     small = next((place for place, word in enumerate(reversed(run)) if word == word.lower()), len(run))
     for size in range(min(max(_LONGEST, small), len(run)), 0, -1):
         words = run[-size:]
-        if words[0].lower() in _VAGUE or (size == 1 and plain and (last in _VAGUE or len(last) < 4)):
+        if words[0].lower() in _VAGUE or (size == 1 and (last.lower() in _VAGUE or (plain and len(last) < 4))):
             continue
         if words[0] == words[0].lower() and size > 1 and re.search(r"(?:ly|ing)$", words[0]):
             continue
