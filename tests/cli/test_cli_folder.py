@@ -145,7 +145,6 @@ def test_workers_on_ray_import_nothing_from_the_folder_of_an_untrusted_spec(tmp_
         ("doctor", "SPEC"),
         ("retrieve", "SPEC"),
         ("coverage", "SPEC"),
-        ("synth", "SPEC"),
         ("submit", "SPEC", "--address", "http://127.0.0.1:1", "--store", "/nowhere"),
         ("rejudge", "RUN", "--spec", "SPEC"),
         ("judge-bench", "FILE", "--spec", "SPEC"),

@@ -19,12 +19,12 @@ Cli = Callable[..., Said]
 @pytest.mark.parametrize("kind", ["summhay", "synth"])
 def test_the_starter_runs_as_it_is(kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert f"next     summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
+    assert f"next      summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
     done = cli("run", f"{kind}.yaml", "--store", tmp_path / "store", "--executor", "inline")
-    assert done.code == 0 and "status   done\n" in done.out
+    assert done.code == 0 and "status    done\n" in done.out
     # Made from templates, and told so.
-    assert ("note     the prose is made from templates (offline/writer)" in done.out) is (kind == "synth")
-    for told in ("/tables (Parquet)\n", "next     summhay report ", "next     summhay explain "):
+    assert ("note      the prose is made from templates (offline/writer)" in done.out) is (kind == "synth")
+    for told in ("/tables (Parquet)\n", "next      summhay report ", "next      summhay explain "):
         assert told in done.out
 
 

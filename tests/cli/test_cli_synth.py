@@ -24,6 +24,7 @@ Cli = Callable[..., Said]
 TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
 DOCUMENT = {
     "commonest_failure",
+    "failures",
     "tried_again",
     "run",
     "status",
@@ -81,7 +82,7 @@ def test_a_finished_synthesis_is_told_and_written(cli: Cli, spec: str, store: tu
         one["topic"] for one in found["haystacks"]
     ]
     shown = cli("synth", spec, *store)
-    assert shown.code == 0 and "topics   2 done, 0 with failures, of 2" in shown.out and "all 2" in shown.out
+    assert shown.code == 0 and "topics    2 done, 0 with failures, of 2" in shown.out and "all 2" in shown.out
     assert cli("synth", spec, *store, "--out", tmp_path / "out", "--json").document["files"] == found["files"]
     Path(found["files"][0]).write_text("{}", encoding="ascii")
     assert "exists; give an empty folder" in cli("synth", spec, *store, "--out", tmp_path / "out").refusal
@@ -92,7 +93,7 @@ def test_run_takes_the_spec_as_synth_does(cli: Cli, spec: str, store: tuple[str,
     assert run.code == 0 and run.document.keys() == DOCUMENT
     assert {**run.document, "seconds": 0} == {**synth.document, "seconds": 0}
     shown = cli("run", spec, *store)
-    assert "all 2" in shown.out and "topics   2 done, 0 with failures, of 2" in shown.out
+    assert "all 2" in shown.out and "topics    2 done, 0 with failures, of 2" in shown.out
 
 
 def test_a_synthesis_that_the_budget_stops_says_how_to_go_on(cli: Cli, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import VALUES, SystemScore, insight_sums, system_scores
-from summhay_ray.metrics import scores_by_system as systems_module
 from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
@@ -61,7 +60,7 @@ def test_coverage_is_pooled_over_all_insights_and_citation_over_covered_ones() -
     assert found.joint == (1 * 0.5 + 0.5 * 1.0 + 0 + 0) / 4
     assert (found.n_expected, found.n_scored, found.n_covered) == (4 + 1, 4, 2)
     assert found.words_per_bullet == (10 + 20) / 2
-    assert set(found.ci) == {"coverage", "citation", "citation_precision", "citation_recall", "joint"}
+    assert found.ci == {} and set(found.ci_reasons) == {"coverage", "citation", "citation_precision", "citation_recall", "joint"}
 
 
 def test_nothing_scored_is_none_and_never_zero() -> None:
@@ -77,7 +76,7 @@ def test_nothing_covered_has_no_citation_score() -> None:
     [found] = run([insight(0.0, None, subtopic=f"s{n}") for n in range(3)], [expected(3)])
     assert (found.coverage, found.joint, found.n_covered) == (0.0, 0.0, 0)
     assert found.citation is found.citation_precision is found.citation_recall is None
-    assert found.ci == {"coverage": (0.0, 0.0), "joint": (0.0, 0.0)}
+    assert found.ci == {} and {"coverage", "joint"} <= found.ci_reasons.keys()
 
 
 def test_systems_judges_and_haystacks_are_kept_apart_and_pooled() -> None:
@@ -103,35 +102,9 @@ def test_systems_judges_and_haystacks_are_kept_apart_and_pooled() -> None:
 
 def test_what_a_system_scores_does_not_depend_on_the_others() -> None:
     rows = [insight(n % 3 / 2, (n / 7, n / 8, n / 9) if n % 3 else None, subtopic=f"s{n % 4}") for n in range(8)]
-    [alone] = run(rows, [expected(8)], seed=3)
+    [alone] = run(rows, [expected(8)])
     others = [insight(0.5, (0.1, 0.2, 0.3), system="a", model="a", subtopic=f"t{n}") for n in range(5)]
-    among = run([*rows, *others], [expected(8)], seed=3)
-    assert alone in among
-    [reseeded] = run(rows, [expected(8)], seed=4)
-    assert reseeded.ci != alone.ci
-    assert reseeded.joint == alone.joint
-
-
-def test_how_many_systems_and_haystacks_are_resampled_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(5)
-    # `a` and its copy `z` answer every query, the others each their own choice.
-    rows = [
-        insight(
-            rng.choice([0.5, 1.0]), (rng.random(), rng.random(), rng.random()), f"s{query}", system=name, haystack_id=f"h{place}"
-        )
-        for name in "abcde"
-        for place in range(7)
-        for query in range(4)
-        if name == "a" or rng.random() < 0.8
-    ]
-    twice = [{**row, "system": "z"} for row in rows if row["system"] == "a"]
-    together = run([*rows, *twice], [expected(1)], samples=200)
-    by_name = {one.system: one for one in together}
-    assert by_name["a"].ci == by_name["z"].ci and len({str(one.ci) for one in together}) == len(by_name) - 1
-    for at_once in (1, 2):
-        monkeypatch.setattr(systems_module, "_SYSTEMS_AT_ONCE", at_once)
-        monkeypatch.setattr(systems_module, "_HAYSTACKS_AT_ONCE", at_once)
-        assert run([*rows, *twice], [expected(1)], samples=200) == together
+    assert alone in run([*rows, *others], [expected(8)])
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5)), min_size=1), st.randoms())
@@ -139,7 +112,7 @@ def test_the_order_of_rows_changes_nothing(values: list[tuple[float, float, int]
     rows = [insight(cov, (f1, f1**2, f1 / 3) if cov else None, subtopic=f"s{place}") for f1, cov, place in values]
     mixed = shuffler.sample(rows, len(rows))
     words = [f1 * 30 for f1, _, _ in values]
-    first = run(rows, [expected(1), expected(2)], words, samples=20)
-    assert first == run(mixed, [expected(2), expected(1)], sorted(words), samples=20)
+    first = run(rows, [expected(1), expected(2)], words)
+    assert first == run(mixed, [expected(2), expected(1)], sorted(words))
     assert first[0].coverage == pytest.approx(sum(cov for _, cov, _ in values) / len(values), abs=1e-15)
     assert first[0].joint == pytest.approx(sum(cov * f1 for f1, cov, _ in values) / len(values), abs=1e-15)

@@ -306,8 +306,8 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps({"format": 4}), r"format 4 is not the one that this version reads \(3\)"),
-        (json.dumps({"format": 2}), "format 2 is not the one"),
+        (json.dumps({"format": 4}), r"format 4 is newer than this version reads \(3\); upgrade"),
+        (json.dumps({"format": 2}), "format 2 is older than this version reads"),
         (json.dumps({"format": "x"}), "is damaged"),
         ("{", "is damaged"),
         ("[]", "is damaged"),

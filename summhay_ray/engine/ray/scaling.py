@@ -76,7 +76,7 @@ class Workers:
                 beginning.create_task(placed(begun))
                 while True:
                     await asyncio.sleep(LOOK_EVERY_S)
-                    self._replace_lost(dispatcher, set((await snapshot())["lost_workers"]))
+                    self._replace_lost(dispatcher, set((await snapshot()).get("lost_workers", ())))
                     growing = {kind: some for kind, some in self._bounds.items() if some.fewest < some.most}
                     for kind, bounds in growing.items():
                         n_known = len(self.seats[kind]) + sum(lost == kind for lost, _ in self._lost)

@@ -87,10 +87,8 @@ class Store:
             )
         version = found["format"]
         if version != FORMAT:
-            raise StoreError(
-                f"store {self.uri!r}: format {version} is not the one that this version reads ({FORMAT}); "
-                "use the version that wrote it, or another store"
-            )
+            age, mend = ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
+            raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
 
     @property
     def is_new(self) -> bool:

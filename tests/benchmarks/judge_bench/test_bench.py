@@ -289,9 +289,9 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
     result = bench_judges(path, names, store, BenchOptions(held_out=True))
     assert (result.n_summaries, result.n_insights, result.held_out) == (144, 1094, True)
     figures = {row.judge: (row.figures.correlation, row.figures.linking_accuracy) for row in result.judges}
-    expected = [(0.7302, 0.8853), (0.8048, 0.8975), (0.8169, 0.9000), (0.8060, 0.8897), (0.8155, 0.8973)]
+    expected = [(0.7302, 0.8853), (0.8079, 0.8975), (0.8186, 0.9000), (0.8089, 0.8897), (0.8164, 0.8973)]
     assert list(figures.values()) == [pytest.approx(one, abs=5e-5) for one in expected]
-    assert (shipped.figures.correlation, shipped.figures.linking_accuracy) == pytest.approx((0.8097, 0.9), abs=5e-5)
+    assert (shipped.figures.correlation, shipped.figures.linking_accuracy) == pytest.approx((0.8124, 0.9), abs=5e-5)
 
 
 def test_held_out_needs_another_topic(tmp_path: Path) -> None:
@@ -424,11 +424,6 @@ class Absent:
     async def judge(self, insights, bullets, settings, ask):
         return [Answer(Verdict("FULL_COVERAGE", "99")) for _ in insights]
 
-class Plain:
-    name = "plain"
-    def judge(self, insights, bullets, settings, ask):
-        return [Answer(Verdict("FULL_COVERAGE", "1")) for _ in insights]
-
 class Sure:
     name = "sure"
     async def judge(self, insights, bullets, settings, ask):
@@ -448,7 +443,6 @@ class Few:
         ("Odd", "unknown_coverage"),
         ("Few", "judge_error"),
         ("Absent", "unusable_bullet"),
-        ("Plain", "judge_error"),
         ("Sure", "unusable_value"),
     ],
 )
