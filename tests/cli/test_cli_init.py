@@ -19,7 +19,7 @@ Cli = Callable[..., Said]
 @pytest.mark.parametrize("kind", ["summhay", "synth"])
 def test_the_starter_runs_as_it_is(kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert f"next      summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
+    assert f"next     summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
     done = cli("run", f"{kind}.yaml", "--store", tmp_path / "store", "--executor", "inline")
     assert done.code == 0 and "status    done\n" in done.out
     # Made from templates, and told so.

@@ -161,7 +161,7 @@ def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) ->
     out, said = third.communicate(timeout=PATIENCE_S)
     assert third.returncode == 0, out + said
     assert f"job {run}-2 of run {run} is sent" in said
-    assert "status   done" in out
+    assert "status    done" in out
 
     assert_no_canary(person)
 
@@ -319,7 +319,7 @@ def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) 
         (tmp_path / name).unlink()
     out, said = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 3, out + said
-    assert f"run      {workload.run_id}\nstatus   budget" in out and "to go on: summhay submit synth.yaml" in said
+    assert f"run       {workload.run_id}\nstatus    budget" in out and "to go on: summhay submit synth.yaml" in said
 
     # What the job paid is not asked again, and the whole is what one makes that nothing happened to.
     made = int(out.split("calls    ")[1].split(" made")[0].replace(",", ""))

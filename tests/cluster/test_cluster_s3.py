@@ -90,7 +90,7 @@ def test_the_quickstart_is_sent_done_sent_again_and_read_from_outside(cluster: C
     submit = ("summhay", "submit", QUICKSTART, "--address", cluster.url, "--store", store)
     first = command(*submit)
     assert f"job {cluster.run}-1 of run {cluster.run} is sent" in first.stderr
-    assert "status   done" in first.stdout and "cells    112 done, 0 with failures, of 112" in first.stdout
+    assert "status    done" in first.stdout and "cells     112 done, 0 with failures, of 112" in first.stdout
     told = [line for line in first.stdout.splitlines() if line.startswith(f"{cluster.run}  cells ")]
     assert "  cells 0/112  " in told[0] and " elapsed, starting" in told[0]
     assert "  cells 112/112  " in told[-1] and told[-1].endswith(" elapsed, ended")
@@ -124,7 +124,7 @@ def test_ray_job_submit_by_hand(cluster: Cluster) -> None:
     done = command(*line, "--store", store, *small)
     assert "succeeded" in done.stdout
     log = cluster.log("by-hand")
-    assert "status   done" in log and "cells    8 done, 0 with failures, of 8" in log
+    assert "status    done" in log and "cells     8 done, 0 with failures, of 8" in log
     run = next(text.split()[1] for text in log.splitlines() if text.startswith("run "))
     assert document("summhay", "status", run, "--store", store)["status"] == "done"
     assert set(cluster.jobs()["by-hand"]["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"}
