@@ -85,7 +85,9 @@ def test_ones_own_measurement_comes_first_and_goes_by_label_or_by_judge(run: Run
 
 def test_raw_figures_are_the_same_whatever_corrects_them(run: RunStore) -> None:
     def raw(*biases: JudgeBias) -> list[object]:
-        return [(one.coverage, one.joint, one.citation, one.ci_reasons["coverage"]) for one in score_run(run, biases=biases).systems]
+        return [
+            (one.coverage, one.joint, one.citation, one.ci_reasons["coverage"]) for one in score_run(run, biases=biases).systems
+        ]
 
     assert raw() == raw(OWN, replace(OWN, judge="mine"))
 
