@@ -18,6 +18,7 @@ from summhay_ray.text.answers import (
 )
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.contradictions import Contradiction, find_contradictions
+from summhay_ray.text.facts import plain_numeral
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
@@ -75,6 +76,7 @@ __all__ = [
     "page_text",
     "parsed_json",
     "placed_turns",
+    "plain_numeral",
     "plain_words",
     "punkt_sentences",
     "quoted",

@@ -547,15 +547,19 @@ class _Reader:
         return [token.root for token in self.tokens if token.root and token.end <= start][-most:]
 
 
-def _decimal(numeral: str) -> tuple[float, float] | None:
-    """The value of a numeral and the size of its last digit: 1,025 and 1 025 are 1025, 1,5 and 1.50 are 1.5."""
+def plain_numeral(numeral: str) -> str:
+    """A numeral without separators of thousands and with a decimal point: 1,025 and 1 025 are 1025, 1,5 is 1.5."""
     plain = re.sub(r"[ \u00a0\u202f'’]", "", numeral)
     if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", plain):
-        plain = plain.replace(",", "")
-    elif re.fullmatch(r"\d{1,3}(\.\d{3}){2,}(,\d+)?|\d{1,3}\.\d{3},\d+", plain):
-        plain = plain.replace(".", "").replace(",", ".")
-    elif plain.count(",") == 1 and "." not in plain:
-        plain = plain.replace(",", ".")
+        return plain.replace(",", "")
+    if re.fullmatch(r"\d{1,3}(\.\d{3}){2,}(,\d+)?|\d{1,3}\.\d{3},\d+", plain):
+        return plain.replace(".", "").replace(",", ".")
+    return plain.replace(",", ".") if plain.count(",") == 1 and "." not in plain else plain
+
+
+def _decimal(numeral: str) -> tuple[float, float] | None:
+    """The value of a numeral and the size of its last digit."""
+    plain = plain_numeral(numeral)
     if not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
         return None
     return float(plain), 10.0 ** -len(plain.partition(".")[2])

@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words, root
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, UNSPACED, plain_numeral, plain_words, root
 
 _TOKEN = re.compile(
     r"(?P<time>(?<![\d:.,])\d{1,2}:\d\d(?![\d:]))"
@@ -112,13 +112,7 @@ def normal_form(word: str) -> str:
 
 def canonical(numeral: str) -> str:
     """The value of a numeral: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. Unchanged if it is no decimal (1.2.3)."""
-    plain = re.sub(r"[ \u00a0\u202f'’]", "", numeral)
-    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?", plain):
-        plain = plain.replace(",", "")
-    elif re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3}){2,}(,[0-9]+)?|[0-9]{1,3}\.[0-9]{3},[0-9]+", plain):
-        plain = plain.replace(".", "").replace(",", ".")
-    elif plain.count(",") == 1 and "." not in plain:
-        plain = plain.replace(",", ".")
+    plain = plain_numeral(numeral)
     return _plain(Decimal(plain)) if _NUMERAL.fullmatch(plain) and len(plain) <= _LONGEST_NUMERAL else plain
 
 
