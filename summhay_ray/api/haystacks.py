@@ -23,19 +23,14 @@ if TYPE_CHECKING:
 
 
 @checked
-def import_released(
-    paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
-) -> haystacks.ImportResult:
-    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid.
-
-    Hundreds of files are read by a local Ray, or by the Ray cluster at `address`, whose nodes must see the files and the store.
-    """
+def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
+    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if not listed:
         raise UserError("paths: expected at least one released SummHay file, found none")
-    return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+    return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)))
 
 
 @checked

@@ -1,4 +1,4 @@
-"""The commands of `summhay`. Part of the cli room.
+"""The commands of `summhay`.
 
 Heavy modules are imported inside the commands, so that `--help` is fast.
 """

@@ -1,4 +1,4 @@
-"""`summhay audit` and `verify`: check haystacks against a person's labels, or without a model. Part of the cli room."""
+"""`summhay audit` and `verify`: check haystacks against a person's labels, or without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`summhay judge-bench`: measures how well judges agree with people, and their bias. Part of the cli room."""
+"""`summhay judge-bench`: measures how well judges agree with people, and their bias."""
 
 from __future__ import annotations
 

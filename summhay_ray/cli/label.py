@@ -1,4 +1,4 @@
-"""`summhay label`: draws judgments for people to label. Part of the cli room."""
+"""`summhay label`: draws judgments for people to label."""
 
 from __future__ import annotations
 

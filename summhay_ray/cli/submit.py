@@ -1,4 +1,4 @@
-"""`summhay submit`: runs a spec as a job on a Ray cluster and follows it to its end. Part of the cli room."""
+"""`summhay submit`: runs a spec as a job on a Ray cluster and follows it to its end."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def submit(
 
 def _writer(as_json: bool) -> Callable[[str], None]:
     """A function that prints pieces of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
-    from summhay_ray.cli.visible import visible
+    from summhay_ray.errors import printable
 
     stream = sys.stderr if as_json else sys.stdout
 
     def write(text: str) -> None:
-        stream.write(visible(text))
+        stream.write(printable(text, "\n\t"))
         stream.flush()
 
     return write

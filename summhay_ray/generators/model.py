@@ -1,4 +1,4 @@
-"""A transformers model as a local model, loaded when first called. Part of the generators room."""
+"""A transformers model as a local model, loaded when first called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and validates a released SummHay file. Part of the haystack room.
+"""Reads and validates a released SummHay file.
 
 The format is that of the paper's published data: a topic, its subtopics (query, insights, retriever scores, summaries and
 judgments by system) and its documents with the insights that each contains. Other fields are kept in `ReleasedFile.raw` and not

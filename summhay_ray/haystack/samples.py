@@ -1,4 +1,4 @@
-"""The two sample haystacks shipped with the package, written by us. Part of the haystack room."""
+"""The two sample haystacks shipped with the package, written by us."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a section as cells, for a page or a paper. Used only inside the report room."""
+"""The table of a section as cells, for a page or a paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from summhay_ray.engine import Pivot, Section
 from summhay_ray.metrics import TOO_FEW, of_column
-from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks
+from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain
 
 MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
@@ -196,14 +196,6 @@ def figure_text(section: Section, name: str, value: float) -> str:
     if section.units.get(name) in SHARES:
         return f"{100 * value:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value:,}"
-
-
-def plain(value: Any) -> str:
-    """A value as one line of printable text, without control characters."""
-    if value is None:
-        return ""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _samples(row: Mapping[str, Any], links: Links | None) -> str:

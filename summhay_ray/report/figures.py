@@ -1,4 +1,4 @@
-"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers. Part of the report room.
+"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers.
 
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Series also differ in markers and lines.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES, lacks
+from summhay_ray.report.sections import SHARES, lacks, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,10 +169,9 @@ def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
 
 
 def _text(value: Any, longest: int = LONGEST) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    text = plain("None" if value is None else value)
     # Names of systems differ at their ends more often than in their middle.
-    return plain if len(plain) <= longest else f"{plain[: longest // 2]}…{plain[1 - longest // 2 :]}"
+    return text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}"
 
 
 def _axis(section: Section, name: str) -> str:

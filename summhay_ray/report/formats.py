@@ -1,4 +1,4 @@
-"""Tables of a report for papers and other tools: LaTeX, CSV and JSON. Part of the report room."""
+"""Tables of a report for papers and other tools: LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 

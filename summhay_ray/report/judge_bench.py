@@ -1,4 +1,4 @@
-"""Tables of `judge-bench`: the paper's Table 1 and Table 6. Part of the report room; prints nothing."""
+"""Tables of `judge-bench`: the paper's Table 1 and Table 6."""
 
 from __future__ import annotations
 

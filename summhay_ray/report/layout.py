@@ -1,4 +1,4 @@
-"""Fit tables to the width of a terminal, by splitting their columns into parts. Part of the report room; prints nothing."""
+"""Fit tables to the width of a terminal, by splitting their columns into parts."""
 
 from __future__ import annotations
 

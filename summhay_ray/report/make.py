@@ -1,4 +1,4 @@
-"""`summhay report`: an HTML page with samples, or the same tables in other formats. Part of the report room."""
+"""`summhay report`: an HTML page with samples, or the same tables in other formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of calls, tokens and dollars, planned and used. Part of the report room; prints nothing."""
+"""Tables of calls, tokens and dollars, planned and used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matplotlib figure that a notebook displays without pyplot. Part of the report room; imported where a figure is drawn."""
+"""A matplotlib figure that a notebook displays without pyplot. Imported where a figure is drawn."""
 
 from __future__ import annotations
 

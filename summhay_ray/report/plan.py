@@ -1,4 +1,4 @@
-"""The assumptions behind the figures of a plan. Part of the report room; prints nothing."""
+"""The assumptions behind the figures of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections that every run has: overview, failures, money, and how it was made. Part of the report room."""
+"""The sections that every run has: overview, failures, money, and how it was made."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import yaml
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.cells import plain
 from summhay_ray.report.html import PageRun
 from summhay_ray.report.money import dollars_line
+from summhay_ray.report.sections import plain
 from summhay_ray.store import RunStore
 
 _KEYS = ("stage", "judge", "kind", "error")

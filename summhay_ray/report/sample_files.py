@@ -1,6 +1,6 @@
 """The data files beside a report's page: samples, their shared contents, and their index, as scripts loaded on demand.
 
-Part of the report room. Everything is written in one pass, with one chunk in memory at a time.
+Everything is written in one pass, with one chunk in memory at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sections as tables and charts for the terminal, and as Markdown. Part of the report room; prints nothing."""
+"""Sections as tables and charts for the terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from summhay_ray.engine import Section
+from summhay_ray.errors import printable
 from summhay_ray.metrics import FEWEST_UNITS, TOO_FEW
 from summhay_ray.report.terminal_tables import TextTable
 
@@ -146,8 +147,7 @@ def markdown(sections: Sequence[Section], title: str = "") -> str:
 
 def _as_it_stands(lines: Iterable[str]) -> str:
     """Lines as a preformatted block. It is indented, not fenced, so that no text of a document can end it."""
-    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
-    return "\n".join(f"    {line}".rstrip() for line in printable)
+    return "\n".join(f"    {printable(line, instead=' ')}".rstrip() for line in lines)
 
 
 def is_figure(section: Section, name: str) -> bool:
@@ -188,7 +188,7 @@ def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
 
 def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
+        return plain(str(value))
     if percent:
         return f"{value * scale:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value}"
@@ -229,5 +229,11 @@ def _paragraph(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text escaped for Markdown, so that text from a model or document cannot become a link, a picture or a tag."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    return _MEANS.sub(r"\\\g<0>", " ".join(plain.split()))
+    return _MEANS.sub(r"\\\g<0>", plain(text))
+
+
+def plain(value: Any) -> str:
+    """A value as one line of printable text."""
+    if value is None:
+        return ""
+    return " ".join(printable(f"{value:g}" if isinstance(value, float) else str(value), instead=" ").split())

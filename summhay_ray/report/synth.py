@@ -1,4 +1,4 @@
-"""Tables of a synthesis: its haystacks, its plan, and its audit. Part of the report room; prints nothing."""
+"""Tables of a synthesis: its haystacks, its plan, and its audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of `explain` for a synthesis. Part of the report room; prints nothing."""
+"""Tables of `explain` for a synthesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing.
+"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper.
 
 The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/paper_tables.py`.
 """

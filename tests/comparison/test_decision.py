@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from summhay_ray.benchmark import ByQuery
-from summhay_ray.comparison import RunScores, compare_runs
-from summhay_ray.decision import Decision
+from summhay_ray.comparison import Decision, RunScores, compare_runs
 
 pytestmark = pytest.mark.core
 

@@ -61,11 +61,10 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
-    "decision": {"metrics"},
-    "comparison": {"decision", "engine", "errors", "metrics"},
+    "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "comparison", "decision", "encoders", "local_models"},
+        *{"benchmark", "comparison", "encoders", "local_models"},
         *{
             "extract",
             "encoders",

@@ -15,8 +15,16 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs, every_pair
-from summhay_ray.decision import Decision
+from summhay_ray.comparison import (
+    Decision,
+    RunScores,
+    SystemComparison,
+    Unbiased,
+    by_factor,
+    compare_pairs,
+    compare_runs,
+    every_pair,
+)
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.outcome import MICROS
