@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 import typer
 from typer.core import TyperGroup
 
+from summhay_ray.cli.audit import audit, label, verify
 from summhay_ray.cli.compare import compare
-from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
-from summhay_ray.cli.label import label
 from summhay_ray.cli.mine import mine
 from summhay_ray.cli.report import report
 from summhay_ray.cli.run import coverage, recite, rejudge, retrieve, run, support, synth

@@ -138,8 +138,14 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            line.append(_cell(section, {rest: _of_row([row[rest] for row in own])}, rest, True, None))
-        made.append([*line, _total(own)])
+            # The mean of the columns' figures, or a text that they share.
+            known = [row[rest] for row in own if row[rest] is not None]
+            floats = bool(known) and all(isinstance(value, float) for value in known)
+            value = sum(known) / len(known) if floats else next(iter(known), None)
+            line.append(_cell(section, {rest: value}, rest, True, None))
+        n, expected = ([row[key] for row in own if row.get(key) is not None] for key in ("n", "n_expected"))
+        total = f"{sum(n):,}/{sum(expected):,}" if expected else f"{sum(n):,}"
+        made.append([*line, Cell(total, str(sum(n)), cls="figure") if n else Cell("-", cls="figure")])
     groups = [Group("", 1), *(Group(_head(section, figure), len(across)) for figure in figures), Group("", len(pivot.rest) + 1)]
     shared = [_head(section, name) for name in pivot.rest]
     heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *shared, "n"]
@@ -149,21 +155,6 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
 def _head(section: Section, name: str) -> str:
     """The head of a column: its name, and its unit."""
     return plain(f"{name} ({section.units[name]})" if name in section.units else name)
-
-
-def _of_row(values: Sequence[Any]) -> Any:
-    """One value for a row of the pivot: the mean of its columns', or what they all are."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and all(isinstance(value, float) for value in known) else next(iter(known), None)
-
-
-def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
-    counts = [row["n"] for row in rows if row.get("n") is not None]
-    expected = [row["n_expected"] for row in rows if row.get("n_expected") is not None]
-    if not counts:
-        return Cell("-", cls="figure")
-    text = f"{sum(counts):,}/{sum(expected):,}" if expected else f"{sum(counts):,}"
-    return Cell(text, str(sum(counts)), cls="figure")
 
 
 def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, links: Links | None) -> Cell:

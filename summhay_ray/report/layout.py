@@ -38,14 +38,14 @@ def fitted(grid: TextTable, width: int) -> list[Fitted]:
     rest = [min(one, most) for one in natural[grid.heads :]]
     room = available - sum(one + FRAME for one in heads)
     parts = _parts(rest, room)
-    first = list(range(grid.heads))
-    return [
-        Fitted(
-            _part(grid, [*first, *(grid.heads + place for place in part)], f" ({index}/{len(parts)})" if len(parts) > 1 else ""),
-            (*heads, *(rest[place] for place in part)),
-        )
-        for index, part in enumerate(parts, start=1)
-    ]
+    found = []
+    for index, part in enumerate(parts, start=1):
+        places = [*range(grid.heads), *(grid.heads + place for place in part)]
+        columns, *rows = (tuple(row[place] for place in places) for row in (grid.columns, *grid.rows))
+        title = grid.title + (f" ({index}/{len(parts)})" if len(parts) > 1 else "")
+        own = replace(grid, title=title, columns=columns, rows=tuple(rows))
+        found.append(Fitted(own, (*heads, *(rest[place] for place in part))))
+    return found
 
 
 def folded(text: str, width: int) -> str:
@@ -80,10 +80,3 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
         parts[-1].append(place)
         used += width + FRAME
     return parts
-
-
-def _part(grid: TextTable, places: Sequence[int], which: str) -> TextTable:
-    def pick(cells: Sequence[str]) -> tuple[str, ...]:
-        return tuple(cells[place] for place in places)
-
-    return replace(grid, title=grid.title + which, columns=pick(grid.columns), rows=tuple(map(pick, grid.rows)))

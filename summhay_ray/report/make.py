@@ -62,9 +62,13 @@ class Report:
         if kind == "html":
             self.write_page(files)
             return ["index.html", *written]
+        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
+        title = " + ".join(dict.fromkeys(reported.title for reported in self.runs))
         texts = {
-            "md": lambda: {"report.md": self._markdown()},
-            "latex": lambda: {"report.tex": latex_document(self._title(), dict(self._named()))},
+            "md": lambda: {
+                "report.md": "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
+            },
+            "latex": lambda: {"report.tex": latex_document(title, dict(self._named()))},
             "csv": lambda: {f"{name}.csv": csv_text(section) for name, section in self._named() if section.table is not None},
             "json": lambda: {
                 "results.json": json.dumps(
@@ -87,13 +91,6 @@ class Report:
             for begin, reported in zip(begins, self.runs, strict=True)
             for name, section in zip(names(reported.sections), reported.sections, strict=True)
         ]
-
-    def _markdown(self) -> str:
-        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
-        return "\n".join(markdown(reported.sections, head) for head, reported in zip(heads, self.runs, strict=True))
-
-    def _title(self) -> str:
-        return " + ".join(dict.fromkeys(reported.title for reported in self.runs))
 
     def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
         drawn = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]

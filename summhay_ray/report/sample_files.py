@@ -9,7 +9,7 @@ import heapq
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -26,7 +26,8 @@ LONGEST = 200_000
 
 def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
     """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each facet of text."""
-    facets = _facets(runs)
+    every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
+    facets = list({one.name: one for one in every}.values())
     book = _Book(files, facets)
     for run_id, one in runs:
         for sample in one.samples:
@@ -48,11 +49,6 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     }
     _put(files, "manifest", _json(manifest))
     return book.n, book.dictionaries
-
-
-def _facets(runs: Sequence[tuple[str, Samples]]) -> list[Facet]:
-    every = [Facet("run")] if len(runs) > 1 else []
-    return list({one.name: one for one in [*every, *(facet for _, found in runs for facet in found.facets)]}.values())
 
 
 class _Book:
@@ -91,7 +87,7 @@ class _Book:
         if facet.kind == "text":
             words = self.dictionaries[facet.name]
             return words.setdefault(_bounded(str(value)), len(words))
-        return int(bool(value)) if facet.kind == "flag" else _finite(value)
+        return int(bool(value)) if facet.kind == "flag" else _bounded(value)
 
     def close(self) -> None:
         """Write the last chunk and the last part of the index."""
@@ -115,7 +111,8 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
     firsts: list[str] = []
     chunk: list[str] = []
     size = 0
-    for key, content in _once(found):
+    for key, same in itertools.groupby(found, key=itemgetter(0)):
+        content = next(same)[1]
         if not chunk:
             firsts.append(key)
         text = f"{_json(key)}:{_json(content)}"
@@ -127,11 +124,6 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
     if chunk:
         _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
     return firsts
-
-
-def _once(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    for _, same in itertools.groupby(found, key=itemgetter(0)):
-        yield next(same)
 
 
 def _put(files: Files, name: str, text: str) -> None:
@@ -159,8 +151,4 @@ def _bounded(content: Any) -> Any:
         return {name: _bounded(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
         return [_bounded(value) for value in content]
-    return _finite(content)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(content, float) and not math.isfinite(content) else content

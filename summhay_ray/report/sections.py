@@ -106,7 +106,7 @@ def chart_lines(section: Section, width: int) -> list[str]:
     if chart is None or table is None or not table.height:
         return []
     rows = list(table.iter_rows(named=True))
-    values = [float(row[chart.y]) for row in rows if _finite(row[chart.y])]
+    values = [float(row[chart.y]) for row in rows if is_finite(row[chart.y])]
     if not values:
         return []
     percent = section.units.get(chart.y) in SHARES
@@ -172,7 +172,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
     text = _figure(section, row, name)
     percent = section.units.get(name) in SHARES
     low, high, floor = (
-        _value(end, 100 if percent else 1, percent) if _finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
+        _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
     interval = f" [{low}, {high}]" if low and high else f" [{TOO_FEW}]" if is_too_few(row, name) else ""
     return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
@@ -210,13 +210,14 @@ def lacks(row: Mapping[str, Any]) -> bool:
     return n is not None and expected is not None and n < expected
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _bar(value: Any, low: float, high: float, room: int) -> str:
     """A bar from 0 to the value, with a resolution of an eighth of a character."""
-    if not _finite(value) or high <= low:
+    if not is_finite(value) or high <= low:
         return " " * room
     ends = sorted((0.0, float(value)))
     begin, end = (round(8 * room * (one - low) / (high - low)) for one in ends)
