@@ -139,16 +139,11 @@ def _figure(value: float | None) -> str:
 
 def kinds_table(kinds: _Rows) -> TextTable:
     """The checks by kind: their number, how many had an unexpected result, and who made them."""
-    rows = tuple(
-        (
-            one["kind"],
-            f"{one['n']:,}",
-            f"{one['unexpected']:,}",
-            ", ".join(f"{name} {count:,}" for name, count in sorted(one["by"].items())),
-        )
-        for one in kinds
-    )
-    return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), rows)
+    rows = []
+    for one in kinds:
+        by = ", ".join(f"{name} {count:,}" for name, count in sorted(one["by"].items()))
+        rows.append((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", by))
+    return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), tuple(rows))
 
 
 def amiss_table(checks: _Rows, made: bool) -> TextTable:
