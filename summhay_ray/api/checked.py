@@ -60,7 +60,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 raise SpecError(f"{name}: expected {_described(kind)}, found {value!r:.80}")
         return function(*args, **{**defaults, **kwargs})
 
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__dict__["__signature__"] = signature
     return call
 
 

@@ -5,13 +5,13 @@ report. May be imported by `benchmark`, the benchmarks, the report and the API.
 """
 
 from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair
-from summhay_ray.comparison.decision import Decision
+from summhay_ray.comparison.decision import SystemDecision
 from summhay_ray.comparison.run_scores import RunScores, Unbiased, by_factor
 from summhay_ray.comparison.sections import ENDS, comparison_sections, screen_sections
 
 __all__ = [
     "ENDS",
-    "Decision",
+    "SystemDecision",
     "RunScores",
     "SystemComparison",
     "Unbiased",

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.comparison.decision import Decision, Evidence, decide
+from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
 from summhay_ray.comparison.run_scores import QUERY, RunScores
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import FEWEST_UNITS, LEVEL, LITTLE, Observed, Over, Paired
@@ -58,7 +58,7 @@ class SystemComparison:
     `labelled` (likewise, corrected by people's labels)."""
     standings: Mapping[str, pl.DataFrame]
     """Figure -> the compared systems, best first, then those that lack too much; with the columns of STANDING."""
-    decision: Decision
+    decision: SystemDecision
     """By the first figure."""
     warnings: Sequence[str]
     about: Mapping[str, str]

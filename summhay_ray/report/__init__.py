@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.report.failures import failure_blocks, failures_table
 from summhay_ray.report.judge_bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.layout import Fitted, fitted, folded
+from summhay_ray.report.layout import fitted, folded
 from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.sections import markdown, section_table, shown
 from summhay_ray.report.synth import (
@@ -54,7 +54,6 @@ __all__ = [
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
     "VERIFIED_LEGEND",
-    "Fitted",
     "Report",
     "TextTable",
     "amiss_table",

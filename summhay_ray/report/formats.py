@@ -11,9 +11,9 @@ from typing import Any
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
-from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
+from summhay_ray.report.cells import Cell, Grid, paper_grids
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
-from summhay_ray.report.sections import HIDDEN, is_figure, notes
+from summhay_ray.report.sections import HIDDEN, is_figure, notes, plain
 from summhay_ray.text import quoted
 
 _SPECIAL = {
