@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from summhay_ray.engine import Pivot, Section
+from summhay_ray.engine import Section
 from summhay_ray.metrics import TOO_FEW, of_column
 from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain
 
@@ -107,11 +107,6 @@ def paper_grids(section: Section) -> list[Grid]:
     return [whole] if len(whole.heads) <= MOST_COLUMNS else grids_of(section)
 
 
-def _may_win(row: Mapping[str, Any], pivot: Pivot) -> bool:
-    """Whether a row's figures may be marked as a column's best: not if answers are missing, which may be the hardest ones."""
-    return row[pivot.rows] not in pivot.reference and not lacks(row)
-
-
 def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid:
     """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
@@ -119,9 +114,11 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
     rows = list(section.table.iter_rows(named=True))
     across = list(dict.fromkeys(row[pivot.columns] for row in rows))
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
+    # Figures with missing answers, which may be the hardest ones, are no column's best.
+    may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not lacks(row)}
     best = {
         (figure, column): max(
-            (row[figure] for row in rows if row[pivot.columns] == column and row[figure] is not None and _may_win(row, pivot)),
+            (row[figure] for key, row in found.items() if key in may_win and key[1] == column and row[figure] is not None),
             default=None,
         )
         for figure in figures
@@ -134,7 +131,7 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
             for column in across:
                 row = found.get((name, column))
                 cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, links)
-                top = row is not None and row[figure] == best[figure, column] is not None and _may_win(row, pivot)
+                top = row is not None and row[figure] == best[figure, column] is not None and (name, column) in may_win
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +134,14 @@ def _tabular(rows: Sequence[Line]) -> list[str]:
     lines = [f"\\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule"]
     side_by_side = bool(first.groups) and all(grid is first for grid, _ in rows)
     if side_by_side:
-        lines += _group_lines(first)
+        groups = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in first.groups]
+        starts = itertools.accumulate((group.span for group in first.groups), initial=1)
+        rules = [
+            f"\\cmidrule(lr){{{start}-{start + group.span - 1}}}"
+            for start, group in zip(starts, first.groups, strict=False)
+            if group.name
+        ]
+        lines += [" & ".join(groups) + r" \\", "".join(rules)]
     upright = any(len(head) > _LONG_HEAD for head in first.heads[first.n_heads :]) and len(first.heads) > 8
     heads = [
         f"\\rotatebox{{90}}{{{_escaped(head)}}}" if upright and place >= first.n_heads else _escaped(head)
@@ -161,16 +169,6 @@ def _set(cell: Cell, wide: bool) -> str:
     small = f"{{\\tiny {_escaped(cell.small)}}}"
     # Beside many columns, the interval is below its figure.
     return f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
-
-
-def _group_lines(grid: Grid) -> list[str]:
-    cells = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in grid.groups]
-    rules, place = [], 1
-    for group in grid.groups:
-        if group.name:
-            rules.append(f"\\cmidrule(lr){{{place}-{place + group.span - 1}}}")
-        place += group.span
-    return [" & ".join(cells) + r" \\", "".join(rules)]
 
 
 def _escaped(text: str) -> str:

@@ -33,7 +33,10 @@ def fitted(grid: TextTable, width: int) -> list[Fitted]:
     """
     available = width - 1
     natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
-    heads = _shrunk(natural[: grid.heads], max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :])))
+    heads = natural[: grid.heads]
+    for_heads = max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :]))
+    while sum(heads) + FRAME * len(heads) > for_heads and max(heads) > _NARROWEST:
+        heads[heads.index(max(heads))] -= 1
     most = max(available - sum(heads) - FRAME * (len(heads) + 1), _NARROWEST)
     rest = [min(one, most) for one in natural[grid.heads :]]
     room = available - sum(one + FRAME for one in heads)
@@ -59,14 +62,6 @@ def folded(text: str, width: int) -> str:
             lines.append("")
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _shrunk(widths: list[int], room: int) -> list[int]:
-    """The widths, with the widest reduced until all fit into `room` together with their frames."""
-    widths = list(widths)
-    while sum(widths) + FRAME * len(widths) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    return widths
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:

@@ -47,7 +47,11 @@ class Report:
         return draw(self.section(name))
 
     def _repr_html_(self) -> str:
-        return framed(page([reported.page_run() for reported in self.runs]))
+        """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
+        from html import escape
+
+        look, text = "width:100%;height:640px;border:1px solid #ccc", page([reported.page_run() for reported in self.runs])
+        return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'
 
     def write(self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = ()) -> list[str]:
         """Write the report into a folder or `s3://...`. Returns the names of the files to open.
@@ -134,11 +138,3 @@ def report(
         workload.reader.judge, workload.reader.labels, workload.reader.over = judge, labels, over
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
-
-
-def framed(text: str) -> str:
-    """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
-    from html import escape
-
-    look = "width:100%;height:640px;border:1px solid #ccc"
-    return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'

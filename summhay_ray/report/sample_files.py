@@ -74,20 +74,18 @@ class _Book:
         self._bytes += len(text)
         self._ids.append(sample.id)
         for facet in self._facets:
-            self._columns[facet.name].append(self._coded(facet, sample.facets.get(facet.name)))
+            value = sample.facets.get(facet.name)
+            if value is not None and facet.kind == "text":
+                words = self.dictionaries[facet.name]
+                value = words.setdefault(_bounded(str(value)), len(words))
+            elif value is not None:
+                value = int(bool(value)) if facet.kind == "flag" else _bounded(value)
+            self._columns[facet.name].append(value)
         self.n += 1
         if self._bytes >= CHUNK_BYTES:
             self._end_chunk()
         if len(self._ids) >= ROWS_A_LIST:
             self._end_list()
-
-    def _coded(self, facet: Facet, value: Any) -> Any:
-        if value is None:
-            return None
-        if facet.kind == "text":
-            words = self.dictionaries[facet.name]
-            return words.setdefault(_bounded(str(value)), len(words))
-        return int(bool(value)) if facet.kind == "flag" else _bounded(value)
 
     def close(self) -> None:
         """Write the last chunk and the last part of the index."""
