@@ -11,9 +11,9 @@ from summhay_ray.comparison.sections import ENDS, comparison_sections, screen_se
 
 __all__ = [
     "ENDS",
-    "SystemDecision",
     "RunScores",
     "SystemComparison",
+    "SystemDecision",
     "Unbiased",
     "by_factor",
     "compare_pairs",
