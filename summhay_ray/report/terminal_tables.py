@@ -41,6 +41,11 @@ class TextTable:
     heads: int = 1
     """Number of columns, from the left, that name the row."""
 
+    @property
+    def figures(self) -> str:
+        """All cells but those that name the rows."""
+        return " ".join(cell for row in self.rows for cell in row[self.heads :])
+
 
 def score_lines(scores: Any, more: bool = True, ends: bool = True) -> list[str]:
     """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals are for, and each judge's
@@ -134,7 +139,7 @@ def label_lines(scores: Any) -> list[str]:
 
 def table_legends(tables: Sequence[TextTable]) -> list[str]:
     """What the marks in tables of scores mean, without those that do not occur."""
-    figures = " ".join(cell for table in tables for row in table.rows for cell in row[table.heads :])
+    figures = " ".join(table.figures for table in tables)
     return [legend for mark, legend in (("*", LEGEND), (TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
 
 
