@@ -58,7 +58,7 @@ def label(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the judgments whose label by a person tells most, into a sheet; score, report and compare take it with --labels.
+    """Draw the most informative judgments into a sheet for people to label; score, report and compare take it with --labels.
 
     Stratified by system and by the judge's value. The sheet shows neither the system nor the judge's verdict. `audit` asks people
     about the truth of haystacks instead, not about judgments.
