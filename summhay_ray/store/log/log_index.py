@@ -13,8 +13,7 @@ from itertools import repeat
 from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files, object_mb
+from summhay_ray.store.files.files import Entry, Files, object_mb
 from summhay_ray.store.log.answer_record import Heads
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_places, heads_of, index_of, read_at

@@ -97,8 +97,8 @@ class _Segments:
     def append(self, content: bytes) -> tuple[str, int]:
         name = file_name(self._writer, self._n)
         try:
-            # The name is this writer's alone: if it is taken, an earlier try was written whose reply was lost.
-            if not self._files.create(name, content) and self._files.read(name) != content:
+            # The name is this writer's alone.
+            if not self._files.create(name, content):
                 raise StoreError(f"{self._files.where(name)} is another's; run again")
         except (StoreError, OSError):
             # It may have been written all the same: its name is not used again, and the segments before it stay unmerged.

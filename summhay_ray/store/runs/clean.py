@@ -17,8 +17,7 @@ from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files
+from summhay_ray.store.files.files import Entry, Files
 from summhay_ray.store.log.log_lines import FOLDER as LOG
 from summhay_ray.store.log.log_lines import Name
 from summhay_ray.store.log.money import MoneyRecords
