@@ -104,7 +104,7 @@ def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jum
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
             assert not news.evicted and not news.halted
-            service.snapshot()
+            service.act(Ledger.snapshot)
             found += [grant for _, grant in news.grants]
         return found
 

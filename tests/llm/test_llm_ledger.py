@@ -84,8 +84,8 @@ def test_without_a_driver_that_asks_nobody_is_silent(tmp_path: Path) -> None:
 
 def test_counters_add_up(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path)
-    desk.books.count({"cells_done": 2})
-    desk.books.count({"cells_done": 3, "failures": 1})
+    desk.books.count("w", {"cells_done": 2}, 0.0)
+    desk.books.count("w", {"cells_done": 3, "failures": 1}, 0.0)
     snapshot = desk.books.snapshot(0.0)
     assert (snapshot["cells_done"], snapshot["failures"], snapshot["in_flight"]) == (5, 1, 0)
     assert (snapshot["spent_micros"], snapshot["over_budget"], snapshot["stopped"]) == (0, False, {})

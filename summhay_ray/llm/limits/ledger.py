@@ -121,9 +121,10 @@ class Ledger:
         if self.membership.dismiss(worker):
             self.tend(now)
 
-    def stop(self) -> None:
-        """Grant no more calls that cost money, and have the workers send none."""
-        self._stopping, self.touched = True, self.touched | self.membership.workers
+    def stop(self, now: float) -> None:
+        """Grant no more calls that cost money, and have the workers send none. `now`: see `snapshot`."""
+        self._stopping, self._driver_heard = True, now
+        self.touched |= self.membership.workers
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
@@ -156,8 +157,9 @@ class Ledger:
             model.forget(worker)
         self.tend(now)
 
-    def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters (cells, judgments, failures, ...)."""
+    def count(self, worker: str, numbers: Mapping[str, int], now: float) -> None:
+        """Add a worker's numbers to the run's counters (cells, judgments, failures, ...)."""
+        self.membership.hear(worker, now)
         self.counts.update(numbers)
 
     def snapshot(self, now: float) -> dict[str, Any]:

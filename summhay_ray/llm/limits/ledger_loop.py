@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.messages import News, WorkerMessage
 from summhay_ray.store import MoneyRecord, StoreError, Superseded
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 AGAIN_S = 1.0
 """After so long, a store that could not be reached is tried again."""
@@ -48,7 +51,7 @@ class LedgerService:
         """Process a worker's message, and return its news."""
         now = time.monotonic()
         self.ledger.take(worker, message, now)
-        return self._answer(worker, now)
+        return self._collect(worker, now)
 
     async def listen(self, worker: str) -> News:
         """Return the worker's news once there is some, or after `listen_s`."""
@@ -62,53 +65,28 @@ class LedgerService:
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)
-        return self._answer(worker, now)
+        return self._collect(worker, now)
 
-    def hello(self, worker: str, place: str) -> None:
-        """Note a worker that takes a place; who had it before is evicted."""
-        now = time.monotonic()
-        self.ledger.hello(worker, place, now)
+    def _collect(self, worker: str, now: float) -> News:
+        news = self.ledger.collect(worker, now)
         self._ring(now)
+        return news
 
-    def beat(self, worker: str) -> None:
-        """Note a sign of life from the worker."""
-        self.ledger.beat(worker, time.monotonic())
-
-    def leave(self, worker: str) -> None:
-        """Evict a worker that ends and has written everything."""
+    def act(self, verb: Callable[[Ledger, *Ts, float], R], *arguments: *Ts) -> R:
+        """Call a method of the ledger, such as `Ledger.beat`, with these arguments and the time, and do all that follows."""
         now = time.monotonic()
-        self.ledger.leave(worker, now)
+        result = verb(self.ledger, *arguments, now)
+        self.ledger.tend(now)
         self._ring(now)
-
-    def stop(self) -> None:
-        """Grant no more calls that cost money."""
-        self.ledger.stop()
-        self._ring(time.monotonic())
+        return result
 
     async def end(self) -> None:
         """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
-        self.ledger.stop()
+        self.ledger.stop(time.monotonic())
         self._ending = True
         if self._recording is not None:
             await asyncio.wait([self._recording])
         await asyncio.to_thread(self._record, self.ledger.account.last_record())
-
-    def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters."""
-        self.ledger.count(numbers)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The current counters, money and models. Each call is a sign of life of the driver."""
-        now = time.monotonic()
-        numbers = self.ledger.snapshot(now)
-        self.ledger.tend(now)
-        self._ring(now)
-        return numbers
-
-    def _answer(self, worker: str, now: float) -> News:
-        news = self.ledger.collect(worker, now)
-        self._ring(now)
-        return news
 
     def _ring(self, now: float) -> None:
         if not self._ending and self._evicting is None and self.ledger.membership.dying:
@@ -132,7 +110,7 @@ class LedgerService:
                 await asyncio.to_thread(self._record, record)
                 break
             except Superseded:
-                self.ledger.stop()
+                self.ledger.stop(time.monotonic())
                 return
             except (StoreError, OSError):
                 if self._ending:

@@ -59,7 +59,13 @@ def parse_place(uri: str) -> Place:
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
         raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
     place = Place(bucket, "/".join(parts))
-    options = _options(place, query)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in OPTIONS or names.count(name) > 1:
+            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: option {_quoted(name)} is unknown, or given twice; {mend}")
+    options = dict(pairs)
     if (region := options.get("region")) is not None and not REGION.fullmatch(region):
         raise StoreError(f"store {place.bare}: {_quoted(region)} is not a region name; give one such as region=eu-central-1")
     endpoint = options.get("endpoint_url")
@@ -77,16 +83,6 @@ def with_endpoint(uri: str, endpoint_url: str | None) -> str:
     if endpoint_url is None or place.endpoint_url is not None:
         return place.uri
     return replace(place, endpoint_url=_endpoint(endpoint_url, f"store {place.bare}")).uri
-
-
-def _options(place: Place, query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    names = [name for name, _ in pairs]
-    for name in names:
-        if name not in OPTIONS or names.count(name) > 1:
-            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
-            raise StoreError(f"store {place.bare}: option {_quoted(name)} is unknown, or given twice; {mend}")
-    return dict(pairs)
 
 
 def _endpoint(endpoint_url: str, store: str) -> str:

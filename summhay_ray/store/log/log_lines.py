@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -80,21 +80,17 @@ class Name:
         return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
 
 
-def file_name(writer: str, number: int) -> str:
-    """The name of a segment."""
-    return f"{FOLDER}/{writer}.{number:08d}.jsonl"
-
-
 def encode(record: Mapping[str, Any]) -> bytes:
     """The record's line."""
     head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
     return _line(head, {name: value for name, value in record.items() if name not in HEAD_FIELDS})
 
 
-def merged_object(writer: str, number: int, segments: bytes) -> tuple[str, bytes]:
+def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple[str, bytes]:
     """The name and the content of a merged object."""
-    line = _line({"kind": INDEX}, heads_of("", segments))
-    return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + segments
+    content = b"".join(segments)
+    line = _line({"kind": INDEX}, heads_of("", content))
+    return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + content
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:

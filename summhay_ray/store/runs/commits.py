@@ -67,7 +67,8 @@ class Manifests:
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
-            raise self._damaged(error.flaw.partition(";")[0]) from None
+            how = error.flaw.partition(";")[0]
+            raise DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri) from None
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> str:
@@ -77,10 +78,7 @@ class Manifests:
     def check(self) -> None:
         """Raises DamagedRecord if the run has lost its manifests."""
         if lost := self.lost():
-            raise self._damaged(lost)
-
-    def _damaged(self, how: str) -> DamagedRecord:
-        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
+            raise DamagedRecord(f"run {self.run_id} is damaged ({lost})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.

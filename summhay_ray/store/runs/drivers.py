@@ -127,7 +127,7 @@ class DriverSession:
 
     def end(self, how: str) -> None:
         """Record the end of the session. `how`: done, stopped, superseded or refused."""
-        _write_end(self._files, self.number, {"how": how})
+        self._files.create(_name(self.number, "end.json"), json.dumps({"how": how}, sort_keys=True).encode("ascii"))
 
 
 def begin_session(
@@ -220,7 +220,7 @@ def ask_to_stop(files: Files, number: int) -> None:
 
 def record_death(files: Files, number: int, by: str = "another driver") -> None:
     """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
-    _write_end(files, number, {"how": "dead", "by": by})
+    files.create(_name(number, "end.json"), json.dumps({"how": "dead", "by": by}, sort_keys=True).encode("ascii"))
 
 
 def this_process() -> Process:
@@ -318,10 +318,6 @@ def _end(files: Files, number: int) -> _End | None:
     except FileNotFoundError:
         return None
     return read_record(content, _End) or {"how": "stopped"}
-
-
-def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
-    files.create(_name(number, "end.json"), json.dumps(end, sort_keys=True).encode("ascii"))
 
 
 def _name(number: int, suffix: str) -> str:

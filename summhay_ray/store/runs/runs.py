@@ -29,8 +29,8 @@ from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
 from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
-from summhay_ray.store.tables.rows import Reader, digests_of
-from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of
+from summhay_ray.store.tables.rows import Reader
+from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
 
 FORMAT = 3
 RUN_FORMAT = 5
@@ -75,33 +75,29 @@ class Store:
         self._marked = False
         # A new store has none.
         with contextlib.suppress(FileNotFoundError):
-            self._check(self.files.read("format.json"))
+            if (found := read_record(self.files.read("format.json"), _Format)) is None:
+                where = self.files.where("format.json")
+                raise StoreError(
+                    f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
+                )
+            version = found["format"]
+            if version != FORMAT:
+                age, mend = (
+                    ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
+                )
+                raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
             self._marked = True
-
-    def _check(self, content: bytes) -> None:
-        if (found := read_record(content, _Format)) is None:
-            where = self.files.where("format.json")
-            raise StoreError(
-                f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
-            )
-        version = found["format"]
-        if version != FORMAT:
-            age, mend = ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
-            raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever written to it."""
         return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
-    def _mark(self) -> None:
+    def put_object(self, kind: str, content: bytes) -> str:
+        """Store `content` under its sha256 (hex) and return that."""
         if not self._marked:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
             self._marked = True
-
-    def put_object(self, kind: str, content: bytes) -> str:
-        """Store `content` under its sha256 (hex) and return that."""
-        self._mark()
         digest = hashlib.sha256(content).hexdigest()
         name = f"objects/{kind}/{digest}"
         if not self.files.exists(name):
@@ -170,11 +166,14 @@ class Store:
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
         wanted, run = columns_of(tables), RunStore(self, run_id)
-        self._mark()
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
         if not self.files.exists(f"runs/{run_id}/run.json"):
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
             self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
-        if differ := _differing(run.declared, wanted):
+        # Schemas are equal where only the meanings of columns differ.
+        if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
                 f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
@@ -290,18 +289,14 @@ class RunStore:
     def commit(self, kind: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            self._own_committer().add([self.write(kind, finished)])
+            self.committer(self._manifests.newest().session).add([self.write(kind, finished)])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
 
         Raises StoreError, OSError; ending again then goes on.
         """
-        self._own_committer().finish()
-
-    def _own_committer(self) -> Committer:
-        """A committer for the run's present owner."""
-        return self.committer(self._manifests.newest().session)
+        self.committer(self._manifests.newest().session).finish()
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
@@ -345,7 +340,14 @@ class RunStore:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
         manifest = self.manifest()
         if (final := manifest.final) is None:
-            return digests_of(Reader(self._manifests.parts, manifest.parts, self.declared), self.declared)
+            reader, digests = Reader(self._manifests.parts, manifest.parts, self.declared), {}
+            for name in self.declared:
+                n_rows, hasher = 0, hashlib.sha256()
+                for piece in reader.pieces(name):
+                    n_rows += piece.height
+                    hash_rows(hasher, piece)
+                digests[name] = {"rows": n_rows, "sha256": hasher.hexdigest()}
+            return digests
         for table, part in {UNITS: final.units, **final.tables}.items():
             with self._manifests.parts.opened(table, part):
                 pass
@@ -363,12 +365,3 @@ class RunStore:
                 raise self.damaged(f"its table {table} has no column {column}")
         chosen = {name: self.declared[name] for name in names}
         return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
-
-
-def _differing(stored: Tables, wanted: Tables) -> list[str]:
-    """The names of the tables that differ."""
-    return sorted(
-        name
-        for name in stored.keys() | wanted.keys()
-        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name])
-    )

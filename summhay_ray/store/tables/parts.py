@@ -67,7 +67,7 @@ class Part:
     rows: Count
     unpacked: Count
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
-    """See `tables.Digest`; empty unless the part is merged for good."""
+    """See `tables.digest`; empty unless the part is merged for good."""
 
 
 @dataclass(frozen=True, slots=True)
