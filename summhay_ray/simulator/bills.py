@@ -1,4 +1,4 @@
-"""The simulated provider's records of calls and bills, by key and model. Part of the simulator room. Money is in micro-dollars.
+"""The simulated provider's records of calls and bills, by key and model. Money is in micro-dollars.
 
 A served call is one that is billed, whether or not its answer arrives. Errors (4xx, 429, 5xx) are neither served nor billed.
 """

@@ -1,4 +1,4 @@
-"""The request and response bodies of OpenAI's API, and its errors. Part of the simulator room."""
+"""The request and response bodies of OpenAI's API, and its errors."""
 
 from __future__ import annotations
 

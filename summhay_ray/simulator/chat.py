@@ -1,4 +1,4 @@
-"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure; part of the simulator room."""
+"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure."""
 
 from __future__ import annotations
 

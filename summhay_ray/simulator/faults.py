@@ -1,4 +1,4 @@
-"""Draws the faults of a request, which depend only on seed, model, prompt and attempt. Part of the simulator room."""
+"""Draws the faults of a request, which depend only on seed, model, prompt and attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact rate limits over sliding minutes. Part of the simulator room."""
+"""Exact rate limits over sliding minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made-up log probabilities, hashed from tokens. Part of the simulator room."""
+"""Made-up log probabilities, hashed from tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently. Part of the simulator room.
+"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently.
 
 The cache is exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128, that it
 shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.

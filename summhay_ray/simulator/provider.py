@@ -1,4 +1,4 @@
-"""The simulated provider without its web server: admits, answers and bills requests. Part of the simulator room.
+"""The simulated provider without its web server: admits, answers and bills requests.
 
 A request is checked (key, model, quota), counted against the rate limits on arrival, answered, billed, and only then delayed: a
 client that disconnects meanwhile has still paid. Everything runs in one event loop, except for the computation of answers.

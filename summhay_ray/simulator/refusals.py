@@ -1,4 +1,4 @@
-"""The errors of OpenAI's API for requests that are not served. Part of the simulator room."""
+"""The errors of OpenAI's API for requests that are not served."""
 
 from __future__ import annotations
 

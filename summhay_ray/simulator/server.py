@@ -1,4 +1,4 @@
-"""The simulated provider's web server (aiohttp). Part of the simulator room; imported only to serve."""
+"""The simulated provider's web server (aiohttp)."""
 
 from __future__ import annotations
 

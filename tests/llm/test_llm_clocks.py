@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import summhay_ray
-from summhay_ray.llm import Claim, Grant, Limits, LocalPort, Settlement, WorkerMessage
+from summhay_ray.llm import Claim, Grant, Limits, Settlement, WorkerMessage
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.ledger_client import LedgerClient
@@ -117,7 +117,7 @@ def test_a_worker_in_the_process_of_the_ledger_outlives_a_standstill_of_both(
     async def scene() -> None:
         service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(concurrency=1)}), lambda _: None)
         ended = asyncio.Event()
-        client = LedgerClient(LocalPort(service, "w"), ended.set)
+        client = LedgerClient(service.port("w"), ended.set)
         await client.claim(Claim("first", "m"))
         waiting = asyncio.ensure_future(client.claim(Claim("second", "m")))
         await asyncio.sleep(0.1)

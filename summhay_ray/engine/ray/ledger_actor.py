@@ -106,7 +106,7 @@ class LedgerActor:
 
 
 class RemoteLedger:
-    """A worker's client of the ledger actor (`summhay_ray.llm.LedgerPort`)."""
+    """A worker's client of the ledger actor."""
 
     def __init__(self, actor: Any, worker: str) -> None:
         self._actor = actor

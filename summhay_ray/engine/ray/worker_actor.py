@@ -31,7 +31,7 @@ from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.engine.work.prepared import finished_source, prepared, prepares, work_items
 from summhay_ray.engine.work.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
 from summhay_ray.engine.work.worker import Worker
-from summhay_ray.llm import Gateway, Ledger
+from summhay_ray.llm import Gateway, Ledger, LedgerPort
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.loops import collect_rarely
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
@@ -124,7 +124,8 @@ class WorkerActor:
         def count(numbers: Mapping[str, int]) -> None:
             self._ledger.act(Ledger.count, numbers)
 
-        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local, count)
+        port = LedgerPort(self._ledger.exchange, self._ledger.listen)
+        self._gateway = Gateway(settings, port, files, self._log, order.run_id, self._evicted, local, count)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()

@@ -28,7 +28,7 @@ from summhay_ray.engine.state.money import ledger_of
 from summhay_ray.engine.work.prepared import batches, finished_source, prepared, prepares, work_items
 from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.work.worker import Worker
-from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
+from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
@@ -73,7 +73,7 @@ class InlineExecution:
         def count(numbers: Mapping[str, int]) -> None:
             service.act(Ledger.count, log.writer, numbers)
 
-        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local, count=count)
+        gateway = Gateway(settings, service.port(log.writer), files, log, run.run_id, local=local, count=count)
         self._commits: Batched[Parts, None] = Batched(self._add)
         worker = Worker(workload, run, gateway, self._commits, count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)

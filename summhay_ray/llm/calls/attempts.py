@@ -1,4 +1,4 @@
-"""A call under way, and the single attempts of it: each at the time of its grant. Part of the llm room, for the room alone.
+"""A call under way, and the single attempts of it: each at the time of its grant.
 
 `retry` says what an error means; `ATTEMPTS` says how often to try again.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -53,11 +52,6 @@ class Call:
         """Note that an attempt ended with an error of this kind. Returns whether there may be another."""
         self._ends[kind] += 1
         return self._ends[kind] < ATTEMPTS.get(kind, 0)
-
-    @property
-    def backoff_s(self) -> float:
-        """How long to wait before the next attempt: at random, on average longer after each."""
-        return random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (self.attempts - 1)))
 
 
 class Attempt(NamedTuple):

@@ -1,4 +1,4 @@
-"""One call to a model, from its key to its outcome. Part of the llm room.
+"""One call to a model, from its key to its outcome.
 
 The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
 settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import random
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.attempts import Call, attempted
+from summhay_ray.llm.calls.attempts import BACKOFF_S, LONGEST_BACKOFF_S, Call, attempted
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.reply import RawAnswer, Reply
 from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.messages.sampling import longest_answer, unusable
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
@@ -76,17 +76,15 @@ class Gateway:
         self._log = log
         self._run = run
         self._transports = Transports(local, count)
-        self._client = LedgerClient(port, evicted, self._transports.stop)
+        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
-        self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
+        self._append: Batched[bytes, Location]
+        self._append = Batched(lambda lines: asyncio.to_thread(log.append, lines), 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
         """The number of calls that are granted and not settled."""
         self._secrets_known, self._sent = Secrets(), -1
-
-    async def _append_all(self, lines: list[bytes]) -> list[Location]:
-        return await asyncio.to_thread(self._log.append, lines)
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
@@ -208,19 +206,16 @@ class Gateway:
         """How a call that is not sent ends. None: the stored answer is damaged, and the call must be claimed again."""
         if grant.location is not None:
             try:
-                return await self._stored_answer(grant.location, call)
+                if self._files.folder is not None:
+                    # Quicker than a thread, which thousands of equal questions would wait for.
+                    return read_answer(read_at(self._files, grant.location, call.claim.key))
+                return read_answer(await asyncio.to_thread(read_at, self._files, grant.location, call.claim.key))
             except DamagedRecord:
                 return None
         error, message = grant.error, grant.reason
         if grant.state == "budget":
             error, message = "budget", "the call's worst case does not fit into what is left of the budget"
         return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
-
-    async def _stored_answer(self, location: Location, call: Call) -> Ended:
-        if self._files.folder is not None:
-            # Quicker than a thread, which thousands of equal questions would wait for.
-            return read_answer(read_at(self._files, location, call.claim.key))
-        return read_answer(await asyncio.to_thread(read_at, self._files, location, call.claim.key))
 
     async def _granted(self, call: Call, granted: GrantedCall) -> Ended | None:
         """Send a granted call at its time, and settle it. None: it must be claimed again."""
@@ -304,7 +299,7 @@ class Gateway:
         # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
         if again and not (limited or pause_s):
             self._client.ended(call.claim.key)
-            await self._client.rest(call.backoff_s)
+            await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
         stop = (decision.error, message) if decision.kind == "model" else None
         unreached = (UNREACHED, message) if decision.error == UNREACHED else None
         self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)

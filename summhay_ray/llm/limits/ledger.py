@@ -1,4 +1,4 @@
-"""One run's ledger: decides which worker may send which call, and when. Part of the llm room; the engine runs it as an actor.
+"""One run's ledger: decides which worker may send which call, and when.
 
 A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
 the log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the
@@ -15,13 +15,12 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.llm.limits.budgets import Account, Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, excess_totals
 from summhay_ray.llm.limits.membership import Membership
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import Flight, ModelQueue
-from summhay_ray.llm.limits.rate_limits import Cap, Pacer
+from summhay_ray.llm.limits.model_queue import Cap, Flight, ModelQueue, Pacer
 from summhay_ray.llm.providers.model_settings import Limits
-from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
+from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 
 log = logging.getLogger(__name__)
 
@@ -171,15 +170,19 @@ class Ledger:
             **self.counts,
             "limited": counts["limited"],
             "retries": counts["retries"],
-            "spent_micros": self.account.spent(),
-            "reserved_micros": self.account.reserved(),
-            "uncertain_micros": self.account.uncertain(),
+            "spent_micros": self.account.spent[RUN],
+            "reserved_micros": self.account.reserved[RUN],
+            "uncertain_micros": self.account.uncertain[RUN],
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
-            "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
+            "stopped": {
+                name: dict(zip(("error", "reason"), model.stopped or (), strict=False))
+                for name, model in self._models.items()
+                if model.stopped
+            },
             "models": models,
-            "claims": [asdict(claims) for claims in self._excess_totals()],
+            "claims": [asdict(claims) for claims in excess_totals(self._excesses.values(), self._margins)],
             "lost_workers": sorted(self.membership.lost),
         }
 
@@ -187,7 +190,7 @@ class Ledger:
         """Model -> its figures of this session, and the run's dollars."""
         figures = {}
         for name, model in self._models.items():
-            usd = {kind: getattr(self.account, kind)(("model", name)) / 1e6 for kind in ("spent", "reserved", "uncertain")}
+            usd = {kind: getattr(self.account, kind)["model", name] / 1e6 for kind in ("spent", "reserved", "uncertain")}
             figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
         return figures
 
@@ -218,7 +221,8 @@ class Ledger:
                     model.queues[place] = queue
                     waiting.append(place)
             elif start > now:
-                self._wake_at(start - HORIZON_S)
+                when = start - HORIZON_S
+                self.next_at = when if self.next_at is None else min(self.next_at, when)
                 return
 
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
@@ -351,9 +355,6 @@ class Ledger:
     def _halted(self, now: float) -> bool:
         return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
 
-    def _wake_at(self, when: float) -> None:
-        self.next_at = when if self.next_at is None else min(self.next_at, when)
-
     def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
         self._outbox.setdefault(worker, []).append((claim, grant))
         self.touched.add(worker)
@@ -362,12 +363,9 @@ class Ledger:
         """Give up the models whose reported usage is not credible too often or by too much."""
         # Of an answer that is told twice, the first telling counts.
         self._excesses = {**excesses, **self._excesses}
-        for totals in self._excess_totals():
+        for totals in excess_totals(self._excesses.values(), self._margins):
             if totals.stopped:
                 self._stop(totals.model, (USAGE_NOT_CREDIBLE, str(totals)))
-
-    def _excess_totals(self) -> list[ExcessTotals]:
-        return excess_totals(self._excesses.values(), self._margins)
 
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:

@@ -1,15 +1,16 @@
 """The ledger on an event loop: acts when the time of a waiting call comes, writes money records, and wakes workers.
 
-Part of the llm room. In one process it is used directly (`LocalPort`); the engine also runs it as an actor.
+In one process it is used directly; the engine also runs it as an actor.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeVar, TypeVarTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.messages import News, WorkerMessage
@@ -22,16 +23,13 @@ AGAIN_S = 1.0
 """After so long, a store that could not be reached is tried again."""
 
 
-class LedgerPort(Protocol):
-    """The ledger as a worker reaches it."""
+class LedgerPort(NamedTuple):
+    """The ledger as one worker reaches it."""
 
-    async def exchange(self, message: WorkerMessage) -> News:
-        """Send a message, and return the worker's news."""
-        ...
-
-    async def listen(self) -> News:
-        """Return the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
-        ...
+    exchange: Callable[[WorkerMessage], Awaitable[News]]
+    """Sends a message, and returns the worker's news."""
+    listen: Callable[[], Awaitable[News]]
+    """Returns the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
 
 
 class LedgerService:
@@ -46,6 +44,10 @@ class LedgerService:
         self._bells: dict[str, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
+
+    def port(self, worker: str) -> LedgerPort:
+        """The way to this ledger for a worker in the same process."""
+        return LedgerPort(functools.partial(self.exchange, worker), functools.partial(self.listen, worker))
 
     async def exchange(self, worker: str, message: WorkerMessage) -> News:
         """Process a worker's message, and return its news."""
@@ -143,19 +145,3 @@ class LedgerService:
         now = time.monotonic()
         self.ledger.tend(now)
         self._ring(now)
-
-
-class LocalPort:
-    """A worker's way to a ledger in the same process."""
-
-    def __init__(self, service: LedgerService, worker: str) -> None:
-        self._service = service
-        self._worker = worker
-
-    async def exchange(self, message: WorkerMessage) -> News:
-        """See `LedgerPort`."""
-        return await self._service.exchange(self._worker, message)
-
-    async def listen(self) -> News:
-        """See `LedgerPort`."""
-        return await self._service.listen(self._worker)

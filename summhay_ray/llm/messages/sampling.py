@@ -1,4 +1,4 @@
-"""Sampling parameters: which ones may be sent, and how long an answer they allow. Part of the llm room."""
+"""Sampling parameters: which ones may be sent, and how long an answer they allow."""
 
 from __future__ import annotations
 

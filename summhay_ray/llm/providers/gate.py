@@ -1,4 +1,4 @@
-"""The gate: says by the URL that is really called whether a request may leave, and with which key. For the llm room alone.
+"""The gate: says by the URL that is really called whether a request may leave, and with which key.
 
 Every transport asks here for each request (`direct` before it sends one, `outgoing` for what litellm's SDKs send), whatever the
 request is for. Nothing else attaches a provider's key.

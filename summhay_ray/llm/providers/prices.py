@@ -1,4 +1,4 @@
-"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models. Part of the llm room.
+"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models.
 
 Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up.
 Rates are kept in billionths of a micro-dollar, as integers, so that their sums are exact.
@@ -52,12 +52,8 @@ class Price:
         reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
         fresh, read, write, answer, reasoning = tier._nanos
         nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
-        nanos += usage.searches * self._search_nanos
+        nanos += usage.searches * round(self.per_search * 10**6 * _NANO)
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
-
-    @functools.cached_property
-    def _search_nanos(self) -> int:
-        return round(self.per_search * 10**6 * _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
         """What the provider's cache saved on this call, net of the cost of cache writes, in micro-dollars; never below 0."""
@@ -89,7 +85,7 @@ class Price:
         """The price of the cheapest or the dearest of these prompts, with tokens at their extreme rates."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
-        return -(-(nanos + searches * self._search_nanos) // _NANO)
+        return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
         if not self.tiers:

@@ -1,4 +1,4 @@
-"""Reads providers' keys, and hides them in all that is logged, reported or raised. Part of the llm room.
+"""Reads providers' keys, and hides them in all that is logged, reported or raised.
 
 A secret is known by its value: what was sent as a key, and what the variables hold that are meant for keys (`SECRET_VARIABLES`,
 every `api_key_env`, the passwords of proxies). Its name or its look does not matter.

@@ -1,4 +1,4 @@
-"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here. Part of the llm room.
+"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here.
 
 litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
 For some providers it lets an SDK retry lost or failed requests, even when told not to. Here, `gate` judges the URL of each
@@ -94,9 +94,18 @@ class Outgoing:
             route = route_to(str(request.url))
             key = key_for(self.settings, str(request.url))
             if not self.own:
-                self._bare(request, key)
+                for name, value in list(request.headers.items()):
+                    if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
+                        del request.headers[name]
+                sent = str(request.url) + request.content.decode("utf-8", "replace")
+                named = [self.settings.api_key_env] if self.settings.api_key_env else []
+                if known_secrets(named).unmistakable(but=key).are_in(sent):
+                    raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            raise self._refused(why) from None
+            # After something was sent, the call may be paid, and litellm may be fetching something else (a tokenizer).
+            if not self.wire.sent:
+                self.problem = why
+            raise why from None
         note_sent([*request.headers.items(), *request.url.params.items()])
         self.problem, self.wire.route = None, route
         # A login before the request has a URL of its own. GET and HEAD cost nothing and may be repeated.
@@ -106,15 +115,6 @@ class Outgoing:
         # The body is read here, so that its length can be bounded.
         options = {**options, "follow_redirects": False, "stream": True}
         return options if self.own else {**options, "auth": None}
-
-    def _bare(self, request: httpx.Request, key: str | None) -> None:
-        for name, value in list(request.headers.items()):
-            if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
-                del request.headers[name]
-        sent = str(request.url) + request.content.decode("utf-8", "replace")
-        named = [self.settings.api_key_env] if self.settings.api_key_env else []
-        if known_secrets(named).unmistakable(but=key).are_in(sent):
-            raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
     def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
         """Note whether a byte of a request has left, by httpcore's trace. `before`: whether one of an earlier request had."""
@@ -153,15 +153,6 @@ class Outgoing:
         if self.wire.sent:
             return UnreadableAnswer(f"litellm cannot read the answer ({error})")
         return ProviderError(getattr(error, "status_code", None) or 500, str(error))
-
-    def _refused(self, why: NoKey | NoRoute) -> Exception:
-        """The error of a request that is not sent. It stops the call only if nothing was sent before.
-
-        After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
-        """
-        if not self.wire.sent:
-            self.problem = why
-        return why
 
 
 def _error_in(content: bytes, task: Task) -> ProviderError | None:

@@ -1,4 +1,4 @@
-"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome. Part of the llm room."""
+"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.reply import MOST_TOKENS, Reply, Usage
+from summhay_ray.llm.messages.reply import MOST_TOKENS, RawAnswer, Reply, Usage
 from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import Secrets
@@ -268,18 +267,17 @@ def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Claim
         return asked.worst_micros
     thoughts = "".join(_thoughts(reply.raw))
     seen = settings.most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
-    answer = asked.output_tokens if _unseen(reply, settings) else min(seen, asked.output_tokens)
-    prompt = settings.most_tokens(asked.input_tokens)
-    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
-
-
-def _unseen(reply: Reply, settings: ModelSettings) -> bool:
-    """Whether the model may have written more than the text shows."""
     choices = reply.raw.get("choices") if isinstance(reply.raw, dict) else None
     several = isinstance(choices, list) and len(choices) > 1
     tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
     cut = reply.finish_reason in ("length", "content_filter")
-    return settings.reasoning or cut or several or tools or not reply.text.strip()
+    answer = (
+        asked.output_tokens
+        if (settings.reasoning or cut or several or tools or not reply.text.strip())
+        else min(seen, asked.output_tokens)
+    )
+    prompt = settings.most_tokens(asked.input_tokens)
+    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
 
 
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""The transport through litellm, one attempt per call. Part of the llm room; imports litellm on first use."""
+"""The transport through litellm, one attempt per call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it. Part of the store room, for the S3 modules.
+"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it.
 
 botocore's own messages are never repeated: they contain request dumps and, for some services, keys.
 """

@@ -1,4 +1,4 @@
-"""Parses an `s3://` URI: bucket, prefix, endpoint, region. Part of the store room; reads no environment, makes no connection."""
+"""Parses an `s3://` URI: bucket, prefix, endpoint, region."""
 
 from __future__ import annotations
 

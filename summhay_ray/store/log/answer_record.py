@@ -1,4 +1,4 @@
-"""The schema of an answer's record in the log, and of the index of a merged object. Part of the store room; no I/O.
+"""The schema of an answer's record in the log, and of the index of a merged object.
 
 A record has a head, which an index reads, and a body with the texts; see `summhay_ray.store.log.log_lines`.
 """

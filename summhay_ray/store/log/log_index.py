@@ -1,4 +1,4 @@
-"""An index of the answers' log, in a folder or in a bucket. Part of the store room.
+"""An index of the answers' log, in a folder or in a bucket.
 
 Both are read alike: list the log's files, and read what is new in each. A service's listing must show what was written before,
 as those of S3, Google, Azure and MinIO do; where it does not, an answer may be asked for once more.

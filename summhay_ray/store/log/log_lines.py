@@ -1,4 +1,4 @@
-"""The lines of the answers' log and the names of its files. Part of the store room.
+"""The lines of the answers' log and the names of its files.
 
 The log holds answers, each durable before anything depends on it, and is shared by all runs of a store. A record is one line:
 CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has what the index needs: the key,

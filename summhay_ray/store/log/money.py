@@ -1,4 +1,4 @@
-"""The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
+"""The money records of a run: what its ledger may have spent, durable before anything is sent.
 
 `runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
 last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its

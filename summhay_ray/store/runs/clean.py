@@ -1,4 +1,4 @@
-"""Deletes files that no reader can need any more; answers are never deleted. Part of the store room.
+"""Deletes files that no reader can need any more; answers are never deleted.
 
 A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
 the newest within that time is kept. Segments of the log are kept for as long after they were merged. A run that has

@@ -1,4 +1,4 @@
-"""The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
+"""The commits of a run: a chain of manifests, each of which lists all parts of the run.
 
 `runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that
 owns the run. `added` counts all parts ever added; merging does not change it.

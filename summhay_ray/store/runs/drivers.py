@@ -1,4 +1,4 @@
-"""Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
+"""Driver sessions: every start of a run is a session with a number of its own.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
 `<number>.beat`, the heartbeat, written every second while the driver lives, with what the driver tells of itself;

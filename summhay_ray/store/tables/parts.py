@@ -1,4 +1,4 @@
-"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once. Part of the store room.
+"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once.
 
 What one commit adds, or a merge has made, is a `Parts`: a part for each table that has rows, and one more that lists the units
 they are of (columns `kind`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the

@@ -1,4 +1,4 @@
-"""Reads tables from the parts of one manifest, and merges parts. Part of the store room.
+"""Reads tables from the parts of one manifest, and merges parts.
 
 The rows of a table are numbered (`_row`) through all its parts, and the units that count (`_rank`) in the order of kind and name.
 """

@@ -1,4 +1,4 @@
-"""Tables: records of any class as rows and columns. Part of the store room.
+"""Tables: records of any class as rows and columns.
 
 A `Table` makes a table of a record class. A run keeps the table's `Columns` in its record, so that the run can be read without
 the class. Rows with the same primary key are the same row, however often they were written.

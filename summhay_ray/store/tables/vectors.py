@@ -1,4 +1,4 @@
-"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store. Part of the store room.
+"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store.
 
 A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
 Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is noticed and deleted, and
