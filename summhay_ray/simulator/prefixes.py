@@ -45,6 +45,11 @@ class Encoder:
         """The number of tokens in `text`."""
         return len(self.encode(text)) // _TOKEN
 
+    def read(self, text: str) -> tuple[int, list[bytes]]:
+        """The number of tokens in `text`, and its prefixes (see `steps`)."""
+        encoded = self.encode(text)
+        return len(encoded) // _TOKEN, steps(encoded)
+
     def _learn(self, known: dict[str, bytes], name: str, text: str) -> bytes:
         encoded = array("I", encode_tokens(text)).tobytes()
         if self._kept > self._most:
@@ -54,11 +59,6 @@ class Encoder:
         known[name] = encoded
         self._kept += len(encoded) + 2 * len(name) + 150
         return encoded
-
-
-def n_tokens(encoded: bytes) -> int:
-    """The number of tokens in a result of `Encoder.encode`."""
-    return len(encoded) // _TOKEN
 
 
 def steps(encoded: bytes) -> list[bytes]:
