@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -52,6 +53,11 @@ class Call:
         """Note that an attempt ended with an error of this kind. Returns whether there may be another."""
         self._ends[kind] += 1
         return self._ends[kind] < ATTEMPTS.get(kind, 0)
+
+    @property
+    def backoff_s(self) -> float:
+        """How long to wait before the next attempt: at random, on average longer after each."""
+        return random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (self.attempts - 1)))
 
 
 class Attempt(NamedTuple):

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import random
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.attempts import BACKOFF_S, LONGEST_BACKOFF_S, Call, attempted
+from summhay_ray.llm.calls.attempts import Call, attempted
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
@@ -299,7 +298,7 @@ class Gateway:
         # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
         if again and not (limited or pause_s):
             self._client.ended(call.claim.key)
-            await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
+            await self._client.rest(call.backoff_s)
         stop = (decision.error, message) if decision.kind == "model" else None
         unreached = (UNREACHED, message) if decision.error == UNREACHED else None
         self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)
