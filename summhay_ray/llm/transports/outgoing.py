@@ -137,7 +137,18 @@ class Outgoing:
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
         """The answer to a request, whole. Raises ProviderError for any that holds an error."""
-        whole = _whole(response, content)
+        # As if it had come uncompressed.
+        ways = ("content-encoding", "content-length", "transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
+        whole = type(response)(
+            response.status_code,
+            headers=headers,
+            content=content,
+            request=response.request,
+            extensions=response.extensions,
+            history=response.history,
+        )
+        whole.elapsed = response.elapsed
         asked = request.method not in ("GET", "HEAD")
         if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
             self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
@@ -262,19 +273,3 @@ def _watch_logins(requests: Any) -> None:
         return send(self, request, **options if _CALL.get() is None else {**options, "proxies": route_to(request.url).proxies})
 
     requests.Session.send = watched
-
-
-def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
-    """The response with its whole body, as if it had come uncompressed."""
-    ways = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
-    whole = type(response)(
-        response.status_code,
-        headers=headers,
-        content=content,
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-    )
-    whole.elapsed = response.elapsed
-    return whole

@@ -137,8 +137,15 @@ class Committer:
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest; those that it has already are not added again. Raises Superseded."""
+
+        def added(newest: Manifest) -> Manifest:
+            mine = self._claimed(newest)
+            known = {one.name for one in mine.parts}
+            new = {one.name: one for one in parts if one.name not in known}
+            return dataclasses.replace(mine, added=mine.added + len(new), parts=(*mine.parts, *new.values())) if new else mine
+
         with self._appending:
-            self._newest = self._manifests.change(self._newest, lambda newest: _with(self._claimed(newest), parts))
+            self._newest = self._manifests.change(self._newest, added)
 
     def compact(self) -> int:
         """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
@@ -185,15 +192,6 @@ class Committer:
 
 def _manifest(number: int, body: ManifestBody) -> Manifest:
     return Manifest(number, body["session"], body["added"], tuple(body["parts"]))
-
-
-def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:
-    """The manifest with those parts that it does not name; the same object if there are none."""
-    known = {one.name for one in manifest.parts}
-    new = {one.name: one for one in parts if one.name not in known}
-    if not new:
-        return manifest
-    return dataclasses.replace(manifest, added=manifest.added + len(new), parts=(*manifest.parts, *new.values()))
 
 
 def due(parts: Sequence[Parts]) -> Sequence[Parts]:

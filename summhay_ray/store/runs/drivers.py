@@ -92,15 +92,12 @@ class DriverSession:
         self._n_beats = 0
         self._looked = record.number
         self.record = record
+        self.number = record.number
+        """Higher than the number of every earlier session."""
         self.took_over = ""
         """The driver that ended for this one to have the run, as `on HOST, pid N`; empty if none did."""
         self.told: Mapping[str, Any] = {}
         """What the heartbeat tells of the driver's work."""
-
-    @property
-    def number(self) -> int:
-        """The session's number, higher than that of every earlier session."""
-        return self.record.number
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
@@ -139,7 +136,12 @@ def begin_session(
     later driver of the same run has begun meanwhile. The new session has then ended.
     """
     here = here or this_process()
-    record = _register(files, run_id, paying, here)
+    chain, taken = session_chain(files), False
+    # Another driver may take the same number first.
+    while not taken:
+        number, driver = chain.latest() + 1, uuid.uuid4().hex
+        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
+        taken = chain.append(number, asdict(record))
     session = DriverSession(files, record)
     session.beat()
     try:
@@ -225,17 +227,14 @@ def record_death(files: Files, number: int, by: str = "another driver") -> None:
 
 def this_process() -> Process:
     """This process, described so that other processes can find it."""
-    pid = os.getpid()
-    return Process(socket.gethostname(), _machine(), pid, _started(pid))
-
-
-def _register(files: Files, run_id: str, paying: bool, here: Process) -> SessionRecord:
-    chain = session_chain(files)
-    while True:
-        number, driver = chain.latest() + 1, uuid.uuid4().hex
-        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
-        if chain.append(number, asdict(record)):
-            return record
+    pid, host = os.getpid(), socket.gethostname()
+    # A pid is relative to a boot and a pid namespace. Some systems hide them.
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        machine = f"{host} {boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        machine = ""
+    return Process(host, machine, pid, _started(pid))
 
 
 def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
@@ -322,15 +321,6 @@ def _end(files: Files, number: int) -> _End | None:
 
 def _name(number: int, suffix: str) -> str:
     return f"{FOLDER}/{number:08d}.{suffix}"
-
-
-def _machine() -> str:
-    """What a pid is relative to: host name, boot and pid namespace. Empty if the system does not say."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
 
 
 def _started(pid: int) -> str:

@@ -315,8 +315,8 @@ def _writer(kind: Any) -> Callable[[Any], str]:
     return lambda value: "null" if value is None else write(value)
 
 
-def _float(value: float) -> str:
-    return repr(value) if math.isfinite(value) else json.dumps(value)
-
-
-_WRITERS: Mapping[Any, Callable[[Any], str]] = {pl.Int64: str, pl.String: encode_basestring_ascii, pl.Float64: _float}
+_WRITERS: Mapping[Any, Callable[[Any], str]] = {
+    pl.Int64: str,
+    pl.String: encode_basestring_ascii,
+    pl.Float64: lambda value: repr(value) if math.isfinite(value) else json.dumps(value),
+}
