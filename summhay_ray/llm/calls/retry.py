@@ -133,7 +133,7 @@ _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
         Decision("model", "authentication"),
     ),
 )
-"""What the text of an error says beside its status: some providers use one status for several problems.
+"""The meaning of an error's text, where it adds to the status: some providers use one status for several problems.
 
 It is searched in the body, which may repeat the prompt: only for words that a document is unlikely to contain.
 """

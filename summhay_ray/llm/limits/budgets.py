@@ -62,7 +62,7 @@ class Account:
         self._worst: Counter[Scope] = Counter()
         self._peak: Counter[Scope] = Counter()
         """The most that was in flight of late."""
-        self._ceiling: Counter[Scope] = self._committed()
+        self._ceiling: Counter[Scope] = self._commitment()
         self._writing: MoneyRecord | None = None
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
@@ -105,16 +105,16 @@ class Account:
             )
         if not short:
             return "yes"
-        if all((bound := self._bounds.get(scope)) is None or self._needed(scope) + micros <= bound for scope in scopes(purpose)):
+        if all((bound := self._bounds.get(scope)) is None or self._need(scope) + micros <= bound for scope in scopes(purpose)):
             for scope in scopes(purpose):
                 self._wanted[scope] += micros
                 self._worst[scope] = max(self._worst[scope], micros)
         return "wait"
 
-    def _needed(self, scope: Scope) -> int:
+    def _need(self, scope: Scope) -> int:
         return self.spent[scope] + self.uncertain[scope] + self.reserved[scope] + self._wanted[scope]
 
-    def _committed(self) -> Counter[Scope]:
+    def _commitment(self) -> Counter[Scope]:
         every = {*self.spent, *self.uncertain, *self.reserved}
         return Counter({scope: self.spent[scope] + self.uncertain[scope] + self.reserved[scope] for scope in every})
 
@@ -131,11 +131,11 @@ class Account:
             return None
         if self._before is None or now - self._before[0] >= AHEAD_S:
             self._before = now, Counter(self.spent)
-        ceiling = self._committed()
+        ceiling = self._commitment()
         for scope, spare in ahead.items():
             open_now = self.reserved[scope] + self._wanted[scope]
             peak = self._peak[scope] = max(open_now, PEAK_KEPT * self._peak[scope] // 100)
-            target, bound = self._needed(scope) + peak - open_now + spare, self._bounds.get(scope)
+            target, bound = self._need(scope) + peak - open_now + spare, self._bounds.get(scope)
             ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
         self._writing = self._record(ceiling, ended=False)
         return self._writing
@@ -144,14 +144,14 @@ class Account:
         """Whether less than half of what should be ahead is left, and the ceiling may be raised."""
         bound = self._bounds.get(scope)
         at_bound = bound is not None and self._ceiling[scope] >= bound
-        return bool(self.reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._needed(scope)) < ahead
+        return bool(self.reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._need(scope)) < ahead
 
     def _ahead(self, scope: Scope, now: float) -> int:
         if self._before is not None and now > self._before[0]:
             self._rate[scope] = max(0.0, (self.spent[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0]))
         spare = max(AHEAD_CALLS * self._worst[scope], round(AHEAD_S * self._rate.get(scope, 0.0)))
         bound = self._bounds.get(scope)
-        return spare if bound is None else max(0, min(spare, (bound - self._needed(scope)) // MOST_AHEAD))
+        return spare if bound is None else max(0, min(spare, (bound - self._need(scope)) // MOST_AHEAD))
 
     def written(self, record: MoneyRecord) -> None:
         """Note that a record is durable."""
@@ -161,7 +161,7 @@ class Account:
         """The record of the session's end: calls still in flight are uncertain from now on."""
         self.uncertain += self.reserved
         self.reserved.clear()
-        return self._record(self._committed(), ended=True)
+        return self._record(self._commitment(), ended=True)
 
     def _record(self, ceiling: Mapping[Scope, int], *, ended: bool) -> MoneyRecord:
         amounts = dict(self.spent), dict(self._charged), dict(self.uncertain)

@@ -87,7 +87,7 @@ class Ledger:
             if claim.damaged is not None:
                 self.counts["reused"] -= 1
                 self.index.drop(claim.key, claim.damaged)
-            if not self._known(model, worker, claim):
+            if not self._needs_no_call(model, worker, claim):
                 model.enter(worker, claim)
         self.tend(now)
 
@@ -103,7 +103,7 @@ class Ledger:
             stopped=tuple(name for name, model in self._models.items() if model.stopped),
             evicted=worker in self.membership.evicted,
             next_s=self.membership.listen_s,
-            halted=self._halted(now),
+            halted=self._is_halted(now),
             stopping=self._stopping,
         )
 
@@ -228,9 +228,9 @@ class Ledger:
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
         """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this
         claim must wait, but those of other workers or stages need not."""
-        if self._known(model, worker, claim):
+        if self._needs_no_call(model, worker, claim):
             return None
-        if self._halted(now) and claim.worst_micros:
+        if self._is_halted(now) and claim.worst_micros:
             return now
         if not model.room(self.membership.silent) or model.is_full:
             return now
@@ -256,7 +256,7 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
+    def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
         """Handle a claim that needs no call of its own; False if it needs one.
 
         It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that.
@@ -337,7 +337,7 @@ class Ledger:
             if flight.permit is not None:
                 model.pacer.cancel(flight.permit)
         for worker, waiting in reversed(self._followers.pop(key, [])):
-            if not self._known(model, worker, waiting):
+            if not self._needs_no_call(model, worker, waiting):
                 model.enter(worker, waiting._replace(first=True))
 
     def _take_back(self, worker: str) -> None:
@@ -352,7 +352,7 @@ class Ledger:
         if kept:
             self._outbox[worker] = kept
 
-    def _halted(self, now: float) -> bool:
+    def _is_halted(self, now: float) -> bool:
         return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
 
     def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
@@ -361,7 +361,7 @@ class Ledger:
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
-        # Of an answer that is told twice, the first telling counts.
+        # Keep the first report of an answer.
         self._excesses = {**excesses, **self._excesses}
         for totals in excess_totals(self._excesses.values(), self._margins):
             if totals.stopped:

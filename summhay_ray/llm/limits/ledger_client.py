@@ -111,7 +111,7 @@ class LedgerClient:
         self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
-        """Whether the call may be sent, now that its time has come. If not, the grant is given back, and claimed anew."""
+        """Whether the call may be sent, now that its time has come. If not, it is given back and claimed again."""
         now = asyncio.get_running_loop().time()
         if self._draining.is_set() or model in self._stopped or (paid and self._halted):
             return False

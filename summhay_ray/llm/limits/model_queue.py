@@ -15,7 +15,7 @@ LONGEST_PAUSE_S = 3600.0
 up, and a later run continues."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
-"""What is counted of a model in a session; `calls` are those that were answered."""
+"""The counters of a model in a session; `calls` are those that were answered."""
 
 
 @dataclass
@@ -210,8 +210,8 @@ class Pacer:
     def round_of_429s(self, now: float) -> None:
         """Pause after a 429 that named no time to wait.
 
-        The pause doubles with each round of such 429s, and starts anew after an answer: a provider that still answers some calls
-        needs fewer calls at once, not longer pauses.
+        The pause doubles with each round of such 429s, and is short again after an answer: a provider that still answers some
+        calls needs fewer calls at once, not longer pauses.
         """
         if now >= self._round_ends:
             seconds = min(PAUSE_WITHOUT_TIME_S * 2.0**self._rounds, LONGEST_PAUSE_WITHOUT_TIME_S)

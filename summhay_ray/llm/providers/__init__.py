@@ -1,1 +1,1 @@
-"""What is known of providers and models: addresses, keys, prices (`prices.py`), settings."""
+"""Facts about providers and models: addresses, keys, prices (`prices.py`), settings."""

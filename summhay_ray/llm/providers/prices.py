@@ -134,7 +134,7 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
     if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
         mend = "a token price cannot bound its bill; write price: {...} beside it, high enough to cover the fees"
         raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
-    price = _price_in(entry) or _price_dated(model)
+    price = _price_in(entry) or _dated_price(model)
     if price is None:
         fields = ", ".join(f"{field}: ..." for field in priced_by)
         raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
@@ -184,7 +184,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
 
 
-def _price_dated(model: str) -> Price | None:
+def _dated_price(model: str) -> Price | None:
     entry = _dated(model)
     if not entry:
         return None

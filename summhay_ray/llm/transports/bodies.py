@@ -101,7 +101,7 @@ class Body:
 
     def content(self) -> bytes:
         """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
-        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpacked()
+        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpack()
         if self._answers and max(len(content), len(self._raw)) > self._limit:
             raise AnswerTooLarge(
                 f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
@@ -109,7 +109,7 @@ class Body:
             )
         return content[: self._limit]
 
-    def _unpacked(self) -> bytes:
+    def _unpack(self) -> bytes:
         problem = "it was not requested"
         for window in _WINDOWS.get(self._encoding, ()):
             try:

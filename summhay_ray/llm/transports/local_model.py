@@ -252,7 +252,7 @@ class LocalTransport:
         run = asyncio.get_running_loop().run_in_executor
         if isinstance(model, GeneratingModel):
             return await run(self._thread, _reply, request, await self.generation.answer(model, request, settings))
-        return await run(self._thread, _answered, model, request)
+        return await run(self._thread, _answer_alone, model, request)
 
     async def close(self) -> None:
         """End the threads after the current answer and token."""
@@ -260,7 +260,7 @@ class LocalTransport:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _answered(model: LocalModel, request: Request) -> Reply:
+def _answer_alone(model: LocalModel, request: Request) -> Reply:
     # A model that does not read the sampling parameters must not see them: its answer may not depend on them.
     reads = getattr(model, "reads_sampling", False)
     asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)

@@ -79,7 +79,7 @@ class Outgoing:
             # As httpx writes the URLs that it calls.
             self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
 
-    def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
+    def admit(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
         """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
 
         Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
@@ -215,7 +215,7 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return send(self, request, **options)  # type: ignore[no-any-return]
-        client, options = _prepared(call, library, self, request, options)
+        client, options = _prepare(call, library, self, request, options)
         before = call.wire.sent
         request.extensions["trace"] = lambda event, info: call.note(event, info, before)
         with call.noting(request):
@@ -232,7 +232,7 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return await send_async(self, request, **options)  # type: ignore[no-any-return]
-        client, options = _prepared(call, library, self, request, options)
+        client, options = _prepare(call, library, self, request, options)
         before = call.wire.sent
 
         async def traced(event: str, info: Mapping[str, Any]) -> None:
@@ -255,13 +255,13 @@ def _watch(library: Any) -> None:
     library.AsyncClient.send = watched_async
 
 
-def _prepared(
+def _prepare(
     call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admitted`."""
+    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admit`."""
     if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
         options = {**options, "auth": client.auth}
-    options, route = call.admitted(request, options), call.wire.route
+    options, route = call.admit(request, options), call.wire.route
     assert route is not None
     return call.clients.of(library, client, route.proxy), options
 

@@ -77,7 +77,7 @@ def scores_of(text: str) -> list[float]:
 
 
 def flaw_of(request: Request, text: str) -> str:
-    """What is wrong with a stored answer to a request for vectors or scores; empty if nothing is. Earlier versions kept any."""
+    """The flaw of a stored answer to a request for vectors or scores; empty if it has none. Earlier versions kept any."""
     try:
         if request.task == "rerank":
             _float32(json.loads(text))

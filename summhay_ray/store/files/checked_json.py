@@ -63,7 +63,7 @@ def as_record(kind: type[T], content: bytes) -> T | None:
 
 def read_record(content: bytes, kind: type[T]) -> T | None:
     """The record without a hash in a file; None if it is damaged."""
-    body = _parsed(content)
+    body = _parse(content)
     return None if body is None else as_record(kind, _json(body))
 
 
@@ -81,13 +81,13 @@ def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
 
 def read_checked(content: bytes, kind: type[T]) -> T | None:
     """The record in a file, without its hash; None if that does not fit, or if the record is damaged otherwise."""
-    body = _parsed(content)
+    body = _parse(content)
     if body is None or body.pop(_FIELD, None) != hashlib.sha256(hashed := _json(body)).hexdigest():
         return None
     return as_record(kind, hashed)
 
 
-def _parsed(content: bytes) -> dict[str, Any] | None:
+def _parse(content: bytes) -> dict[str, Any] | None:
     """The JSON object in a file; None if it holds none, or a field twice."""
     try:
         body = json.loads(content, object_pairs_hook=_without_repeats)

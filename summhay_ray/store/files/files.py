@@ -180,7 +180,7 @@ class LocalFiles:
 
     def folders(self, folder: str) -> Iterator[str]:
         """Base names of the folders directly in `folder`, sorted; none if it does not exist."""
-        yield from sorted(name.rpartition("/")[2] for name, found in self._found(folder) if stat.S_ISDIR(found.st_mode))
+        yield from sorted(name.rpartition("/")[2] for name, found in self._scan(folder) if stat.S_ISDIR(found.st_mode))
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """Names of the files directly in `folder`, sorted; none if it does not exist."""
@@ -192,13 +192,13 @@ class LocalFiles:
         """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: also those in folders below it."""
         folders = [folder]
         while folders:
-            for name, found in self._found(folders.pop()):
+            for name, found in self._scan(folders.pop()):
                 if stat.S_ISREG(found.st_mode):
                     yield Entry(name, found.st_size, found.st_mtime)
                 elif deep:
                     folders.append(name)
 
-    def _found(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    def _scan(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
         """The files and folders directly in `folder`: names and states. Of hidden ones, which others may put there, files alone.
 
         Raises DamagedRecord for anything else.

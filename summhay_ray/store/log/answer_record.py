@@ -109,7 +109,7 @@ def read_head(text: bytes) -> AnswerHead | None:
         head: AnswerHead = _HEAD.validate_json(text)
     except ValidationError:
         return None
-    # Of a repeated field, pydantic takes one. Each field has a colon: the quicker counts may find more, but never too few.
+    # pydantic accepts a repeated field. Each field has a colon: the quicker counts may be too high, but never too low.
     n = len(head)
     if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
         return head

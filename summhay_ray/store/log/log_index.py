@@ -20,14 +20,14 @@ from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_plac
 AT_ONCE = 16
 """Number of files that are read in parallel."""
 PIECE_BYTES = 8 << 20
-"""Of a long file, so much is read at a time."""
+"""Bytes per read of a long file."""
 LONGEST_BYTES = 64 << 20
 """No record is longer: bytes without a line break are read no further, and are one damaged record to the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new in one file: the heads of its records in the bytes from `start` to `end`."""
+    """The news of one file: the heads of its records in the bytes from `start` to `end`."""
 
     name: str
     start: int

@@ -58,7 +58,7 @@ class Name:
 
     writer: str
     number: int
-    """Of the segment, or of the merged object; 0 in a folder."""
+    """The number of the segment or the merged object; 0 in a folder."""
     suffix: str
     """`jsonl` or `merged`."""
     index_size: int = 0
@@ -94,8 +94,8 @@ def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
-    told, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
-    return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(told)), len(told), len(rest), told, rest)
+    first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
+    return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(first)), len(first), len(rest), first, rest)
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
 
 @dataclass(frozen=True)
 class MoneyRecord:
-    """What is durable of a run's money; see the module."""
+    """The durable state of a run's money; see the module."""
 
     session: int = 0
     ended: bool = True

@@ -33,7 +33,7 @@ DAILY_S = 5.0
 UNFINISHED_S = 600.0
 """How long a file that is being written is kept at least since the last write to it."""
 _MARK = "cleaned"
-"""A file that is written anew when the daily cleaning begins."""
+"""A file that is written again when the daily cleaning begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def unneeded(
 
 
 def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
-    """What is found until a damaged record is met: a line in `damaged` then says so."""
+    """The files found before a damaged record, if any; a line about it is added to `damaged`."""
     try:
         yield from found
     except StoreError as error:
@@ -138,7 +138,7 @@ def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, entry.name.rpartition("/")[2].partition(".")[0]) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
-    # Of a damaged record it is not known whose it is, and so not which is the last of that run.
+    # The run of a damaged record is unknown, and so is the last record of that run.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {*{record.run: record.number for record in records}.values()}
     ended = {number for number in numbers if number not in last and has_ended(files, number)}

@@ -126,9 +126,9 @@ class Committer:
         self._manifests = manifests
         self._appending = threading.Lock()
         self._merging = threading.Lock()
-        self._newest = manifests.change(manifests.newest(), self._claimed)
+        self._newest = manifests.change(manifests.newest(), self._claim)
 
-    def _claimed(self, newest: Manifest) -> Manifest:
+    def _claim(self, newest: Manifest) -> Manifest:
         """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
         if newest.session > self.session:
             run = self._manifests.run_id
@@ -139,7 +139,7 @@ class Committer:
         """Commit the parts by one manifest; those that it has already are not added again. Raises Superseded."""
 
         def added(newest: Manifest) -> Manifest:
-            mine = self._claimed(newest)
+            mine = self._claim(newest)
             known = {one.name for one in mine.parts}
             new = {one.name: one for one in parts if one.name not in known}
             return dataclasses.replace(mine, added=mine.added + len(new), parts=(*mine.parts, *new.values())) if new else mine
@@ -164,7 +164,7 @@ class Committer:
         """
         with self._merging, self._appending:
             self._newest, final = self._manifests.newest(), None
-            # Another process may end the run anew meanwhile, and this one have moved its parts.
+            # Meanwhile another process may end the run again, after this one has moved its parts.
             while self._newest.final not in (final, None) or final is None:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
@@ -180,7 +180,7 @@ class Committer:
         """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
 
         def replaced(newest: Manifest) -> Manifest:
-            mine, names = self._claimed(newest), [parts.name for parts in merged]
+            mine, names = self._claim(newest), [parts.name for parts in merged]
             known = [parts.name for parts in mine.parts]
             start = known.index(names[0]) if names and names[0] in known else 0
             if known[start : start + len(names)] != names:

@@ -1,7 +1,7 @@
 """Driver sessions: every start of a run is a session with a number of its own.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
-`<number>.beat`, the heartbeat, written every second while the driver lives, with what the driver tells of itself;
+`<number>.beat`, the heartbeat, written every second while the driver lives, with the driver's report of its work;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
 """
@@ -97,7 +97,7 @@ class DriverSession:
         self.took_over = ""
         """The driver that ended for this one to have the run, as `on HOST, pid N`; empty if none did."""
         self.told: Mapping[str, Any] = {}
-        """What the heartbeat tells of the driver's work."""
+        """The report of the driver's work that each heartbeat carries."""
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
@@ -192,8 +192,8 @@ def how_ended(files: Files, number: int) -> str | None:
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
-    """The sessions among `numbers` whose drivers are alive. On this machine the pid tells; elsewhere, a new beat within
-    `patience_s` seconds. All are watched at once."""
+    """The sessions among `numbers` whose drivers are alive. A driver on this machine is known by its pid, any other by a new beat
+    within `patience_s` seconds. All are watched at once."""
     records = (read_session(files, number) for number in numbers)
     watches = [_Watch(files, record, this_process()) for record in records if record is not None]
     until, alive = time.monotonic() + patience_s, set[int]()
@@ -207,7 +207,7 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
 
 
 def told_by(files: Files, number: int, kind: type[T]) -> T | None:
-    """What the session's driver told with its latest heartbeat, by its schema; None if there is none, or it is damaged."""
+    """The report in the driver's latest heartbeat, by its schema; None if there is none, or it is damaged."""
     try:
         beat = read_record(files.read(_name(number, "beat")), _Beat)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-`docs/stores.md` says what lies where in a store.
+`docs/stores.md` describes the layout of a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
@@ -40,7 +40,7 @@ MEND_RECORD = "put back a copy of it, or delete it and run or import again: ever
 """What to do about a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
-"""Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
+"""Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
 
 
 class _Format(TypedDict):
@@ -279,7 +279,7 @@ class RunStore:
 
     def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
-        self._chosen(sorted({table for unit in finished for table in unit.rows}))
+        self._choose(sorted({table for unit in finished for table in unit.rows}))
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
     def committer(self, session: int) -> Committer:
@@ -309,12 +309,12 @@ class RunStore:
         `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        return self._reader(self._chosen([table], columns)).table(table, units)
+        return self._reader(self._choose([table], columns)).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables as of the same manifest. `unit`: the name of a further column, with the unit that each row is of, of the
         tables that have no column of this name."""
-        reader = self._reader(self._chosen(names))
+        reader = self._reader(self._choose(names))
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -322,19 +322,19 @@ class RunStore:
 
         Rows that are equal in the first column of the key are in one piece.
         """
-        return self._reader(self._chosen([table], columns)).pieces(table)
+        return self._reader(self._choose([table], columns)).pieces(table)
 
     def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
         """The rows of a table whose first key column is from `low` to `high`, both included."""
-        return self._reader(self._chosen([table])).between(table, low, high)
+        return self._reader(self._choose([table])).between(table, low, high)
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row of a table that two units of a kind have: the units, and its key; None if there is none."""
-        return self._reader(self._chosen([table])).shared_row(table, kind)
+        return self._reader(self._choose([table])).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
         """Each finished unit with its rows of these tables; a few units are in memory at a time."""
-        return self._reader(self._chosen(names)).by_unit()
+        return self._reader(self._choose(names)).by_unit()
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
@@ -356,7 +356,7 @@ class RunStore:
     def _reader(self, wanted: Tables) -> Reader:
         return Reader(self._manifests.parts, self.manifest().parts, wanted)
 
-    def _chosen(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
+    def _choose(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")

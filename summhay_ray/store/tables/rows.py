@@ -48,10 +48,10 @@ class Reader:
 
     def units(self) -> pl.DataFrame:
         """The units that count, each once, sorted by kind and name."""
-        return self._listed[0]
+        return self._list_units[0]
 
     @functools.cached_property
-    def _listed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _list_units(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The units that count, sorted; and those of all parts with their lists of rows and `_rank`, which is null unless these
         are the rows that count: a success beats a failure, then the last part wins."""
         lists = []
@@ -74,7 +74,7 @@ class Reader:
 
     def owners(self, table: str) -> pl.DataFrame:
         """Which unit's (`_rank`) each row (`_row`) of a table is; a row may be of several."""
-        listed, name = self._listed[1], rows_of(table)
+        listed, name = self._list_units[1], rows_of(table)
         if name not in listed.columns:
             return _NO_OWNERS
         owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
@@ -91,7 +91,7 @@ class Reader:
             if self._is_plain and units is None and not unit:
                 return _scan(streams[0][1]).select(columns.schema.names).collect() if streams else columns.frame([])
             ranks = self._ranks(table, units)
-            found = [rows.drop("_row") for rows in _ranked(columns, streams, ranks)]
+            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, ranks)]
         if unit:
             found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
         return columns.frame(found, *filter(None, [unit]))
@@ -124,7 +124,7 @@ class Reader:
         with self._open(table) as streams:
             if self._is_plain and streams:
                 return _scan(streams[0][1], keep).select(columns.schema.names).collect()
-            return columns.frame([rows.drop("_row") for rows in _ranked(columns, streams, self._ranks(table), keep)])
+            return columns.frame([rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table), keep)])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """Like `pieces`, but with every row of a key, and the columns `_row` and `_rank` (the first unit that it is of), by which
@@ -132,7 +132,7 @@ class Reader:
         columns, ranks = self._tables[table], self._ranks(table)
         with self._open(table) as streams:
             for keep in self._ranges(table, streams):
-                found = [*_ranked(columns, streams, ranks, keep)]
+                found = [*_scan_ranked(columns, streams, ranks, keep)]
                 if found:
                     yield pl.concat(found).sort(*columns.key, "_rank")
 
@@ -193,7 +193,7 @@ class Reader:
         if units is not None:
             wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # Of several, what is written last stays.
+        # The last write stays.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
@@ -226,7 +226,7 @@ class Reader:
         return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
 
-def _ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
+def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
     """The rows of each part that count, with `_row` and `_rank`."""
     for start, stream in streams:
         rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
@@ -246,7 +246,7 @@ def _from(name: str, low: Any, high: Any) -> Keep:
 
 def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
     """The rows of a part that are wanted, with `_row`, which is `start` for the first."""
-    # polars reads from where the stream stands.
+    # polars reads from the position of the stream.
     stream.seek(0)
     whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
     return whole if keep is None else whole.filter(keep)

@@ -187,7 +187,7 @@ class Dimensions:
         self._lock = threading.Lock()
 
     def fits(self, space: str, dimensions: int) -> bool:
-        """Whether a stored answer of these dimensions can be used beside the others."""
+        """Whether a stored answer of these dimensions can be used together with the others."""
         with self._lock:
             decided = self._of(space)
             return dimensions == (self._read.setdefault(space, dimensions) if decided is None else decided)
@@ -203,7 +203,7 @@ class Dimensions:
         return decided
 
     def _decide(self, space: str, dimensions: int) -> int:
-        before = self._there(space)
+        before = self._stored(space)
         if len(before) == 1:
             # Another process has decided meanwhile.
             return before[0]
@@ -214,14 +214,14 @@ class Dimensions:
             if other != dimensions:
                 self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
         # Empty, unless another process was as quick.
-        return next((other for other in self._there(space) if other != dimensions), dimensions)
+        return next((other for other in self._stored(space) if other != dimensions), dimensions)
 
     def _of(self, space: str) -> int | None:
         if space not in self._decided:
-            there = self._there(space)
+            there = self._stored(space)
             self._decided[space] = there[0] if len(there) == 1 else None
         return self._decided[space]
 
-    def _there(self, space: str) -> list[int]:
+    def _stored(self, space: str) -> list[int]:
         names = (name.rpartition("/")[2] for name in self._files.names(f"{FOLDER}/dimensions/{space}"))
         return [int(name) for name in names if name.isdigit()]
