@@ -1,4 +1,4 @@
-"""A request to a model and its key: what a call is, and when two calls are the same call. For all rooms above `llm`."""
+"""A request to a model and its key: what a call is, and when two calls are the same call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
-from summhay_ray.llm.messages.raw_answer import RawAnswer
+from summhay_ray.llm.messages.reply import RawAnswer
 from summhay_ray.llm.messages.sampling import Sampling, canonical, encoded
 from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens

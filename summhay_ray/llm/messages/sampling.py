@@ -1,4 +1,4 @@
-"""Sampling parameters: which ones may be sent, and how long an answer they allow. Part of the llm room."""
+"""Sampling parameters: which ones may be sent, and how long an answer they allow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESERVED = frozenset(
 )
 """Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
 QUERY_FIELD = "query_field"
-"""Of a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
+"""For a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
 REVISION = "revision"
 """The revision of the model, as the spec gives it: part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
