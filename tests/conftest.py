@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Threads of numpy and torch would wait for each other's processors in loops: the tests beside them have these.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=500)
@@ -59,6 +62,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     )
     # Before xdist reads the groups.
     yield
+
+
+def pytest_collection_finish() -> None:
+    """The thousands of tests stay: the garbage collector need not look at them again and again."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
