@@ -33,13 +33,6 @@ def test_encoding_by_paragraphs_gives_the_tokens_of_the_whole(text: str) -> None
     assert encoder.encode(long) == b"".join(token.to_bytes(TOKEN, "little") for token in tokens.encode_tokens(long))
 
 
-def test_the_cache_of_paragraphs_is_bounded() -> None:
-    encoder = Encoder(kept_bytes=1000)
-    texts = [f"paragraph {n}" for n in range(100)]
-    assert [encoder.count(text) for text in texts] == [tokens.count_tokens(text) for text in texts]
-    assert len(encoder._ends) < 10
-
-
 def test_prefixes_come_in_steps() -> None:
     seven = numbered(*range(7))
     eleven = numbered(*range(11))

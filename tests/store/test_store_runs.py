@@ -240,16 +240,6 @@ def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp
     ]
 
 
-def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
-    new_run(tmp_path).commit("item", [done("a")])
-    run, files = watched_run(tmp_path)
-    run.table("summaries")
-    files.asked.clear()
-    run.digests()
-    run.at().table("judgments")
-    assert files.asked["read"] == 2, "the manifest; the parts are opened where they lie"
-
-
 def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("item", [Finished("a", {"guesses": [Guess(1, True)]})])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from synth_runs import run_inline, small
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import MadeHaystack
-from summhay_ray.benchmarks.synth import explain as explaining
 from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.cli import explained
 from summhay_ray.engine import workload_of
 from summhay_ray.store import RunStore, Store, StoreError
-from summhay_ray.synth import PlannedInsight, PlannedSubtopic, Task, Unverified
-from summhay_ray.synth.checking.verifier import Verifier
+from summhay_ray.synth import Unverified
 
 pytestmark = pytest.mark.core
 
@@ -133,34 +130,6 @@ def test_what_was_mended_is_not_told_as_amiss(tmp_path: Path, monkeypatch: pytes
         # Where there is no haystack, what was dropped may be what failed it.
         assert told == [one for one in MENDED if "s9" in one or one[2] == "s1-i9"] + STANDING
     assert sum(kind["unexpected"] for kind in found["checks_by_kind"]) == sum(one[4] != one[5] for one in [*MENDED, *STANDING])
-
-
-def test_the_verifiers_own_rows_of_what_was_mended_are_not_amiss() -> None:
-    """A copy that was written again, and a query that was asked for again, as `Verifier` tells of them."""
-
-    class Nobody:
-        def model(self, task: Task) -> str:
-            return ""
-
-        async def ask(self, task: Task, given: Any, sample: int = 0) -> Any:
-            raise AssertionError(task)
-
-    verifier = Verifier("c", Nobody(), {"topic": "rain", "language": "English", "domain": "news"})
-    one, other = (" ".join(f"{a}{n} {b}{n} {c}{n} {d}{n}." for n in range(60)) for a, b, c, d in ("abcd", "ijkl"))
-    own = PlannedInsight("s1-i1", "s1", "n", "The tram costs 3 million euros.")
-    theirs = PlannedInsight("s2-i1", "s2", "n", "Helga Brandt paid 4,200 pounds.")
-    telling = PlannedSubtopic("s1", "a", "The budget of the tram", "What did Helga Brandt say of 4,200 pounds?", (own,))
-
-    async def mended() -> None:
-        assert await verifier.copies({"d1": one, "d2": one}) == {"d2"}
-        assert await verifier.copies({"d1": one, "d2": other}) == set()
-        assert not await verifier.query(telling, [theirs], 0)
-        assert await verifier.query(replace(telling, query="What is said about the money for the tram?"), [theirs], 1)
-
-    asyncio.run(mended())
-    checks = pl.DataFrame([asdict(check) for check in verifier.checks])
-    assert checks.filter(pl.col("expected") != pl.col("found")).height >= 2
-    assert explaining._amiss(checks, []).height == 0
 
 
 def test_its_documents_carry_what_the_release_says_and_the_distractors(done: RunStore) -> None:
