@@ -35,8 +35,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
 
 
-DEAR = {"desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
-"""Fixtures of a session that take seconds, and a mark whose libraries do -> a group: a worker is given all the files of one."""
+DEAR = {"s3": "s3", "desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
+"""Fixtures and marks whose libraries or servers take seconds to start -> a group: one worker runs all its files."""
 
 
 @pytest.hookimpl(wrapper=True)

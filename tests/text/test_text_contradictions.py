@@ -92,7 +92,7 @@ MIXED = """
 WORDS = st.sampled_from(MIXED.split())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.one_of(st.lists(WORDS, max_size=25).map(" ".join), st.text(max_size=80)))
 def test_a_statement_never_contradicts_itself(statement: str) -> None:
     assert not find_contradictions(statement, statement)
