@@ -90,7 +90,7 @@ def test_a_server_that_takes_no_job_says_why(server: Server, tmp_path: Path) -> 
         raise RuntimeError("Request failed with status code 500:\nNo available agent")
 
     server.first = refuse
-    with pytest.raises(UserError, match="^the job server took no job: Request failed with status code 500: No available agent$"):
+    with pytest.raises(UserError, match="status code 500: No available agent$"):
         sent_to(tmp_path)
 
 

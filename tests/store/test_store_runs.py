@@ -258,12 +258,8 @@ def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> N
         lambda: run.store.run("run").at(),
         lambda: run.store.create_run("run", {"kind": "mine"}, TABLES),
     ):
-        with pytest.raises(StoreError) as refused:
+        with pytest.raises(StoreError, match=f"run run .*reads format {RUN_FORMAT}"):
             use()
-        assert str(refused.value) == (
-            f"run run has a format without a number, and this version reads format {RUN_FORMAT}; "
-            "run its spec or import its files again: a new run takes every answer from the log"
-        )
 
 
 def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path: Path) -> None:
