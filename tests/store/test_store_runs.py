@@ -173,7 +173,7 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
         store.get_object("haystack", "../..")
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
-    with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):
+    with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged"):
         store.get_object("haystack", digest)
     file.unlink()
     store.put_object("haystack", b"content")
@@ -282,9 +282,7 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
         ([GUESSES, TABLES[0]], "documents"),
         ([], "guesses"),
     ):
-        with pytest.raises(
-            StoreError, match=rf"with other tables \({named}\) than this version writes; delete .*/runs/r and run"
-        ):
+        with pytest.raises(StoreError, match=rf"with other tables \({named}\) than this version writes"):
             store.create_run("r", {"kind": "mine"}, tables)
     assert store.create_run("r", {"kind": "mine"}, [Table("guesses", Told, ("number",))]).declared["guesses"].key == ("number",)
 

@@ -231,7 +231,7 @@ def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, v
 
 
 def test_two_tables_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two tables are named 'failures'; give each a name of its own"):
+    with pytest.raises(UserError, match="two tables are named 'failures'"):
         columns_of([FAILURES, Table("failures", Everything, ("name",))])
 
 

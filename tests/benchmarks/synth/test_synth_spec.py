@@ -109,7 +109,7 @@ def test_a_spec_without_a_kind_is_known_by_its_topics(tmp_path: Path) -> None:
 
 
 def test_only_a_synthesis_is_synthesized(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"run\.yaml: is of kind summhay; start it with: summhay run"):
+    with pytest.raises(SpecError, match=r"run\.yaml: is of kind summhay"):
         api.synth(
             write(tmp_path, {"haystacks": ["sample/news"], "retrievers": ["full"], **LEAD}, "run.yaml"), str(tmp_path / "s")
         )
