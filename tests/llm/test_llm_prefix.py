@@ -143,23 +143,6 @@ def test_a_prefix_that_is_cached_no_more_is_led_again() -> None:
     play(scene, PrefixGate(lifetime_s=-60.0))
 
 
-def test_each_use_makes_it_live_longer() -> None:
-    gate = PrefixGate(lifetime_s=-60.0)
-
-    async def scene(calls: Calls) -> None:
-        await calls.start("a", "b")
-        gate._lifetime_s = 3600.0
-        await calls.end("a")
-        await calls.start("c", "d")
-        assert calls.sent == ["a", "b", "c", "d"]
-        gate._lifetime_s = -60.0
-        await calls.end("b")
-        await calls.start("e", "f")
-        assert calls.sent == ["a", "b", "c", "d", "e"]
-
-    play(scene, gate)
-
-
 def test_who_shares_a_part_waits_for_that_part_alone() -> None:
     async def scene(calls: Calls) -> None:
         # p: the first document; pq: all documents in one order; pr: in another.

@@ -155,16 +155,6 @@ def test_counting_a_long_prompt_again_costs_little() -> None:
     assert min(times) < 0.01  # 1 ms on a quiet machine; encoding it takes 30
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_KEPT_LETTERS", 3 * (tokens._ENTRY + 2))
-    texts = ["a ", "b ", "c ", "d ", "e "]
-    assert [tokens.count_tokens(text) for text in texts] == [len(reference(text)) for text in texts]
-    whole, ended = tokens._counts("\n\n")
-    assert list(whole) == ["d ", "e "] and not ended  # forgotten at the fourth, then one more
-    long = "word " * 100
-    assert tokens.count_tokens(long) == len(reference(long)) and long not in whole
-
-
 def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() -> None:
     script = (
         "import sys, os, socket\n"
