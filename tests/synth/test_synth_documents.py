@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
@@ -317,7 +317,6 @@ def test_no_more_documents_than_slots_are_written_concurrently() -> None:
     assert 1 < world.busiest <= AT_ONCE
 
 
-@settings(max_examples=25)
 @given(st.sampled_from(["whole", "chapters"]), st.floats(0, 0.6), st.floats(0, 0.9), st.integers(0, 9))
 def test_documents_end_sound_or_with_a_reason_and_calls_are_bounded(method: str, bad: float, unmended: float, seed: int) -> None:
     rates = {"document": bad, "chapter": bad, "edit_document": unmended}
