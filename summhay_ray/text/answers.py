@@ -44,11 +44,14 @@ _ENDS = tuple(f"ends{number}" for number in range(1, 8))
 _LOUD = re.compile(r"\[(?:THINK|THOUGHT|REASONING)")
 """A tag in square brackets needs its end in the text, unless it is such a one, or begins the answer."""
 _CLOSED = re.compile(rf"[\[{{(【]/({_NAME})[\]}})】]", re.IGNORECASE)
-_HEADING = r"\s*(?:\#{{1,6}}[ \t]*)?[*_]{{0,3}}(?:my[ ]|the[ ])?(?i:{})(?:[*_]{{0,3}}[ \t]*(?:[:：]|\.\.\.|…)[*_]{{0,3}}|[*_]{{0,3}}[ \t]*\n)"
+_HEADING = (
+    r"(?:\#{{1,6}}[ \t]*)?[*_]{{0,3}}(?:my[ ]|the[ ])?(?i:{})"
+    r"(?:[*_]{{0,3}}[ \t]*(?:[:：]|\.\.\.|…)[*_]{{0,3}}|[*_]{{0,3}}[ \t]*\n)"
+)
 _THINKS = r"thinking(?:[ ]process)?|thought[ ]process|chain[- ]of[- ]thought|internal[ ]monologue"
 _THOUGHTS = (
-    rf"{_THINKS}|thoughts?|reasoning(?:[ ]process)?|rationale|scratchpad|pensées?|réflexion|raisonnement|gedanken(?:gang)?|überlegung(?:en)?"
-    r"|pensamientos?|razonamiento|ragionamento|raciocínio|рассуждени[ея]|размышлени[ея]|思考(?:过程|過程)?|推理(?:过程)?|التفكير"
+    rf"{_THINKS}|thoughts?|reasoning(?:[ ]process)?|rationale|scratchpad|pensées?|réflexion|raisonnement|gedanken(?:gang)?"
+    r"|überlegung(?:en)?|pensamientos?|razonamiento|ragionamento|raciocínio|рассуждени[ея]|размышлени[ея]|思考(?:过程|過程)?|推理(?:过程)?|التفكير"
 )
 _ANSWER = r"\n[ \t]*" + _HEADING.format(
     r"(?:final[ ])?(?:answer|response|output|verdict|rating|score|summary)|réponse|antwort|respuesta|risposta|resposta|ответ"
@@ -67,9 +70,9 @@ _BLOCKS = tuple(
         (r"\s*Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]"),
         (r"\s*Thinking\.\.\.\n", r"\.\.\. ?done thinking\."),
         # A quoted block, and headings.
-        (rf"\s*>{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
-        (rf"{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
-        (rf"{_HEADING.format(_THINKS)}(?!.*\{{)", r"\n[ \t]*[-*_]{3,}[ \t]*\n"),
+        (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
+        (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
+        (rf"\s*{_HEADING.format(_THINKS)}(?!.*\{{)", r"\n[ \t]*[-*_]{3,}[ \t]*\n"),
     )
 )
 """What thinking begins with at the start of an answer, and what it ends with."""
@@ -80,7 +83,7 @@ _WRAPPED = re.compile(
 )
 _EDGE_TOKENS = re.compile(
     r"\A(?:\s*<\|\w+\|>(?:assistant\b)?)+\s*"
-    r"|(?:\s*(?:<\|\w+\|>|\[\|\w+\|\]|\[END FINAL RESPONSE\]|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>))+\s*\Z",
+    r"|(?:(?:<\|\w+\|>|\[\|\w+\|\]|\[END FINAL RESPONSE\]|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>)\s*){1,9}\Z",
     re.IGNORECASE,
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
@@ -145,7 +148,7 @@ def without_thinking(text: str) -> str:
             inside = name
     if inside:
         raise _unfinished()
-    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:]))).strip()
+    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:])).strip()).strip()
     wrapped = _WRAPPED.fullmatch(answer)
     return (wrapped[2] or wrapped[3] or wrapped[4] or "").strip() if wrapped else answer
 
