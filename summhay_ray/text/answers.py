@@ -57,6 +57,7 @@ _ANSWER = r"\n[ \t]*" + _HEADING.format(
     r"(?:final[ ])?(?:answer|response|output|verdict|rating|score|summary)|réponse|antwort|respuesta|risposta|resposta|ответ"
     r"|(?:最终)?(?:回答|答案)|答え|الإجابة|الجواب"
 )
+_RULE = r"\n[ \t]*[-*_]{3,}[ \t]*\n"
 _BLOCKS = tuple(
     (re.compile(begin, re.DOTALL), re.compile(end, re.DOTALL))
     for begin, end in (
@@ -72,7 +73,8 @@ _BLOCKS = tuple(
         # A quoted block, and headings.
         (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
         (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
-        (rf"\s*{_HEADING.format(_THINKS)}(?!.*\{{)", r"\n[ \t]*[-*_]{3,}[ \t]*\n"),
+        # Without an end it fails, unless JSON follows: whatever stands around that does not count.
+        (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
 """What thinking begins with at the start of an answer, and what it ends with."""
