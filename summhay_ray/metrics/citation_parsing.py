@@ -240,15 +240,16 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
         inside = inside.translate(_SUPERSCRIPTS)
     bare = _SEE.sub("", _ATTRIBUTE.sub(" ", inside) if kind == "angle" else inside).strip()
     enclosed = kind in ("angle", "curly", "round")
-    labelled = enclosed and re.match(rf"(?:{_LABEL}|cite)", bare, re.IGNORECASE)
-    short = enclosed and _SHORT.fullmatch(_NOISE.sub("", bare.translate(_ASCII)).strip(" ,;"))
-    loose = bool(short) and kind == "round"
+    labelled = re.match(rf"(?:{_LABEL}|cite)", bare, re.IGNORECASE) if enclosed else None
+    short = _SHORT.fullmatch(_NOISE.sub("", bare.translate(_ASCII)).strip(" ,;")) if enclosed else None
     if short and (attached or (kind == "curly" and _LATEX.search(text, max(0, match.start() - 40), match.start()))):
         return ""
-    listed = loose and (len(_DIGITS.findall(short[0])) > 1 or _CLAUSE_END.match(text, end))
-    if loose and ("-" in short[0] or not listed or not re.search(r"\w", text[max(0, begin - 100) : begin].rpartition("\n")[2])):
-        # The number of a list's entry, an age or a result, or else a citation.
-        return text[match.start() : end]
+    loose = short is not None and kind == "round"
+    if short and loose:
+        listed = len(_DIGITS.findall(short[0])) > 1 or _CLAUSE_END.match(text, end)
+        if "-" in short[0] or not listed or not re.search(r"\w", text[max(0, begin - 100) : begin].rpartition("\n")[2]):
+            # The number of a list's entry, an age or a result, or else a citation.
+            return text[match.start() : end]
     found = list(_members(bare, ids, room, enclosed and not (labelled or short)))
     if not found and match["link"]:
         target = match["link"][1:-1].removeprefix("#").removeprefix("./")
@@ -256,6 +257,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
     if any(isinstance(member, int) for member, _, _ in found):
         members = tuple(member for member, _, _ in found)
         return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found), loose)
+    looks_alike: object
     if enclosed:
         looks_alike = _FILE.search(bare) or (labelled and re.fullmatch(r"\S*\d\S*", bare[labelled.end() :].strip()))
     else:

@@ -1,4 +1,4 @@
-"""Reading what models answer: thinking is removed, then JSON, a label or a number is read. Part of the text room.
+"""Reading what models answer: thinking is removed, then JSON, a label or a number is read.
 
 Thinking is found at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced, within
 prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.

@@ -116,7 +116,8 @@ def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> N
     [
         "[sic]", "[E85]", "[900 hp]", "[Word count: 12]", "[12 words]", "[1.5]", "[3%]", "[2024-05-01]", "[1-]", "[-3]", "[1--3]",
         "[,]", "[ ]", "[]", "[and]", "[Article]", "[Articles]", "[Article E85]", "[1-,3]",
-        "It opened in 2020 (2021).", "He said f(1) = 2.", "It sold (1,025).", "(3 times)", r"\\frac{1}{2} x_{1}", "<h1> <b>x</b>", '{"a": 1}',
+        "It opened in 2020 (2021).",
+        "He said f(1) = 2.", "It sold (1,025).", "(3 times)", r"\\frac{1}{2} x_{1}", "<h1> <b>x</b>", '{"a": 1}',
         "(3)", "Article 3", "[3", "3]", "[documentary 3]", "[3rd]", "(March 3)", "[March 5, 2021]", "5 m²", "(e.g., 3)", "10³",
     ],
 )  # fmt: skip
