@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, without_thinking
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, read_number, without_thinking
 
 pytestmark = pytest.mark.core
 
@@ -141,10 +142,12 @@ VALUE = {"a": 'it\'s "x" {1}, [2]', "b": [1, -2.5, None, True], "c": {"d": ""}}
         json.dumps(VALUE).replace('"b"', "„b“").replace('"c"', "«c»"),
         json.dumps(VALUE).replace('"b":', "「b」：").replace('"c":', "`c`："),
         json.dumps({"text": json.dumps(VALUE)}),
+        f"\\boxed{{{VALUE!r}}}",
+        json.dumps(VALUE).replace('"b"', '"B_"').replace('"c"', '" C"'),
     ],
 )
 def test_an_object_is_read_through_what_models_do_to_it(text: str) -> None:
-    assert json_value(text, "a", "b", "c") == VALUE
+    assert json_value(without_thinking(text), "a", "b", "c") == VALUE
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,14 @@ def test_a_list_is_read(text: str) -> None:
         ('{"a": 1} or {"a": 2}', "two_answers"),
         *[
             (text, "broken_json")
-            for text in ('{"a": 1, "a": 2}', '{"a": 1, "A": 1}', '{"a": NaN}', '{"a": 1e999}', '{"a": 1 or 2}')
+            for text in (
+                '{"a": 1, "a": 2}',
+                '{"a": 1, "A": 1}',
+                '{"a": NaN}',
+                '{"a": 1e999}',
+                '{"a": 1 or 2}',
+                '{"a": 1, "b": c d: e',
+            )
         ],
         *[
             (text, "broken_json")
@@ -232,6 +242,57 @@ def test_a_label_begins_a_line(text: str, label: str | None) -> None:
         assert label is None
 
 
+BEFORE = st.sampled_from(
+    ["", " ", "\n", "**", "(", "- ", "1. ", "Rating: ", "The rating is ", "**Faithfulness:** ", "- Overall faithfulness: "]
+    + ["Rating (1-7): ", "1. Consistency: ", "```\n", "~~~\n**", "My rating:\n", "My rating:\n\n"]
+)
+MEANING = st.sampled_from(["Extremely Faithful", "mostly faithful", "Faithful", "not faithful"])
+AFTER = st.sampled_from(
+    [
+        "",
+        ".",
+        "**",
+        ")",
+        "/7",
+        ".0/7",
+        " out of 7",
+        ".0",
+        "\n```",
+        "\n~~~\nFine.",
+        "\n\nTwo of 3 agree.",
+        "\n\nIt says; 3 of 5 agree.",
+    ]
+    + [" - {}", ": {}", " ({})", " {}", ". {}", " \u2014 {}.", " - The summary says 40 boats, not 14.", " stars"]
+)
+
+
+@given(st.integers(1, 7), BEFORE, AFTER, MEANING)
+def test_a_number_is_read_in_any_form(number: int, before: str, after: str, meaning: str) -> None:
+    assert read_number(f"{before}{number}{after.format(meaning)}")[:2] in ((number, None), (number, 7))
+
+
+@pytest.mark.parametrize(
+    ("error", "texts"),
+    [
+        ("no_rating", ("", "four", "N/A", "-4", "4.5", "4.05", "1-5", "4 or 5", "4 - or 5", "4 - no, 3", "4 - 5", "9" * 5000)),
+        ("no_rating", ("Of 5 statements 4 agree", "4 statements agree", "I cannot rate this.", "1. The summary says so")),
+        ("two_ratings", ("4\n3", "1. 4\n2. 5")),
+    ],
+)
+def test_what_is_no_number_or_several_is_none(error: str, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(UnusableAnswer) as caught:
+            read_number(text)
+        assert caught.value.error == error
+
+
+@given(st.lists(st.sampled_from(["4", "5", " ", ".", "-", "or", "\n", "1. ", "```", "Good", "so", "/"]), max_size=8))
+def test_a_number_that_is_read_is_in_the_answer(parts: list[str]) -> None:
+    answer = "".join(parts)
+    with contextlib.suppress(UnusableAnswer):
+        assert str(read_number(answer)[0]) in re.findall(r"\d+", answer)
+
+
 def test_hostile_answers_are_quick() -> None:
     started = time.process_time()
     for text in (
@@ -243,9 +304,11 @@ def test_hostile_answers_are_quick() -> None:
         *(f"x{one * 20_000}x" for one in ("\n", "<|end|>", "[think]", "<!--", "```think\n", "<|channel|>analysis")),
         "Thinking: " + "\n" * 50_000,
         '{"a": "' + '"x' * 50_000,
+        *("4 " + "A" * 100_000 + "!?", "4 " + "A " * 50_000, "a-" * 50_000 + "4", "4 - " + "no " * 30_000, "1. " * 30_000),
     ):
         for read in (
             without_thinking,
+            read_number,
             lambda text: json_value(text, "a"),
             lambda text: json_value(text.replace("{", "["), kind=list),
         ):
