@@ -158,32 +158,20 @@ def test_a_list_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("error", "texts"),
     [
-        ("", "no_json"),
-        ('{"b": 1}', "no_json"),
-        ('{"a": 1} or {"a": 2}', "two_answers"),
-        *[
-            (text, "broken_json")
-            for text in (
-                '{"a": 1, "a": 2}',
-                '{"a": 1, "A": 1}',
-                '{"a": NaN}',
-                '{"a": 1e999}',
-                '{"a": 1 or 2}',
-                '{"a": 1, "b": c d: e',
-            )
-        ],
-        *[
-            (text, "broken_json")
-            for text in ('{"a": "x', '{"a": "x"', '{"a": 1', '{"a": 1} No: {"a": 2', '{"a": x, y}', '{"a":' * 9999)
-        ],
+        ("no_json", ("", '{"b": 1}', "a: 1")),
+        ("two_answers", ('{"a": 1} or {"a": 2}',)),
+        ("broken_json", ('{"a": 1, "a": 2}', '{"a": 1, "A": 1}', '{"a": NaN}', '{"a": 1e999}', '{"a": 1 or 2}', '{"a": x, y}')),
+        ("broken_json", ('{"a": "x', '{"a": "x"', '{"a": 1', '{"a": 1} No: {"a": 2', '{"a": 1, "b": c d: e', '{"a":' * 9999)),
+        ("broken_json", (f'{{"a": {"9" * 5000}}}',)),
     ],
 )
-def test_what_is_not_clear_is_not_read(text: str, error: str) -> None:
-    with pytest.raises(UnusableAnswer) as caught:
-        json_value(text, "a")
-    assert caught.value.error == error and "\n" not in str(caught.value)
+def test_what_is_not_clear_is_not_read(error: str, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(UnusableAnswer) as caught:
+            json_value(text, "a")
+        assert caught.value.error == error and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[[1, 2], [3", "[1] or [2]", "[[1, 2]", '[{"a": 1}, {"a"'])
@@ -217,29 +205,21 @@ def test_an_object_is_read_whole_or_not_at_all(value: dict[str, Any], cut: int, 
 
 
 @pytest.mark.parametrize(
-    ("text", "label"),
+    ("label", "texts"),
     [
-        *[
-            ("supported", "supported"),
-            ("**Supported.** It says so.", "supported"),
-            ("Verdict: `not`\nIt is not supported.", "not"),
-        ],
-        *[("Verdict：NOT_SUPPORTED", "not supported"), ("<verdict>supported</verdict>", "supported")],
-        *[("- Verdict: partly - a part", "partly"), ("It is clear.\n\nNot supported", "not supported"), ("Not\nnot", "not")],
-        *[
-            ("It is not supported.", None),
-            ("supported or partly", None),
-            ("supported\npartly", None),
-            ("", None),
-            ("notable", None),
-        ],
+        ("supported", ("supported", "**Supported.** It says so.", "<verdict>supported</verdict>")),
+        ("not", ("Verdict: `not`\nIt is not supported.", "Not\nnot")),
+        ("not supported", ("Verdict：NOT_SUPPORTED", "It is clear.\n\nNot supported")),
+        ("partly", ("- Verdict: partly - a part",)),
+        (None, ("It is not supported.", "supported or partly", "supported\npartly", "", "notable")),
     ],
 )
-def test_a_label_begins_a_line(text: str, label: str | None) -> None:
-    try:
-        assert read_label(text, {"supported", "partly", "not", "not supported"}) == label
-    except UnusableAnswer:
-        assert label is None
+def test_a_label_begins_a_line(label: str | None, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        try:
+            assert read_label(text, {"supported", "partly", "not", "not supported"}) == label
+        except UnusableAnswer:
+            assert label is None
 
 
 BEFORE = st.sampled_from(
@@ -248,21 +228,8 @@ BEFORE = st.sampled_from(
 )
 MEANING = st.sampled_from(["Extremely Faithful", "mostly faithful", "Faithful", "not faithful"])
 AFTER = st.sampled_from(
-    [
-        "",
-        ".",
-        "**",
-        ")",
-        "/7",
-        ".0/7",
-        " out of 7",
-        ".0",
-        "\n```",
-        "\n~~~\nFine.",
-        "\n\nTwo of 3 agree.",
-        "\n\nIt says; 3 of 5 agree.",
-    ]
-    + [" - {}", ": {}", " ({})", " {}", ". {}", " \u2014 {}.", " - The summary says 40 boats, not 14.", " stars"]
+    ["", ".", "**", ")", "/7", ".0/7", " out of 7", ".0", "\n```", "\n~~~\nFine.", "\n\nIt says; 3 of 5 agree.", " stars"]
+    + [" - {}", ": {}", " ({})", " {}", ". {}", " \u2014 {}.", " - The summary says 40 boats, not 14."]
 )
 
 
