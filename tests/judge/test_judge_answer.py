@@ -46,20 +46,17 @@ EXPLANATIONS = (
 )
 FORMS = (
     "{json} {why}",
-    "{json}\n\nExplanation: {why}",
     "{why}\n{json}",
-    "```json\n{json}\n```\n{why}",
-    "<think>{why} {{}} {other}</think>{json}",
-    "{json}\n<reasoning>{why} {other}</reasoning>",
-    'The form is {{"coverage": ..., "bullet_id": ...}}. {why} {json}<|im_end|>',
-    "{json}\n{why}\n{json}",
+    "```json\n{json}\n```\nExplanation: {why}",
+    "<think>{why} {{}} {other}</think>{json}\n<reasoning>{why} {other}</reasoning>",
+    'The form is {{"coverage": ..., "bullet_id": ...}}. {why} {json}\n{why}\n{json}',
 )
 
 
 @pytest.mark.parametrize("why", EXPLANATIONS)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_judge_explains_never_decides_whatever_its_label(form: str, why: str) -> None:
-    """104 forms of answers, each with every label."""
+    """65 forms of answers, each with every label."""
     for label, other in zip(LABELS, LABELS[1:] + LABELS[:1], strict=True):
         found = read_verdict(form.format(json=verdict(label), why=why, other=verdict(other)))
         assert isinstance(found, Verdict) and found.coverage == label
