@@ -131,16 +131,6 @@ def test_runs_of_empty_lines_and_tabs_are_collapsed_and_control_characters_remov
     assert read("document", {"words": 7}, text) == "One line is here.\n\nAnd\tanother, after it."
 
 
-def test_a_refusal_of_a_few_lines_is_not_a_document() -> None:
-    refusal = (
-        "I'm sorry, but I can't write this part of the conversation, because it concerns real people and could mislead readers."
-    )
-    found = read(
-        "document", {"words": 150}, f"{refusal} I can offer a neutral summary of the background instead if you like that."
-    )
-    assert isinstance(found, Malformed) and found.error == "too_short"
-
-
 def test_an_edit_of_a_few_words_is_too_short() -> None:
     document = TEXT * 9
     assert read("edit_document", {**GIVEN, "document": document}, document) == document

@@ -253,14 +253,9 @@ def attributed(prediction: str) -> tuple[str, ...]:
     if (core := _core_of(bare)) is not None:
         return numbers_of(core) or (NONE,)
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
-    headers = list(_CORE.finditer(text))
-    other = list(_OTHER.finditer(text))
-    if headers:
-        start = headers[-1].end()
-        end = next((match.start() for match in other if match.start() >= start), len(text))
-        return numbers_of(text[start:end]) or (NONE,)
-    numbers = numbers_of(text[: other[0].start()] if other else text)
-    return numbers or ((NONE,) if _NOTHING.search(text) and not other else ())
+    if numbers := numbers_of(_OTHER.split(_CORE.split(text)[-1])[0]):
+        return numbers
+    return (NONE,) if _CORE.search(text) or (_NOTHING.search(text) and not _OTHER.search(text)) else ()
 
 
 def _core_of(text: str) -> str | None:
@@ -284,13 +279,10 @@ def gold_ids(labels: Iterable[str]) -> frozenset[str]:
 def sections(text: str) -> dict[int, str]:
     """Section number -> the text below its header, `<Section 1>` or a line such as `**Section 1:**`. The texts of a repeated
     section are joined."""
-    pattern = _HEADER if _HEADER.search(text) else _LINE_HEADER
-    headers = list(pattern.finditer(text))
-    ends = [*(match.start() for match in headers), len(text)][1:]
+    _, *parts = (_HEADER if _HEADER.search(text) else _LINE_HEADER).split(text)
     bodies: dict[int, str] = {}
-    for header, end in zip(headers, ends, strict=True):
-        number, body = int(header.group(1)), text[header.end() : end].strip().rstrip("#").rstrip()
-        bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body)))
+    for number, body in zip(map(int, parts[::2]), parts[1::2], strict=True):
+        bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body.strip().rstrip("#").rstrip())))
     return bodies
 
 
