@@ -38,7 +38,7 @@ _FIELD: Mapping[Task, str] = {
 """Task -> the field of the answer's JSON object that holds the answer. The answers of other tasks are plain text."""
 _FENCED = re.compile(r"\A\s*(?P<fence>```|~~~)[^\n]*\n(?P<text>(?:(?!(?P=fence)).)*)(?P=fence)\s*\Z", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
-_ANNOUNCED = re.compile(rf"\A[*#\s]*(?:{_ANNOUNCES})\b[^\n]{{0,160}}:[*# \t]*\n(?P<text>\s*\S.*)\Z", re.DOTALL | re.IGNORECASE)
+_ANNOUNCED = re.compile(rf"\A[*# ]*(?:{_ANNOUNCES})\b[^\n]{{0,160}}:[*# \t]*\n(?P<text>\s*\S.*)\Z", re.DOTALL | re.IGNORECASE)
 _NO = re.compile(
     r"(?:no|0|false|absent|missing|partial(?:ly)?|not (?:present|found|stated|mentioned)|none|n/?a)\.?", re.IGNORECASE
 )

@@ -156,8 +156,9 @@ def _named(text: str) -> list[list[str]]:
 def _listed(text: str) -> list[str] | None:
     """The items of an answer that is JSON or a table; None for any other. A table, or a list of objects, has them in its first
     column, or in the second if the first only counts the rows."""
-    if not (rows := _rows(text)[1:]):
+    if not (headed := _rows(text)):
         return None if (value := _json_of(text)) is None else list(_leaves(value)) or [NONE]
+    rows = headed[1:]
     counted = [row[0].strip(".) ") for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
     place = int(counted and all(len(row) > 1 for row in rows))
     return [row[place] for row in rows if len(row) > place]
