@@ -82,11 +82,14 @@ check-code:
 check-house:
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
+# What is generated from the code and committed: schemas/, and the pages of docs/reference/ that say so.
 schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.schemas schemas
+	$(BIN)/python tools/reference.py docs/reference
 
 # A site of docs/ in build/site, without the network.
 docs: $(VENV)/.core
+	$(BIN)/python tools/reference.py docs/reference
 	$(call packages,--constraints requirements/core.lock --editable ".[docs]")
 	$(BIN)/mkdocs build --strict
 	@echo "The site is build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"

@@ -1,6 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-Part of the store room. `docs/stores.md` says what lies where in a store.
+Part of the store room. `docs/how-to/stores.md` says what lies where in a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
