@@ -78,7 +78,7 @@ def rejudge(
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
-    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: the path of a YAML file with judges and their
+    `judges`: names such as `offline` or `blend(openai/gpt-5.4,offline)`. `spec`: the path of a YAML file with judges and their
     settings. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import rejudge as rejudging

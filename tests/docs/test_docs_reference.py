@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import json
 import re
 import shlex
@@ -15,8 +15,8 @@ import reference
 from test_docs_commands import PAGES, ROOT, blocks_of, in_examples, said_by, summhay
 
 OWN = [*ROOT.glob("*.md"), ROOT / "llms.txt", *(ROOT / "summhay_ray").rglob("*.md"), ROOT / "cluster/README.md"]
-TEXTS = sorted([*PAGES, *OWN])
-"""Everything that people and programs read about the project."""
+TEXTS = sorted({*PAGES, *OWN} - {ROOT / "CHANGELOG.md"})
+"""What people and programs read about the project; the change log also names what is gone."""
 CODE = (
     "summhay_ray",
     "examples",
@@ -29,8 +29,10 @@ CODE = (
     "pyproject.toml",
     "mkdocs.yml",
 )
-ELSEWHERE: frozenset[str] = frozenset()
-"""Names of other programs, data and papers."""
+ELSEWHERE = frozenset(["data_files", "group_subtasks", "json_object", "load_dataset"])
+"""Names of other programs."""
+COMPOSED = frozenset(["NeedleReader", "tokens_quality", "vital_strict", "weighted_strict"])
+"""Names that the code makes of parts, and the class that a page invents."""
 
 
 @pytest.mark.core
@@ -101,7 +103,7 @@ def test_a_page_names_what_exists(page: Path) -> None:
     wrong += [f"no such file: {name}" for span in spans for name in _files_of(span) if not _exists(name, page)]
     wrong += [f"no such module or attribute: {name}" for span in spans for name in _dotted(span) if not _resolves(name)]
     wrong += [problem for line in [*spans, *blocks.splitlines()] for problem in _wrong_command(line)]
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def _sources(folder: str) -> Iterator[str]:
@@ -114,20 +116,26 @@ def _sources(folder: str) -> Iterator[str]:
 @functools.cache
 def _known_names() -> frozenset[str]:
     """Every identifier in the code, and in what other programs give."""
-    return frozenset(name for folder in CODE for text in _sources(folder) for name in re.findall(r"\w+", text)) | ELSEWHERE
+    return (
+        frozenset(name for folder in CODE for text in _sources(folder) for name in re.findall(r"\w+", text))
+        | ELSEWHERE
+        | COMPOSED
+    )
 
 
 def _names_of(span: str) -> list[str]:
     """Identifiers of code in it: with an underscore, or in camel case; those all in capitals stand for a name."""
-    found = re.findall(r"(?<![\w./-])[A-Za-z_]\w*", span)
-    return [name for name in found if re.search(r"[a-z]_|_[a-z]|[a-z][A-Z][a-z]", name)]
+    found = re.findall(r"(?<![\w./-])(?:ray_summhay_)?([A-Za-z_]\w*+)(?![/-])", span)
+    return [
+        name for name in found if re.search(r"[a-z]_|_[a-z]|[a-z][A-Z][a-z]", name) and not re.search(r"[A-Z]{2}|My|my_", name)
+    ]
 
 
 def _files_of(span: str) -> list[str]:
     """Files and folders of the repository that it names: modules, and paths that begin with one of its folders."""
     tops = "summhay_ray|docs|examples|jobs|cluster|schemas|tools|tests"
     found = re.findall(rf"(?<![\w/.:])(?:(?:{tops})/)?[\w./-]*\.py\b|(?<![\w/.:])(?:{tops})/[\w./-]*", span)
-    return [name for name in found if not re.search(r"[A-Z]{3}|my_|mine\.py|\.\.\.", name)]
+    return [name for name in found if name != ".py" and not re.search(r"[A-Z]{3}|my_|\.\.\.", name)]
 
 
 def _exists(name: str, page: Path) -> bool:
@@ -170,10 +178,33 @@ def _wrong_command(line: str) -> list[str]:
         options = [word.partition("=")[0] for word in rest if re.fullmatch(r"--[a-z-]+(=.*)?", word)]
         wrong += [f"no such option: summhay {command} {option}" for option in options if option not in _options()[command]]
     if not wrong and (lone := re.match(r"--[a-z-]+", line)):
-        every = frozenset().union(*_options().values()) | {"--version", "--install-completion", "--show-completion"}
-        wrong += [f"no such option: {lone[0]}"] if lone[0] not in every | OTHERS else []
+        every = frozenset().union(*_options().values(), _scripts_options())
+        wrong += [f"no such option: {lone[0]}"] if lone[0] not in every else []
     return wrong
 
 
-OTHERS = frozenset({"--block", "--metrics-export-port", "--no-emit-package"})
-"""Options of other programs that pages name alone."""
+@functools.cache
+def _scripts_options() -> frozenset[str]:
+    """Options of scripts, and of other programs as the repository calls them."""
+    texts = (text for folder in ("cluster", "jobs", "tests/perf", "tools", "Makefile") for text in _sources(folder))
+    return frozenset(re.findall(r"--[a-z][a-z-]+", "\n".join(texts)))
+
+
+@pytest.mark.core
+def test_the_models_of_the_examples_are_on_one_page_have_a_price_and_no_near_end() -> None:
+    listed = set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs/reference/models.md").read_text(encoding="utf-8"), re.MULTILINE))
+    specs = [file for folder in ("examples", "jobs", "summhay_ray/cli/starters") for file in (ROOT / folder).glob("*.yaml")]
+    kept = {ROOT / "jobs/paper_grid.yaml", ROOT / "jobs/replay.yaml"}
+    texts = [file.read_text(encoding="utf-8") for file in [*TEXTS, *specs] if file not in kept]
+    used = {name for text in texts for name in re.findall(r"\b(?:openai|gemini|anthropic|cohere)/[a-z]+-[\w.-]*\w", text)}
+    assert used - listed == set()
+    for name in listed:
+        known = _price_map()[name if name.startswith("gemini/") else name.partition("/")[2]]
+        assert known.get("deprecation_date", "9999") > "2027-12-31", f"{name} ends on {known['deprecation_date']}"
+
+
+def _price_map() -> dict[str, dict[str, str]]:
+    """litellm's price map of the installed version, which is read as a file: importing litellm takes seconds."""
+    [folder] = importlib.util.find_spec("litellm").submodule_search_locations
+    found: dict[str, dict[str, str]] = json.loads((Path(folder) / "model_prices_and_context_window_backup.json").read_text())
+    return found
