@@ -1,4 +1,4 @@
-"""Run or resume a workload. Part of the engine room.
+"""Run or resume a workload.
 
 A finished run is only read back. An unfinished run continues with the items that are not committed; answers that are already in
 the response log are not paid for again.
@@ -26,7 +26,7 @@ from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ra
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.sections import Section
+from summhay_ray.engine.sections import Section, html_of
 from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.spec.spec import SpecError
 from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
@@ -41,11 +41,8 @@ from summhay_ray.engine.state.items_left import (
     item_counts,
     state_of,
 )
-from summhay_ray.engine.state.missing import short_log
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.notebook_html import html_of
-from summhay_ray.engine.state.origins import origins_in, other_origins
-from summhay_ray.engine.state.zero_vectors import zero_vectors_in
+from summhay_ray.engine.state.run_warnings import origins_in, other_origins, short_log, zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
@@ -490,7 +487,8 @@ class Start:
         # Ray is imported only here, since finished and small runs do not need it.
         import ray
 
-        from summhay_ray.engine.ray.executor import RayExecution, ray_session
+        from summhay_ray.engine.ray.executor import RayExecution
+        from summhay_ray.engine.ray.session import ray_session
 
         try:
             with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:

@@ -1,4 +1,4 @@
-"""The ledger as a Ray actor, and the workers' client of it. Part of the engine room."""
+"""The ledger as a Ray actor, and the workers' client of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
+from ray.util.metrics import Gauge
 
-from summhay_ray.engine.ray.metrics import RunMetrics
 from summhay_ray.engine.state.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.logs import log_to_stderr
@@ -21,6 +21,20 @@ log = logging.getLogger(__name__)
 
 COMPACT_AGAIN_S = 1.0
 METRICS_EVERY_S = 1.0
+
+FIGURES = {
+    "calls": "Calls that were answered in this start of the run.",
+    "input_tokens": "Tokens that these calls read.",
+    "output_tokens": "Tokens of their answers.",
+    "retries": "Further attempts of calls in this start.",
+    "limited": "Replies with status 429 in this start.",
+    "in_flight": "Calls that are being sent.",
+    "queued": "Calls that wait for a slot, a rate limit or money.",
+    "spent_usd": "Dollars that the run was charged for calls that have ended.",
+    "reserved_usd": "Dollars reserved for the worst case of the calls in flight.",
+    "uncertain_usd": "The most that calls of the run may have cost whose end nobody knows.",
+}
+"""The metrics `summhay_NAME` of a run, which each node exports for Prometheus."""
 
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
@@ -151,3 +165,17 @@ class RemoteLedger:
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters. Does not wait for the ledger."""
         self._actor.count.remote(numbers)
+
+
+class RunMetrics:
+    """The metrics `summhay_NAME` of one run, tagged with `run` and `model`."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
+
+    def tell(self, models: Mapping[str, Mapping[str, float]]) -> None:
+        """Set the metrics. `models`: model -> its figures, as `Ledger.figures` gives them."""
+        for model, figures in models.items():
+            for name, gauge in self._gauges.items():
+                gauge.set(figures[name], {"run": self._run, "model": model})

@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
 worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their

@@ -1,4 +1,4 @@
-"""The inline executor: a run in this process, on one event loop, without Ray. Part of the engine room.
+"""The inline executor: a run in this process, on one event loop, without Ray.
 
 It suits small runs, tests and notebooks, since the first call is sent at once. It uses the same ledger, log, budget, commits and
 tables as a run on a cluster.
