@@ -50,7 +50,7 @@ def test_the_pages_build_a_site_that_needs_no_network(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the site needs the extra docs")
     pytest.importorskip("material", reason="the site needs the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES}
     for name in names:
