@@ -186,7 +186,7 @@ def _wrong_command(line: str) -> list[str]:
 @functools.cache
 def _scripts_options() -> frozenset[str]:
     """Options of scripts, and of other programs as the repository calls them."""
-    texts = (text for folder in ("cluster", "jobs", "tests/perf", "tools", "Makefile") for text in _sources(folder))
+    texts = (text for folder in ("cluster", "jobs", "tools", "Makefile") for text in _sources(folder))
     return frozenset(re.findall(r"--[a-z][a-z-]+", "\n".join(texts)))
 
 
