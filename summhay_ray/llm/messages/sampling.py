@@ -64,10 +64,15 @@ class Sampling(dict[str, Any]):
 @functools.lru_cache(maxsize=1024)
 def canonical(sampling: Sampling) -> str:
     """The parameters as canonical JSON, as keys require."""
-    return canonical_json(_plain(sampling))
+    return canonical_json(sampling)
 
 
-canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+def canonical_json(content: Any) -> str:
+    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
+    return encoded(_plain(content))
+
+
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def _plain(value: Any) -> Any:
