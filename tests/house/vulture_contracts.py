@@ -111,6 +111,7 @@ repeated_answered
 hangs
 drops
 filtered
+refusals
 no_usage
 wrong_usage
 

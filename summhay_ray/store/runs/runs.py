@@ -24,7 +24,8 @@ from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
-from summhay_ray.store.files.files import Files, is_plain, object_mb, open_files
+from summhay_ray.store.files.entry import is_plain
+from summhay_ray.store.files.files import Files, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
