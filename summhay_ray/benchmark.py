@@ -23,7 +23,6 @@ from summhay_ray.engine import (
     ByQuery,
     Chart,
     Compat,
-    Computation,
     Counted,
     Facet,
     Failure,
@@ -33,9 +32,7 @@ from summhay_ray.engine import (
     ModelSpec,
     NoAnswers,
     NoReply,
-    Part,
     Pivot,
-    Planner,
     Prepared,
     Queue,
     Reach,
@@ -45,8 +42,8 @@ from summhay_ray.engine import (
     Rows,
     RunModels,
     RunOptions,
-    RunReader,
     RunResult,
+    RunTables,
     SampleRecord,
     Samples,
     Section,
@@ -55,18 +52,18 @@ from summhay_ray.engine import (
     SpecError,
     Stage,
     StagePlan,
-    Storage,
     Strict,
     Tables,
     Text,
     Unreadable,
     Workload,
-    WorkloadPart,
     all_tables,
     answers_of,
     check_spec,
     expected_rows,
+    explained,
     first_request,
+    item_samples,
     load_workload,
     map_in_tasks,
     missing_keys,
@@ -77,10 +74,9 @@ from summhay_ray.engine import (
     ray_tasks,
     read_fields,
     read_json,
-    run_of,
     run_workload,
+    scored,
     semantic_hash,
-    table_pieces,
     validated,
     workload_of,
 )
@@ -123,7 +119,6 @@ from summhay_ray.store import (
 )
 
 S = TypeVar("S", bound=Spec)
-W = TypeVar("W", bound=Workload[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,24 +157,31 @@ class CitedAnswers:
     answers: Sequence[CitedAnswer]
 
 
-class Reader(RunReader[W]):
-    """What is read of a stored run: results, report, samples, and what led to each. By default all from `score` and `report`."""
-
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
-        kind = run.record["kind"]
-        raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
-
-
 class Benchmark(Workload[S]):
     """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
-    reader = Part[Reader[Any]](Reader)
     own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
     def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`."""
+        return scored(self, tables)
+
+    def samples(self, run: RunStore, judge: str = "") -> Samples:
+        """See `Workload`."""
+        return item_samples(self, run)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`."""
+        return explained(self, run, key)
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
+        kind = run.record["kind"]
+        raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
 
 
 def mean_interval(
@@ -234,7 +236,6 @@ __all__ = [
     "CitedAnswer",
     "CitedAnswers",
     "Compat",
-    "Computation",
     "Counted",
     "Facet",
     "Failed",
@@ -252,15 +253,12 @@ __all__ = [
     "NoAnswers",
     "NoReply",
     "Outcome",
-    "Part",
     "Parts",
     "Pivot",
-    "Planner",
     "Prepared",
     "Queue",
     "RawAnswer",
     "Reach",
-    "Reader",
     "Refusal",
     "Replay",
     "Request",
@@ -271,6 +269,7 @@ __all__ = [
     "RunOptions",
     "RunResult",
     "RunStore",
+    "RunTables",
     "SampleRecord",
     "Samples",
     "Section",
@@ -279,7 +278,6 @@ __all__ = [
     "SpecError",
     "Stage",
     "StagePlan",
-    "Storage",
     "Store",
     "StoreError",
     "Strict",
@@ -290,7 +288,6 @@ __all__ = [
     "Unreadable",
     "VectorSpace",
     "Workload",
-    "WorkloadPart",
     "all_tables",
     "answers_of",
     "as_record",
@@ -313,12 +310,10 @@ __all__ = [
     "ray_tasks",
     "read_fields",
     "read_json",
-    "run_of",
     "run_workload",
     "scores_of",
     "semantic_hash",
     "system",
-    "table_pieces",
     "user",
     "validated",
     "vectors_of",

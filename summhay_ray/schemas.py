@@ -29,7 +29,7 @@ def documents() -> dict[str, Any]:
     for kind in sorted(KINDS):
         benchmark = find(kind)
         schemas |= {file_of(table): table.describe() for table in all_tables(benchmark)}
-        if not benchmark.storage.imported:
+        if not benchmark.imported:
             schemas[_SPECS.get(kind, f"{kind}_spec.json")] = spec_class_of(benchmark).model_json_schema()
     return schemas
 

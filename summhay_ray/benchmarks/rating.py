@@ -17,9 +17,10 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
-from summhay_ray.benchmark import Answer, Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
+from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Strict, Text, model_entry
 from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
+from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.text import count_tokens
 
 R = TypeVar("R", bound=ModelSpec)

@@ -12,24 +12,9 @@ from typing import Annotated, Any, cast
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import plugins, summarize
-from summhay_ray.benchmark import (
-    Answer,
-    Failed,
-    Inputs,
-    Malformed,
-    Model,
-    ModelSpec,
-    Outcome,
-    RawAnswer,
-    Refusal,
-    RunModels,
-    Store,
-    Text,
-    model_entry,
-    planning,
-)
+from summhay_ray.benchmark import Inputs, Model, ModelSpec, RawAnswer, RunModels, Store, Text, model_entry, planning
 from summhay_ray.errors import UserError
-from summhay_ray.outcome import KIND
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.plugins import STOPS, error_line
 
 INPUT = "input"

@@ -7,15 +7,9 @@ Importing this package starts nothing and does not load Ray.
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
-    BaseReader,
     ByQuery,
-    Computation,
-    Part,
-    Planner,
     Results,
-    Storage,
     Workload,
-    WorkloadPart,
     open_run,
     semantic_hash,
     spec_class_of,
@@ -29,7 +23,9 @@ from summhay_ray.engine.items import (
     Item,
     Prepared,
     Queue,
+    ReadOptions,
     Rows,
+    RunTables,
     Size,
     Stage,
     Tables,
@@ -41,11 +37,10 @@ from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.read.explain import Replay, first_request
-from summhay_ray.engine.read.item_samples import answers_of
-from summhay_ray.engine.read.reader import RunReader
+from summhay_ray.engine.read.explain import Replay, explained, first_request
+from summhay_ray.engine.read.item_samples import answers_of, item_samples
 from summhay_ray.engine.read.release import ReleaseResult, release
-from summhay_ray.engine.read.scoring import run_of, scored, scores_by_query, table_pieces
+from summhay_ray.engine.read.scoring import results_of, scored, scores_by_query
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
 from summhay_ray.engine.registry import (
     check_record,
@@ -94,12 +89,10 @@ __all__ = [
     "RAW_ANSWERS",
     "Ask",
     "BadBenchmark",
-    "BaseReader",
     "ByQuery",
     "Chart",
     "Check",
     "Compat",
-    "Computation",
     "Counted",
     "Facet",
     "Failure",
@@ -114,15 +107,14 @@ __all__ = [
     "ModelSpec",
     "NoAnswers",
     "NoReply",
-    "Part",
     "Pivot",
     "PlanResult",
-    "Planner",
     "Prepared",
     "Progress",
     "Queue",
     "RayJob",
     "Reach",
+    "ReadOptions",
     "ReleaseResult",
     "Replay",
     "ResourcesSpec",
@@ -132,8 +124,8 @@ __all__ = [
     "RunFailed",
     "RunModels",
     "RunOptions",
-    "RunReader",
     "RunResult",
+    "RunTables",
     "SampleRecord",
     "Samples",
     "Section",
@@ -145,13 +137,11 @@ __all__ = [
     "Start",
     "StatusResult",
     "Stopped",
-    "Storage",
     "Strict",
     "Tables",
     "Text",
     "Unreadable",
     "Workload",
-    "WorkloadPart",
     "all_tables",
     "answers_of",
     "check_record",
@@ -160,9 +150,11 @@ __all__ = [
     "examine",
     "examine_runs",
     "expected_rows",
+    "explained",
     "find",
     "first_request",
     "key_check",
+    "item_samples",
     "kinds",
     "left_of_going",
     "load_workload",
@@ -178,8 +170,8 @@ __all__ = [
     "read_json",
     "reading_tables",
     "release",
-    "run_of",
     "run_workload",
+    "results_of",
     "scored",
     "scores_by_query",
     "semantic_hash",
@@ -188,7 +180,6 @@ __all__ = [
     "stop",
     "stored_workload",
     "submit",
-    "table_pieces",
     "validated",
     "workload_of",
 ]

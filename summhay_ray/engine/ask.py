@@ -40,10 +40,6 @@ Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
 """Begins a request of a stage. Awaiting it gives what `Kept` makes of the outcome, and of the raw answer if there is one."""
 
 
-class OfQuery(Protocol):
-    def query_of(self, item: Item) -> str: ...
-
-
 class Asking(Protocol):
     """What `Ask` must know of a workload."""
 
@@ -57,8 +53,7 @@ class Asking(Protocol):
     def tables(self) -> Sequence[Table]: ...
     @property
     def spec(self) -> Spec: ...
-    @property
-    def planner(self) -> OfQuery: ...
+    def query_of(self, item: Item) -> str: ...
 
 
 class NoReply(Exception):
@@ -216,7 +211,7 @@ class Ask:
             message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
             return request, Failed("several_questions", message)
         first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
-        query = self._workload.planner.query_of(self.item)
+        query = self._workload.query_of(self.item)
         return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
-from summhay_ray.engine.items import Compat
+from summhay_ray.engine.items import Compat, ReadOptions
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
+from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.inline import InlineExecution
@@ -327,7 +328,7 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        return self._result(run, self.workload.reader.results(run, self.options.compat), snapshot)
+        return self._result(run, results_of(self.workload, run, ReadOptions(self.options.compat)), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -454,7 +455,7 @@ class Start:
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
                 if not wanted:
-                    self._tell_warnings(self.workload.planner.doubts())
+                    self._tell_warnings(self.workload.warnings())
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
                 planning.begun()

@@ -71,7 +71,7 @@ def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most:
         if parts is None or parts in seen:
             continue
         seen.add(parts)
-        references = tuple(run_loop(lambda item=item: workload.planner.references(item)))  # type: ignore[misc]
+        references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
         document = str(item.data.get("document") or item.id)
         questions.append(Question(item.id, group, document, *parts, references))
         if len(questions) == most:

@@ -23,8 +23,6 @@ from summhay_ray.benchmark import (
     ModelSpec,
     NoAnswers,
     NoReply,
-    Part,
-    Reader,
     Rows,
     Section,
     Spec,
@@ -116,21 +114,6 @@ class ChunkVerdict:
 VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
-class CoverageReader(Reader["Coverage"]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
-        rows = [
-            {
-                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
-                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
-                "ci_reason": row["coverage_reason"],
-                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
-            }
-            for row in scores["coverage"].iter_rows(named=True)
-        ]
-        return {"of": self.workload.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
-
-
 class Coverage(Benchmark[CoverageSpec]):
     """The coverage of one benchmark's questions."""
 
@@ -139,7 +122,6 @@ class Coverage(Benchmark[CoverageSpec]):
     tables = (VERDICTS,)
     counted = Counted("questions", prefix="v")
     own_models = (LexicalCoverage, EmbeddedCoverage)
-    reader = Part(CoverageReader)
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -299,6 +281,19 @@ class Coverage(Benchmark[CoverageSpec]):
                 Section("Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
             )
         return sections
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
+        rows = [
+            {
+                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
+                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
+                "ci_reason": row["coverage_reason"],
+                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
+            }
+            for row in scores["coverage"].iter_rows(named=True)
+        ]
+        return {"of": self.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
 
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -12,30 +12,23 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     Benchmark,
     ByQuery,
     CitedAnswer,
     CitedAnswers,
     Counted,
-    Failed,
     Inputs,
     Item,
     Message,
     NoReply,
-    Outcome,
-    Part,
-    Planner,
     Queue,
     RawAnswer,
-    Reader,
     Rows,
     RunStore,
     Section,
     Size,
     Stage,
-    Storage,
     Tables,
     system,
     user,
@@ -50,6 +43,7 @@ from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, S
 from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
 from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
+from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
@@ -61,68 +55,6 @@ _OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
-class EthicStorage(Storage["Ethic"]):
-    def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.raters))]
-
-
-class EthicPlanner(Planner["Ethic"]):
-    def query_of(self, item: Item) -> str:
-        """See `Planner`: the record, as TASK/DOMAIN/ID."""
-        record = self.workload.records[item.data["place"]]
-        return f"{record.task}/{record.domain}/{record.id}"
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Planner`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
-        Attributing the background."""
-        record = self.workload.records[item.data["place"]]
-        if record.task == "Summarizing":
-            return [record.context]
-        if record.task == LOOKUP and (section := lenient_metrics.sections(record.context).get(record.meta.get("section", 0))):
-            # Short sentences would match other sections by chance.
-            said = sentences(section)
-            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
-        if record.task in ("Organizing", "Attributing"):
-            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
-            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # To know that there is nothing to name, one needs the whole context.
-        return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Planner`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
-        if stage == STAGE:
-            return "4"
-        if item.data["task"] != "Summarizing":
-            return "None"
-        numbers = lenient_metrics.sections(self.workload.records[item.data["place"]].context)
-        word = "Segment" if item.data["domain"] == "Law" else "Section"
-        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
-
-
-class EthicReader(Reader["Ethic"]):
-    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
-
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
-        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
-        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
-        of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.workload.records}
-        answers = [
-            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
-            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
-        ]
-        documents = {
-            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
-            for (domain, record), numbered in of.items()
-            if numbered
-        }
-        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`tasks`: one row per task, domain and model."""
-        return {"tasks": report.tasks_json(scores["tasks"])}
-
-
 class Ethic(Benchmark[EthicSpec]):
     """One run of ETHIC."""
 
@@ -130,9 +62,7 @@ class Ethic(Benchmark[EthicSpec]):
     stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
     counted = Counted("records", prefix="e")
-    storage = Part(EthicStorage)
-    planner = Part(EthicPlanner)
-    reader = Part(EthicReader)
+    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -291,6 +221,60 @@ class Ethic(Benchmark[EthicSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         return report.sections(scores)
+
+    def query_of(self, item: Item) -> str:
+        """See `Workload`: the record, as TASK/DOMAIN/ID."""
+        record = self.records[item.data["place"]]
+        return f"{record.task}/{record.domain}/{record.id}"
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
+        Attributing the background."""
+        record = self.records[item.data["place"]]
+        if record.task == "Summarizing":
+            return [record.context]
+        if record.task == LOOKUP and (section := lenient_metrics.sections(record.context).get(record.meta.get("section", 0))):
+            # Short sentences would match other sections by chance.
+            said = sentences(section)
+            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
+        if record.task in ("Organizing", "Attributing"):
+            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
+            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
+        # To know that there is nothing to name, one needs the whole context.
+        return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
+        if stage == STAGE:
+            return "4"
+        if item.data["task"] != "Summarizing":
+            return "None"
+        numbers = lenient_metrics.sections(self.records[item.data["place"]].context)
+        word = "Segment" if item.data["domain"] == "Law" else "Section"
+        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """See `Workload`: the sentences of every summary, and the numbered sections that it is about."""
+        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
+        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
+        of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.records}
+        answers = [
+            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
+            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
+        ]
+        documents = {
+            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
+            for (domain, record), numbered in of.items()
+            if numbered
+        }
+        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`tasks`: one row per task, domain and model."""
+        return {"tasks": report.tasks_json(scores["tasks"])}
+
+    def own_code(self) -> Sequence[str]:
+        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.spec.raters))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

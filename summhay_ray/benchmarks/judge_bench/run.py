@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import (
-    Failed,
     Inputs,
     Item,
-    Outcome,
     RawAnswer,
     Request,
     RunOptions,
@@ -28,6 +26,7 @@ from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, JudgeBenchSpec
 from summhay_ray.benchmarks.judge_bench.workload import ItemOutcomes, JudgeBench
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.loops import run_loop
+from summhay_ray.outcome import Failed, Outcome
 from summhay_ray.plugins import own_code_allowed
 
 

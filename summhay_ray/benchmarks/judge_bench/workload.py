@@ -14,24 +14,19 @@ from typing import Annotated, Any
 
 from summhay_ray.benchmark import (
     RAW_ANSWERS,
-    Answer,
     Ask,
     AskModel,
     Benchmark,
     Counted,
-    Failed,
     Inputs,
     Item,
     ModelSettings,
-    Part,
     Queue,
     RawAnswer,
-    Reader,
     Request,
     Rows,
     Section,
     SpecError,
-    Storage,
     Table,
     Tables,
     semantic_hash,
@@ -45,7 +40,7 @@ from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, outcomes_of
-from summhay_ray.outcome import Outcome, no_answer
+from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +77,6 @@ _WHOLE = -1
 """Instead of an insight's index: the outcome of a whole item."""
 
 
-class JudgeBenchStorage(Storage["JudgeBench"]):
-    def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.workload._known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
-        return [*super().own_code(), *dict.fromkeys(code)]
-
-
-class JudgeBenchReader(Reader["JudgeBench"]):
-    def details(self, scores: BenchResult) -> Mapping[str, Any]:
-        return {"judges": [row.to_json() for row in scores.judges]}
-
-
 class JudgeBench(Benchmark[JudgeBenchSpec]):
     """Judges measured on a file of annotated summaries."""
 
@@ -100,8 +84,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
     stages = (STAGE,)
     tables = (VERDICTS, ANSWERS, BY_NAME["failures"])
     counted = Counted("questions", "verdicts", prefix="b")
-    storage = Part(JudgeBenchStorage)
-    reader = Part(JudgeBenchReader)
 
     def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -239,6 +221,13 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             usd_spent=0.0,
             held_out=self.spec.held_out,
         )
+
+    def details(self, scores: BenchResult) -> Mapping[str, Any]:
+        return {"judges": [row.to_json() for row in scores.judges]}
+
+    def own_code(self) -> Sequence[str]:
+        code = (leaf.text for judge in self._known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
+        return [*super().own_code(), *dict.fromkeys(code)]
 
 
 _UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")

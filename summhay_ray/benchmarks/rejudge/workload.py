@@ -15,16 +15,12 @@ from pydantic import Field
 from summhay_ray import judge
 from summhay_ray.benchmark import (
     Ask,
-    Benchmark,
-    Compat,
     Counted,
     Inputs,
     Item,
-    Part,
     Prepared,
     Queue,
     Reach,
-    Reader,
     Rows,
     RunStore,
     Section,
@@ -40,7 +36,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -48,6 +44,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_h
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
+from summhay_ray.metrics import Compat
 from summhay_ray.records import Summary
 
 SUMMARIES_A_SLICE = 128
@@ -119,52 +116,14 @@ class JudgedRun:
         return tuple(_slices(self.run))
 
 
-class RejudgeStorage(SummariesStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, "of": str}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        return {
-            "of": self.workload.spec.of,
-            "spec": self.workload.spec.model_dump(mode="json"),
-            **self.workload.entries.recorded(),
-            **fields_of_haystacks(self.workload.judged.run.record),
-        }
-
-    def opened(self, run: RunStore) -> None:
-        """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_run(self.workload.judged.run, "rejudges", run.run_id)
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """See `Storage`: the number of summaries that the judged run holds now; it may still grow."""
-        return run.store.run(run.record["of"]).table("summaries").height
-
-
-class RejudgeReader(Reader["Rejudge"]):
-    def details(self, scores: Rejudged) -> Mapping[str, Any]:
-        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
-        return {"of": scores.of, "judges": judges, "cascades": choices}
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return explain(self.workload, run, self.workload.judged.run, key, compat)
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`. Raises StoreError: the judged run is exported instead, with any of its judges."""
-        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.workload.spec.of}; give that run")
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(self.workload.judged.run, item_ids)
-
-
-class Rejudge(Benchmark[RejudgeSpec]):
+class Rejudge(OfHaystacks[RejudgeSpec]):
     """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
 
     kind = "rejudge"
     stages = (STAGE,)
     tables = TABLES
     counted = Counted("summaries", "judgments", prefix="j", item="summary")
-    storage = Part(RejudgeStorage)
-    reader = Part(RejudgeReader)
+    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, "of": str}
 
     def __init__(self, spec: RejudgeSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -246,6 +205,37 @@ class Rejudge(Benchmark[RejudgeSpec]):
         figures = ("joint", "coverage")
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
         return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+
+    def details(self, scores: Rejudged) -> Mapping[str, Any]:
+        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
+        return {"of": scores.of, "judges": judges, "cascades": choices}
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        return explain(self, run, self.judged.run, key, compat)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`. Raises StoreError: the judged run is exported instead, with any of its judges."""
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return places(self.judged.run, item_ids)
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {
+            "of": self.spec.of,
+            "spec": self.spec.model_dump(mode="json"),
+            **self.entries.recorded(),
+            **fields_of_haystacks(self.judged.run.record),
+        }
+
+    def on_open(self, run: RunStore) -> None:
+        """See `Workload`. Adds the rejudge to the list beside the judged run."""
+        join_run(self.judged.run, "rejudges", run.run_id)
+
+    @classmethod
+    def n_items_of(cls, run: RunStore) -> int:
+        """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
+        return run.store.run(run.record["of"]).table("summaries").height
 
 
 @dataclass(frozen=True, slots=True)

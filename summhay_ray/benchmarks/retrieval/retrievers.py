@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -33,6 +33,7 @@ from summhay_ray.benchmarks.retrieval.stored_models import (
 from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
+from summhay_ray.outcome import Failed
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
 

@@ -10,9 +10,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.benchmark import Ask, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
+from summhay_ray.outcome import Answer, Failed
 from summhay_ray.retrieve import Models, at_once
 from summhay_ray.text import count_tokens, first_tokens
 

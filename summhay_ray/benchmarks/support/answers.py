@@ -147,7 +147,7 @@ def answers_of(run: RunStore) -> CitedAnswers:
     workload = workload_of(run)
     if not isinstance(workload, Benchmark):
         raise SpecError(f"{run.run_id} is of kind {run.record['kind']}, which holds no answers; give a run of summaries")
-    return workload.reader.cited_answers(run)
+    return workload.cited_answers(run)
 
 
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:

@@ -7,12 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Outcome, semantic_hash
+from summhay_ray.benchmark import Ask, ModelSpec, NoReply, semantic_hash
 from summhay_ray.benchmarks.support import prompts
 from summhay_ray.benchmarks.support.spec import SupportSpec, is_nli
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED, CitedDocuments, Supports, verdict_of
 from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
+from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import is_quoted
 
 STAGE = "support"

@@ -12,20 +12,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    CitedAnswer,
-    Counted,
-    Finished,
-    Part,
-    RunStore,
-    Section,
-    Table,
-    all_tables,
-    semantic_hash,
-)
+from summhay_ray.benchmark import CitedAnswer, Counted, Finished, RunStore, RunTables, Section, Table, all_tables, semantic_hash
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers
 from summhay_ray.benchmarks.support.judging import free_opinions
@@ -44,22 +33,18 @@ _COPIED = ("rankings", "contexts")
 _REPEAT = r"(#[0-9]+)$"
 
 
-class ReciteStorage(ImportStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**ImportStorage.fields, "judges": list[tuple[str, str]], "recited_from": str}
-
-
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
     kind = "recite"
     counted = Counted(prefix="c")
-    storage = Part(ReciteStorage)
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
+    record_fields: ClassVar[Mapping[str, Any]] = {**Import.record_fields, "judges": list[tuple[str, str]], "recited_from": str}
 
-    def report(self, scores: ScoreResult) -> Sequence[Section]:
+    def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
         """See `Workload`: what was repaired, and the scores of any run of summaries."""
-        run, found = scores.stored, super().report(scores)
-        return [recited_section(_figures(run), run.record["recited_from"]), *found] if self.reader.whole else found
+        run = scores.stored
+        return [recited_section(_figures(run), run.record["recited_from"]), *super().full_report(scores, tables)]
 
 
 @dataclass(frozen=True)

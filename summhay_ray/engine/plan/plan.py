@@ -221,7 +221,7 @@ class CountingAsk(Ask):
                     planner.record(stage_plan.add, tokens, expected, micros)
             else:
                 planner.record(counted[0].reuse)
-        guess = planner.workload.planner.guess(self.item, stage, self._size)
+        guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
         same = hash((prompt, *self._prompts))
@@ -397,7 +397,7 @@ def plan(
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
-    bounds = workload.planner.bounds(run, planner.index, done)
+    bounds = workload.bounds(run, planner.index, done)
     if bounds is None:
         run_loop(lambda: planner.count(done))
         stages, total, left = planner.stages(), planner.total, planner.left
@@ -422,7 +422,7 @@ def plan(
         kind=workload.kind,
         unit=workload.counted.items,
         warnings=(
-            *workload.planner.doubts(),
+            *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
             *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),

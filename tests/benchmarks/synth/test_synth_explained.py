@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.synth import explain as explaining
 from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.cli import explained
-from summhay_ray.engine import workload_of
+from summhay_ray.engine import results_of, workload_of
 from summhay_ray.store import RunStore, Store, StoreError
 from summhay_ray.synth import PlannedInsight, PlannedSubtopic, Task, Unverified
 from summhay_ray.synth.checking.verifier import Verifier
@@ -51,7 +51,7 @@ def ferry(run: RunStore) -> Made:
 
 
 def found_by(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
+    found: list[MadeHaystack] = results_of(workload_of(run), run).scores.haystacks
     return found
 
 

@@ -16,7 +16,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth import run_synth
 from summhay_ray.benchmarks.synth.tables import made_by
-from summhay_ray.engine import RunOptions, RunResult, SpecError, open_run, plan, workload_of
+from summhay_ray.engine import RunOptions, RunResult, SpecError, open_run, plan, results_of, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store, StoreError
@@ -37,7 +37,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 def results(run: RunStore) -> Any:
     """The haystacks and the failed topics of a stored run."""
-    return workload_of(run).reader.results(run).scores
+    return results_of(workload_of(run), run).scores
 
 
 def export(run: RunStore, folder: Path) -> list[Path]:
@@ -229,9 +229,7 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
     assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).grid.haystacks.metadata[0].name == "ferry"
     answered, _ = run_inline(grid, done.store)
     assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
-    assert (
-        grid.reader.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
-    )
+    assert results_of(grid, answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
     elsewhere = str(tmp_path / "empty")
     with pytest.raises(
         SpecError, match=r"mine.yaml: its haystacks are not in the store .*; make them first: summhay synth .*mine"

@@ -12,18 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import (
-    Counted,
-    Finished,
-    Part,
-    Parts,
-    RunStore,
-    Store,
-    Table,
-    all_tables,
-    columns_of,
-)
-from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
+from summhay_ray.benchmark import Counted, Finished, Parts, RunStore, Store, Table, all_tables, columns_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
@@ -45,23 +34,19 @@ COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 
 
-class ImportStorage(SummariesStorage):
-    imported = True
-    fields: ClassVar[Mapping[str, Any]] = {"name": str, **FIELDS_OF_HAYSTACKS}
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """See `Storage`: the number of its summaries."""
-        return run.table("summaries").height
-
-
 class Import(Summaries[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     counted = Counted(prefix="i")
     tables: ClassVar[Sequence[Table]] = TABLES
-    storage = Part(ImportStorage)
+    imported = True
+    record_fields: ClassVar[Mapping[str, Any]] = {"name": str, **FIELDS_OF_HAYSTACKS}
+
+    @classmethod
+    def n_items_of(cls, run: RunStore) -> int:
+        """See `Workload`: the number of its summaries."""
+        return run.table("summaries").height
 
 
 @dataclass(frozen=True)
