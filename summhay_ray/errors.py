@@ -11,3 +11,11 @@ class UserError(Exception):
     """
 
     exit_code = 2
+
+
+class SpecError(UserError):
+    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
+
+
+class StoreError(UserError):
+    """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
+MANY_IMPORTED, MANY_VERIFIED = 256, 8
+"""Up to this many files are imported, or verified, without Ray, whose start takes seconds."""
+
+
+@contextlib.contextmanager
+def _mapping(n: int, most: int, address: str | None) -> Iterator[Callable[..., Iterable[Any]]]:
+    """How a function is applied to `n` files: in this process up to `most`, else on a local Ray, or on the one at `address`."""
+    if not address and n <= most:
+        yield lambda work, values, error: map(work, values)
+        return
+    with engine.ray_tasks(address or "local"):
+        yield engine.map_in_tasks
+
+
 @checked
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
@@ -34,7 +49,8 @@ def import_released(
     listed = [paths] if isinstance(paths, str | Path) else paths
     if not listed:
         raise UserError("paths: expected at least one released SummHay file, found none")
-    return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+    with _mapping(len(listed), MANY_IMPORTED, address) as mapped:
+        return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)), mapped)
 
 
 @checked
@@ -204,7 +220,15 @@ def synth(
     options = run_options(budget, executor, address, watch, note)
     loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
     assert isinstance(loaded, synthesis.Synth)
-    return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
+    opened, folder = store_of(loaded, store), None if out is None else Path(out)
+    if folder is not None:
+        opened.files.check()
+        synthesis.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)
+    result = engine.run_workload(loaded, opened, options)
+    run = opened.run(result.run)
+    written = [str(path) for path in synthesis.export_made(run, folder, again=True)] if folder is not None else []
+    details, scores = {**result.results.details, "files": written}, replace(result.results.scores, files=written)
+    return replace(result, results=replace(result.results, details=details, scores=scores))
 
 
 @checked
@@ -221,7 +245,8 @@ def verify(
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
-    verified = synthesis.verify_files([str(path) for path in listed], address or "")
+    with _mapping(len(listed), MANY_VERIFIED, address) as mapped:
+        verified = synthesis.verify_files([str(path) for path in listed], mapped)
     if out is not None:
         synthesis.write_checks(verified, Path(out))
     return verified

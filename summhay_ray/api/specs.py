@@ -118,7 +118,7 @@ def coverage(
     options = run_options(budget, executor, address, watch, note)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
     given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
-    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(overrides), Store(store_uri(store))
+    (fields, folder), changes, opened = engine.Spec.read_fields(str(spec)), tuple(overrides), Store(store_uri(store))
     measured = measuring.coverage_fields(Path(spec), fields, given, changes)
     own = changes if fields.get("kind") == measuring.Coverage.kind else ()
     loaded = engine.load_workload(measured, own, opened, untrusted=untrusted, folder=folder)

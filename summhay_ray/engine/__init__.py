@@ -11,7 +11,6 @@ from summhay_ray.engine.contract import (
     Results,
     Workload,
     open_run,
-    semantic_hash,
     spec_class_of,
 )
 from summhay_ray.engine.items import (
@@ -26,7 +25,6 @@ from summhay_ray.engine.items import (
     ReadOptions,
     Rows,
     RunTables,
-    Size,
     Stage,
     Tables,
     all_tables,
@@ -37,7 +35,7 @@ from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.read.explain import Replay, explained, first_request
+from summhay_ray.engine.read.explain import calls_of, explained, first_request
 from summhay_ray.engine.read.item_samples import answers_of, item_samples
 from summhay_ray.engine.read.release import ReleaseResult, release
 from summhay_ray.engine.read.scoring import results_of, scored, scores_by_query
@@ -53,33 +51,26 @@ from summhay_ray.engine.registry import (
 )
 from summhay_ray.engine.run.execution import Stopped
 from summhay_ray.engine.run.progress import ModelProgress, Progress
-from summhay_ray.engine.samples import Facet, SampleRecord, Samples
-from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark, planning
+from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
     Model,
     ModelSpec,
-    NoAnswers,
     Reach,
     ResourcesSpec,
     Spec,
-    SpecError,
     Strict,
     Text,
-    check_spec,
-    model_entry,
-    model_settings,
-    read_fields,
-    validated,
 )
-from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.start import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.errors import SpecError
+from summhay_ray.samples import Facet, SampleRecord, Samples
+from summhay_ray.sections import Chart, Pivot, Section
 
 __all__ = [
     "FAILURES",
@@ -105,7 +96,6 @@ __all__ = [
     "Model",
     "ModelProgress",
     "ModelSpec",
-    "NoAnswers",
     "NoReply",
     "Pivot",
     "PlanResult",
@@ -116,7 +106,6 @@ __all__ = [
     "Reach",
     "ReadOptions",
     "ReleaseResult",
-    "Replay",
     "ResourcesSpec",
     "Results",
     "Rows",
@@ -129,11 +118,9 @@ __all__ = [
     "SampleRecord",
     "Samples",
     "Section",
-    "Size",
     "Spec",
     "SpecError",
     "Stage",
-    "StagePlan",
     "Start",
     "StatusResult",
     "Stopped",
@@ -144,8 +131,8 @@ __all__ = [
     "Workload",
     "all_tables",
     "answers_of",
+    "calls_of",
     "check_record",
-    "check_spec",
     "entries",
     "examine",
     "examine_runs",
@@ -160,13 +147,9 @@ __all__ = [
     "load_workload",
     "map_in_tasks",
     "missing_keys",
-    "model_entry",
-    "model_settings",
     "open_run",
     "plan",
-    "planning",
     "ray_tasks",
-    "read_fields",
     "read_json",
     "reading_tables",
     "release",
@@ -174,12 +157,10 @@ __all__ = [
     "results_of",
     "scored",
     "scores_by_query",
-    "semantic_hash",
     "spec_class_of",
     "status",
     "stop",
     "stored_workload",
     "submit",
-    "validated",
     "workload_of",
 ]

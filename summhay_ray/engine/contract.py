@@ -7,13 +7,11 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 import polars as pl
 
@@ -26,22 +24,21 @@ from summhay_ray.engine.items import (
     Queue,
     Rows,
     RunTables,
-    Size,
     Stage,
     all_tables,
 )
-from summhay_ray.engine.samples import Samples
-from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
-from summhay_ray.engine.spec.spec import Spec, model_settings
-from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import UserError
-from summhay_ray.llm import LocalModel, ModelSettings, is_local
+from summhay_ray.llm import LocalModel, is_local
 from summhay_ray.plugins import code_identity
-from summhay_ray.store import RUN_FORMAT, Count, LogIndex, RunStore, Store, Table
+from summhay_ray.samples import Samples
+from summhay_ray.sections import Section
+from summhay_ray.store import RUN_FORMAT, Count, RunStore, Store, Table
+from summhay_ray.text import semantic_hash
 
 S = TypeVar("S", bound=Spec)
 
@@ -91,6 +88,28 @@ class ByQuery:
     """Systems that see the gold, as nobody's can in use: they are compared, and not recommended."""
 
 
+class CallTotals(Protocol):
+    """Calls, and the tokens of all of them together."""
+
+    @property
+    def calls(self) -> int: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+
+
+class CallBounds(Protocol):
+    """The calls that an item takes in a stage: least, expected and most."""
+
+    @property
+    def least(self) -> CallTotals: ...
+    @property
+    def expected(self) -> CallTotals: ...
+    @property
+    def most(self) -> CallTotals: ...
+
+
 class Workload(Generic[S]):
     """One run of a benchmark. The defaults suit a benchmark in a single file; see `summhay_ray.benchmark`."""
 
@@ -116,7 +135,7 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
-        self.models = RunModels(spec, inputs, self._local_models, self._model_settings)
+        self.models = RunModels(spec, inputs, self._local_models, lambda: spec.settings_of(self.asked_models()))
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
             _ = self.models.given_answers
@@ -124,8 +143,9 @@ class Workload(Generic[S]):
     def _local_models(self) -> Mapping[str, LocalModel]:
         return {}
 
-    def _model_settings(self) -> dict[str, ModelSettings]:
-        return model_settings(self.spec, self.spec.model_entries())
+    def asked_models(self) -> Sequence[ModelSpec]:
+        """The entries of the models that the run may ask."""
+        return self.spec.model_entries()
 
     # --- identity and record -------------------------------------------------------------------------------------------
 
@@ -197,9 +217,9 @@ class Workload(Generic[S]):
         """Warnings about the inputs, which `plan` and a run give before any call."""
         return ()
 
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
         """A stand-in for an answer that is not known yet, for planning the questions that depend on it; None: these are not
-        planned. By default the stage's `example`."""
+        planned. `size`: the length to assume: least, expected or most. By default the stage's `example`."""
         return next((known.example for known in self.stages if known.name == stage), None)
 
     async def references(self, item: Item) -> Sequence[str]:
@@ -225,10 +245,10 @@ class Workload(Generic[S]):
         positions = random.Random(self.spec.seed).sample(range(longest), longest)
         return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
 
-    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan] | None:
-        """A plan of the remaining work as bounds, for a benchmark whose questions cannot be counted in advance; None: they are
-        counted. `run` is None before the first start; `done` are the ids of finished items."""
-        return None
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, CallBounds]]:
+        """Stage -> its model, and the bounds of an item's calls there. Override it if calls depend on answers, so that nobody can
+        count them in advance: `plan` then gives bounds."""
+        return {}
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -350,22 +370,3 @@ def _of_folders(workload: Workload[Any]) -> dict[str, str]:
     models = workload.models
     local = {name for entry in workload.spec.model_entries() if is_local(name := entry.model) and name in models.local}
     return {name: revision for name in local if (revision := models.local[name].revision).startswith(_OF_FILES)}
-
-
-def semantic_hash(content: Any) -> str:
-    """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
-    return hashlib.sha256(canonical(content).encode("ascii")).hexdigest()
-
-
-def canonical(content: Any) -> str:
-    """`content` as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
-    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _plain(content: Any) -> Any:
-    """The content with whole floats as integers, since 1.0 and 1 mean the same to people and to providers."""
-    if isinstance(content, Mapping):
-        return {name: _plain(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    return int(content) if isinstance(content, float) and content.is_integer() else content

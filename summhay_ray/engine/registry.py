@@ -19,10 +19,10 @@ import polars as pl
 from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.spec import STORED, Spec, overridden
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.engine.state.items_left import checked_items
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of
 
@@ -76,7 +76,7 @@ def load_workload(
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
     else:
-        fields, folder = read_fields(str(spec))
+        fields, folder = Spec.read_fields(str(spec))
         where = str(spec)
     with own_code_allowed(not untrusted):
         return _loaded(Written(fields, folder.absolute(), where), overrides, store, change, untrusted)
@@ -113,13 +113,12 @@ def _loaded(
         fields = {"kind": kind, **change(benchmark, fields, where)}
         kind = fields["kind"]
         benchmark = find(kind)
-    parsed = validated(
-        spec_class_of(benchmark),
+    parsed = spec_class_of(benchmark).parse(
         {**fields, "kind": kind},
         where,
         [change for change in changes if not change.startswith("kind=")],
     )
-    check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
+    parsed.check(where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
     try:
         return made(benchmark, parsed, Inputs(folder, opened, texts_of(parsed), untrusted))

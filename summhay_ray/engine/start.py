@@ -27,9 +27,7 @@ from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ra
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.sections import Section
-from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.state.items_left import (
     ANSWERS,
@@ -47,10 +45,12 @@ from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.engine.state.notebook_html import html_of
 from summhay_ray.engine.state.origins import origins_in, other_origins
 from summhay_ray.engine.state.zero_vectors import zero_vectors_in
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
+from summhay_ray.plugins import Unplannable
+from summhay_ray.sections import Section
 from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
 
 if TYPE_CHECKING:

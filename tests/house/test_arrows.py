@@ -31,11 +31,17 @@ IMPORTS: Mapping[str, set[str]] = {
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
+    # What a report shows, as data: tables with a text and a chart, and samples.
+    "sections": {"errors"},
+    "samples": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
-    "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "store", "text", "yaml_text"},
+    "engine": {
+        *{"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "samples", "sections", "store", "text"},
+        "yaml_text",
+    },
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
@@ -61,7 +67,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
     "decision": {"metrics"},
     "comparison": {"decision", "engine", "errors", "metrics"},
-    "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
+    "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "samples", "store"},
     "benchmarks": {
         *{"benchmark", "comparison", "decision", "encoders", "local_models"},
         *{
@@ -79,6 +85,8 @@ IMPORTS: Mapping[str, set[str]] = {
             "errors",
             "records",
             "retrieve",
+            "samples",
+            "sections",
             "citations",
             "summarize",
             "synth",
@@ -124,7 +132,7 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": ("errors", "files", "tables", "log", "runs"),
     "llm": ("messages", "providers", "limits", "transports", "calls"),
     "engine": (
-        *("spec", "items", "sections", "samples", "stage_plan", "ask", "contract"),
+        *("spec", "items", "stage_plan", "ask", "contract"),
         *("state", "registry", "work", "plan", "read", "run", "ray", "start", "jobs"),
     ),
 }

@@ -21,20 +21,16 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     ModelSpec,
-    NoAnswers,
     NoReply,
     Rows,
     Section,
     Spec,
-    SpecError,
     Stage,
     Table,
     Tables,
     Text,
     Unreadable,
-    load_workload,
     mean_interval,
-    model_entry,
 )
 from summhay_ray.benchmarks.coverage import questions
 from summhay_ray.benchmarks.coverage.evaluators import (
@@ -47,6 +43,7 @@ from summhay_ray.benchmarks.coverage.evaluators import (
     whole_question,
 )
 from summhay_ray.benchmarks.coverage.questions import Question
+from summhay_ray.benchmarks.summarizing import NoAnswers
 from summhay_ray.local_models import check_models
 from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
@@ -87,10 +84,12 @@ class CoverageSpec(Spec):
     sample: int = Field(default=50, ge=1, description="questions per task and domain")
     chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
     most_chunks: int | None = Field(default=None, ge=1, description="most chunks of a context, drawn by the seed; null: all")
-    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(model_entry, json_schema_input_type=Text | EvaluatorSpec)]] = Field(
-        default=[EvaluatorSpec(model=LexicalCoverage.name)],
-        min_length=1,
-        description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
+    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EvaluatorSpec)]] = (
+        Field(
+            default=[EvaluatorSpec(model=LexicalCoverage.name)],
+            min_length=1,
+            description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
+        )
     )
 
 
@@ -130,12 +129,7 @@ class Coverage(Benchmark[CoverageSpec]):
             inputs.give(SAMPLED, questions.written(self._drawn()))
 
     def _drawn(self) -> list[Question]:
-        def store(_: Spec) -> Any:
-            if self.inputs.store is None:
-                raise SpecError(f"spec: {self.spec.of!r} reads a store; give the store")
-            return self.inputs.store
-
-        other = load_workload(self.inputs.path(self.spec.of), self.spec.overrides, store, untrusted=self.inputs.untrusted)
+        other = self.load(self.inputs.path(self.spec.of), self.inputs, self.spec.overrides)
         return questions.sampled(other, self.spec.sample, self.spec.seed)
 
     @functools.cached_property

@@ -32,7 +32,6 @@ from summhay_ray.benchmark import (
     RunStore,
     Section,
     Spec,
-    SpecError,
     Stage,
     Strict,
     Table,
@@ -45,7 +44,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new

@@ -25,7 +25,6 @@ from summhay_ray.benchmark import (
     Rows,
     RunTables,
     Section,
-    SpecError,
     Stage,
     Table,
     Tables,
@@ -38,7 +37,7 @@ from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvalu
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.extract import named_layers
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.text import Script, count_tokens
@@ -256,7 +255,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def _models(self) -> StoredModels:
-        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+        return StoredModels(self.inputs.store, Computing.of(self.spec))
 
     @functools.cached_property
     def _known(self) -> StoredModels:

@@ -13,34 +13,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from summhay_ray.benchmark import (
-    RAW_ANSWERS,
     Ask,
-    AskModel,
     Benchmark,
     Counted,
     Inputs,
     Item,
-    ModelSettings,
+    ModelSpec,
     Queue,
     RawAnswer,
     Request,
     Rows,
     Section,
-    SpecError,
     Table,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
 from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
-from summhay_ray.benchmarks.summarizing import guarded
+from summhay_ray.benchmarks.summarizing import AskModel, guarded
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, outcomes_of
 from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
+from summhay_ray.text import semantic_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +97,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self._known.content(), "asked": asked}
 
-    def _model_settings(self) -> dict[str, ModelSettings]:
-        return self._settings
-
-    @functools.cached_property
-    def _settings(self) -> dict[str, ModelSettings]:
-        return self._known.settings()
+    def asked_models(self) -> Sequence[ModelSpec]:
+        return self._known.entries()
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
@@ -249,7 +243,7 @@ def _outcomes(tables: Tables) -> ItemOutcomes:
 
 def _micros(tables: Tables) -> Micros:
     """The costs of each item's answers."""
-    usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
+    usd = dict(tables["raw_answers"].select("key", "usd_micros").iter_rows())
     prices: dict[str, dict[str, int]] = {}
     for answer in ANSWERS.records(tables[ANSWERS.name]):
         prices.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]

@@ -25,10 +25,8 @@ from summhay_ray.benchmark import (
     Rows,
     RunStore,
     Section,
-    SpecError,
     Stage,
     Store,
-    StoreError,
     Table,
     Tables,
     Unreadable,
@@ -41,7 +39,7 @@ from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, StoreError, UserError
 from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, RunStore, Spec, SpecError, Store, StoreError
+from summhay_ray.benchmark import Benchmark, Inputs, RunStore, Spec, Store
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.errors import SpecError, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
@@ -35,7 +36,8 @@ class OnCollection(Benchmark[S]):
         """See `Workload`. Stores the collection, and records its digest and attribution."""
         kept = {
             COLLECTION: store.put_object(COLLECTION, self._whole.to_bytes()),
-            ATTRIBUTION: self._whole.attribution,
+            # What `summhay export` writes beside the tables.
+            "attribution": self._whole.attribution,
         }
         return {**super().record(store), **kept}
 

@@ -16,9 +16,6 @@ from summhay_ray import retrieve, summarize
 from summhay_ray.benchmark import (
     Ask,
     ByQuery,
-    CitedAnswer,
-    CitedAnswers,
-    Finished,
     Inputs,
     Item,
     Prepared,
@@ -28,12 +25,9 @@ from summhay_ray.benchmark import (
     RunStore,
     RunTables,
     Section,
-    Size,
-    SpecError,
     Stage,
     Store,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
@@ -66,13 +60,14 @@ from summhay_ray.benchmarks.summarizing import (
     strategy_name,
     unused_retrievers,
 )
+from summhay_ray.errors import SpecError
 from summhay_ray.local_models import check_model
 from summhay_ray.outcome import Answer
 from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
-from summhay_ray.records import Subtopic
+from summhay_ray.records import CitedAnswer, CitedAnswers, Subtopic
 from summhay_ray.summarize import Shown, Task, make_summarizer
-from summhay_ray.text import count_tokens, sentences
+from summhay_ray.text import count_tokens, semantic_hash, sentences
 
 _WORD = "word "
 """One token; a plan estimates an unknown summary as repetitions of it."""
@@ -345,7 +340,7 @@ class Odsum(OnCollection[OdsumSpec]):
         """See `Workload`. The reference summaries of the item's query."""
         return self.collection.by_id[item.data["query_id"]].references
 
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
         """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
         if stage != "summarize":
             return super().guess(item, stage, size)
@@ -410,7 +405,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
                 for query in self.collection.queries
             ]
-            run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
+            run.commit_units(COLLECTION, {COLLECTION: {"odsum_documents": documents, "odsum_queries": queries}})
 
     def own_code(self) -> Sequence[str]:
         strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]

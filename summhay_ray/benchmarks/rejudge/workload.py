@@ -15,6 +15,7 @@ from pydantic import Field
 from summhay_ray import judge
 from summhay_ray.benchmark import (
     Ask,
+    Benchmark,
     Counted,
     Inputs,
     Item,
@@ -24,14 +25,8 @@ from summhay_ray.benchmark import (
     Rows,
     RunStore,
     Section,
-    SpecError,
     Store,
-    StoreError,
     Tables,
-    check_spec,
-    read_fields,
-    validated,
-    workload_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
@@ -44,6 +39,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_h
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
+from summhay_ray.errors import SpecError, StoreError
 from summhay_ray.metrics import Compat
 from summhay_ray.records import Summary
 
@@ -311,7 +307,7 @@ class RejudgeRequest:
     overrides: tuple[str, ...] = ()
     """FIELD=VALUE, applied to the spec."""
     untrusted: bool = False
-    """Whether the spec is somebody else's (see `load_workload`)."""
+    """Whether the spec is somebody else's."""
 
 
 def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
@@ -320,10 +316,10 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     A judge is looked up by name in the request's spec, or else in the run's own spec. For a judge that is not listed there,
     endpoint and prices are taken from an entry with the same model, if there is one.
     """
-    workload_of(run)
+    Benchmark.of(run)
     record = run.record
     check_source(run)
-    fields, folder = read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
+    fields, folder = RejudgeSpec.read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
     budgets = _BUDGETS if request.spec else ()
     # Unknown fields are passed on, so that validation below rejects them with a suggestion.
     unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
@@ -336,12 +332,12 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
         raise SpecError("no judge is named: give --judge NAME, such as offline, or --spec FILE with judges")
     where = request.spec or "rejudge"
     base: dict[str, Any] = {"kind": Rejudge.kind, "of": run.run_id}
-    first = validated(RejudgeSpec, {**base, "judges": listed}, where)
+    first = RejudgeSpec.parse({**base, "judges": listed}, where)
     base["members"] = _members(first.judges, fields)
-    asked = {part.model for part in validated(RejudgeSpec, {**base, "judges": listed}, where).parts()}
-    spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
+    asked = {part.model for part in RejudgeSpec.parse({**base, "judges": listed}, where).parts()}
+    spec = RejudgeSpec.parse({**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
-    check_spec(spec, where, [STAGE.name], folder if request.untrusted else None)
+    spec.check(where, [STAGE.name], folder if request.untrusted else None)
     inputs = Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted)
     for path, text in record.get("prompts", {}).items() if folder is None else ():
         inputs.give(path, text.encode("utf-8"))
@@ -354,7 +350,7 @@ def free_of(workload: Rejudge) -> Rejudge:
     """The rejudge of the same summaries by the free judge, as a cascade needs it."""
     shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
     fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
-    spec = validated(RejudgeSpec, {**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
+    spec = RejudgeSpec.parse({**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
     return Rejudge(spec, workload.inputs)
 
 

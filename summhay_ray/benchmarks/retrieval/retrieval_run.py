@@ -24,11 +24,9 @@ from summhay_ray.benchmark import (
     Rows,
     RunTables,
     Section,
-    SpecError,
     Stage,
     Table,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
@@ -41,7 +39,9 @@ from summhay_ray.benchmarks.retrieval.retrievers import (
 )
 from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.scripts import OfWordsSpec
+from summhay_ray.errors import SpecError
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.text import semantic_hash
 
 
 class RetrievalFields(OfWordsSpec):

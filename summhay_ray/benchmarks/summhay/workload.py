@@ -8,22 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import (
-    Ask,
-    Counted,
-    Inputs,
-    Item,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    RunTables,
-    Size,
-    Stage,
-    Store,
-    semantic_hash,
-)
+from summhay_ray.benchmark import Ask, Counted, Inputs, Item, Prepared, Queue, Results, Rows, RunStore, RunTables, Stage, Store
 from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import (
     CUT_TEXTS,
@@ -50,6 +35,7 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.reader import Summaries
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.records import Context
+from summhay_ray.text import semantic_hash
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
@@ -172,7 +158,7 @@ class SummHay(Summaries[SummhaySpec]):
         haystack = await self.grid.haystacks.fetch(unit.haystack_id)
         return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
 
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
         """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
         if stage != "summarize":
             return None

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Counted, Finished, RunStore, RunTables, Section, Table, all_tables, semantic_hash
+from summhay_ray.benchmark import Counted, RunStore, RunTables, Section, Table
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
@@ -24,7 +24,8 @@ from summhay_ray.benchmarks.support.workload import rows_of
 from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary
-from summhay_ray.records import Failure, Score
+from summhay_ray.records import CitedAnswer, Failure, Score
+from summhay_ray.text import semantic_hash
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
@@ -94,11 +95,8 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
         "judgments": judgments.height,
     }
     own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
-    run = source.store.create_run(
-        Recite.counted.prefix + semantic_hash(content)[:12],
-        {**own, **fields_of_haystacks(record), "judges": content["judges"]},
-        all_tables(Recite),
-    )
+    run_id = Recite.counted.prefix + semantic_hash(content)[:12]
+    run = Recite.run_in(source.store, run_id, {**own, **fields_of_haystacks(record), "judges": content["judges"]})
     done = run.finished(STAGE)
     for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):
         if haystack_id not in done:
@@ -106,7 +104,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
             rows = _recited(source, str(haystack_id), of, mine, mode)
             failures = source.table("failures").filter(pl.col("cell_id").is_in(of["cell_id"].implode()))
             rows["failures"] = [*_BY_NAME["failures"].records(failures), *rows["failures"]]
-            run.commit(STAGE, [Finished(str(haystack_id), rows)])
+            run.commit_units(STAGE, {str(haystack_id): rows})
     run.end()
     systems = _figures(run)
     counts = {name: int(systems[name].sum()) for name in ("before", "after", "dropped", "added")}

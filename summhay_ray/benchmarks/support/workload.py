@@ -18,8 +18,6 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     ByQuery,
-    CitedAnswer,
-    CitedAnswers,
     Counted,
     Inputs,
     Item,
@@ -27,11 +25,9 @@ from summhay_ray.benchmark import (
     Rows,
     RunStore,
     Section,
-    SpecError,
     Stage,
     Store,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
@@ -44,10 +40,12 @@ from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, n
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
 from summhay_ray.encoders import check_model, placed
+from summhay_ray.errors import SpecError
 from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
 from summhay_ray.outcome import Answer, Malformed
-from summhay_ray.records import SYSTEM_NAMES
+from summhay_ray.records import SYSTEM_NAMES, CitedAnswer, CitedAnswers
+from summhay_ray.text import semantic_hash
 
 CITED_ANSWERS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
@@ -174,7 +172,7 @@ class SupportBench(Benchmark[SupportSpec]):
     @functools.cached_property
     def _stored(self) -> StoredModels:
         """What NLI models have computed."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+        return StoredModels(self.inputs.store, Computing.of(self.spec))
 
     # --- results --------------------------------------------------------------------------------------------------------
 

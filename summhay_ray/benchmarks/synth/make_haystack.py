@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.benchmark import Ask, AskModel, RawAnswer, Request, Rows, Store
+from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows, Store
+from summhay_ray.benchmarks.summarizing import AskModel
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
-    LogIndex,
+    ModelSpec,
     Prepared,
     Queue,
     Results,
@@ -24,7 +25,6 @@ from summhay_ray.benchmark import (
     RunTables,
     Section,
     Stage,
-    StagePlan,
     Store,
 )
 from summhay_ray.benchmarks.summhay import TABLES
@@ -32,7 +32,6 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
 from summhay_ray.benchmarks.synth.make_haystack import synthesize_topic
-from summhay_ray.benchmarks.synth.plan import bounds_of
 from summhay_ray.benchmarks.synth.recipe import Recipe, domain_json
 from summhay_ray.benchmarks.synth.results import Haystacks, export_made, failed_topics, made_haystacks
 from summhay_ray.benchmarks.synth.spec import GROUPS, SynthSpec
@@ -40,6 +39,7 @@ from summhay_ray.benchmarks.synth.tables import MADE
 from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
 from summhay_ray.local_models import WRITER
 from summhay_ray.metrics import Compat
+from summhay_ray.synth import Bounds, Topic, bounds
 
 SYSTEM = "synth"
 """The system under which a synthesis's items are counted."""
@@ -114,9 +114,17 @@ class Synth(Benchmark[SynthSpec]):
         """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         return entries_of(self.recipe, self.run_id, store, path)
 
-    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
-        """See `Workload`. The calls for a topic depend on the answers, so there are bounds."""
-        return bounds_of(self.recipe, run, index, done)
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
+        """See `Workload`. The calls for a topic depend on the answers. The least is a haystack that is right at once; the most
+        needs every retry that its domain allows, each after answers that cannot be parsed."""
+        recipe, used = self.recipe, self.spec.models.used()
+        topic, difficulty = self._topics[item.id], self.spec.difficulty.difficulty()
+        bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
+        return {name: (model, bounded[name]) for name, model in used.items()}
+
+    @functools.cached_property
+    def _topics(self) -> Mapping[str, Topic]:
+        return {self.recipe.cell_id(topic): topic for topic in self.recipe.topics}
 
     def warnings(self) -> Sequence[str]:
         """See `Workload`: files of context that nobody reads."""

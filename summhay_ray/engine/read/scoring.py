@@ -16,9 +16,9 @@ import polars as pl
 from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
 from summhay_ray.engine.items import ReadOptions, RunTables, Tables, all_tables
 from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
-from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.state.items_left import ITEM, checked_items
+from summhay_ray.sections import Section
 from summhay_ray.store import RunStore
 
 ITEMS = "items"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.errors import SpecError
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.text import RagAnswer, read_rag_answer
 

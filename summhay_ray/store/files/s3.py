@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.errors import StoreError
 from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3

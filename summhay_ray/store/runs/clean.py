@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.errors import StoreError
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files

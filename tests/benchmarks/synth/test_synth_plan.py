@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from summhay_ray.benchmarks.synth.plan import SynthStage
+
 from summhay_ray.store import AnswerTotals
 
 pytestmark = pytest.mark.core

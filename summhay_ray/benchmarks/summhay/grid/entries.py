@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunModels, RunStore, Spec, Stage, semantic_hash
+from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunModels, RunStore, Spec, Stage
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.text import semantic_hash
 
 S = TypeVar("S", bound=Spec)
 

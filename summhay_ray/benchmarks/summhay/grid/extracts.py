@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from summhay_ray import extract as extracts
-from summhay_ray.benchmark import Ask, AskModel, RawAnswer, Request
+from summhay_ray.benchmark import Ask, RawAnswer, Request
 from summhay_ray.benchmarks.rating import ExtractSpec
+from summhay_ray.benchmarks.summarizing import AskModel
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, usable_bullet
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Insight

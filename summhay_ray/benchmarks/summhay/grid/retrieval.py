@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, SpecError, Store, Text, semantic_hash
+from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
 from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files, retriever_label
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
@@ -18,6 +18,7 @@ from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, do
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.errors import SpecError
 from summhay_ray.plugins import unknown
 from summhay_ray.retrieve import (
     CORPUS,
@@ -35,6 +36,7 @@ from summhay_ray.retrieve import (
     read_run,
     with_qrels,
 )
+from summhay_ray.text import semantic_hash
 
 
 class RetrievalSpec(RetrievalFields):

@@ -1,4 +1,4 @@
-"""Import released files into a store, as one run. `imports_on_ray.py` does the same for many files.
+"""Import released files into a store, as one run.
 
 Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
 writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import Counted, Finished, Parts, RunStore, Store, Table, all_tables, columns_of
+from summhay_ray.benchmark import Counted, RunStore, Store, Table
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
@@ -68,35 +68,23 @@ class ImportResult:
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The files of one commit's rows, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
-
-    store_uri: str
-    paths: tuple[str, ...]
-    run_id: str = ""
-    ids: tuple[str, ...] = ()
+Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
+"""Applies a function to each of some values, in order, as `in_turn` does, or many at once. Values and results are JSON; an error
+of the given class, or a UserError, is raised as such."""
 
 
-class Workbench:
-    """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
-
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
-        """Check each batch; yields the metadata of its files. Raises InvalidHaystack for the first broken file."""
-        return map(check_batch, batches)
-
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-        """Write each batch; yields its parts, not yet committed, and the number of its rows by table."""
-        return map(keep_batch, batches)
+def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
+    """The results of `work`, one after the other, in this process."""
+    return map(work, values)
 
 
-def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
+def import_released(paths: Sequence[str], store: Store, mapped: Mapped = in_turn) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
-    bench = workbench or Workbench()
+    uri = store.files.uri
     metadata = [
-        haystack
-        for checked in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
-        for haystack in checked
+        HaystackMetadata.from_json(haystack)
+        for checked in mapped(check_batch, ({"store": uri, "paths": list(part)} for part in blocks_of(paths)), InvalidHaystack)
+        for haystack in checked["haystacks"]
     ]
     first: dict[str, str] = {}
     for path, haystack in zip(paths, metadata, strict=True):
@@ -104,21 +92,16 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
             raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
         first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
-    pairs = list(first.items())
-    batches = [
-        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
-        for part in blocks_of(pairs)
-    ]
-    written: list[Parts] = []
+    batches = ({"store": uri, "run": run_id, "paths": dict(part)} for part in blocks_of(list(first.items())))
+    written: list[Mapping[str, Any]] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    for parts, rows in bench.keep(batches):
-        written.append(parts)
-        counted.update({table: rows.get(table, 0) for table in COUNTED})
+    for kept in mapped(keep_batch, batches, InvalidHaystack):
+        written.append(kept["written"])
+        counted.update({table: kept["rows"].get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)
-    record = {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)}
-    run = store.create_run(run_id, record, all_tables(Import))
+    run = Import.run_in(store, run_id, {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)})
     if not first.keys() <= run.finished(STAGE).keys():
-        run.committer(session=0).add(written)
+        run.commit_written(written)
     run.end()
     return ImportResult(
         run=run_id,
@@ -130,26 +113,25 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
     )
 
 
-def check_batch(batch: Batch) -> list[HaystackMetadata]:
+def check_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of the haystacks in a batch's files, read one at a time. Raises InvalidHaystack."""
-    return [metadata_of(read_file(path)) for path in batch.paths]
+    return {"haystacks": [metadata_of(read_file(path)).to_json() for path in batch["paths"]]}
 
 
-def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
-    """Put the files into the store, and their rows into parts. Raises UserError for a file changed since its check."""
-    store = Store(batch.store_uri)
-    finished = []
+def keep_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the files (haystack_id -> path) into the store, and their rows into parts. Raises UserError for a file that changed."""
+    store = Store(batch["store"])
+    units = {}
     counted: Counter[str] = Counter()
-    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+    for haystack_id, path in batch["paths"].items():
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
         store.put_object("haystack", source_bytes(source.raw))
-        rows = {**haystack_rows(source), **_imported(source)}
-        counted.update({table: len(records) for table, records in rows.items()})
-        finished.append(Finished(haystack_id, rows))
+        units[haystack_id] = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in units[haystack_id].items()})
     # The run itself is created after all parts are written.
-    return RunStore(store, batch.run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
+    return {"written": Import.run_in(store, batch["run"]).write_units(STAGE, units), "rows": dict(counted)}
 
 
 def read_file(path: str) -> ReleasedFile:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, CitedAnswers, Results, RunStore, RunTables, Samples, Section, Spec
+from summhay_ray.benchmark import Results, RunStore, RunTables, Section, Spec
 from summhay_ray.benchmarks.retrieval import retrieval_section
 from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
 from summhay_ray.benchmarks.summhay.haystacks.export import export
@@ -22,7 +22,8 @@ from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.metrics import MAY_BE_UNREAD, Compat, read_citations
-from summhay_ray.records import system_label
+from summhay_ray.records import CitedAnswer, CitedAnswers, system_label
+from summhay_ray.samples import Samples
 
 S = TypeVar("S", bound=Spec)
 

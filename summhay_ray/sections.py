@@ -1,4 +1,4 @@
-"""A section of a report as data; the terminal, Markdown and HTML render it. Part of the engine room."""
+"""A section of a report as data; the terminal, Markdown and HTML render it."""
 
 from __future__ import annotations
 
