@@ -181,6 +181,13 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     columns_of(all_tables(benchmark))
     if not inspect.iscoroutinefunction(benchmark.answer):
         raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
+    for name, method in inspect.getmembers(Workload, lambda one: inspect.isfunction(one) and one.__name__[0] != "_"):
+        wanted, own = inspect.signature(method), getattr(benchmark, name)
+        try:
+            inspect.signature(own).bind(*wanted.parameters)
+        except TypeError:
+            mend = f"write `def {name}{wanted}`, or give it another name"
+            raise SpecError(f"{where}: {name} is a method of every benchmark, with other arguments; {mend}") from None
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from big_haystacks import write_haystacks
 from summhay_grids import SMALL
 
-from summhay_ray import api
-from summhay_ray.benchmarks.summhay import import_files, import_released
+from summhay_ray import api, engine
+from summhay_ray.benchmarks.summhay import import_released
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
-from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
+from summhay_ray.benchmarks.summhay.haystacks.imports import Mapped, in_turn, keep_batch
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
-from summhay_ray.store import Parts, Store
+from summhay_ray.store import Store
 
 MANY = 2 * HAYSTACKS_A_BLOCK + 3
 
@@ -107,31 +108,34 @@ def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Pa
     assert not (tmp_path / "store").exists()
 
 
-class Dies(Workbench):
+def dies(work: Callable[[Any], Any], batches: Iterable[Any], _: object) -> Iterator[Any]:
     """Is killed when the second block is to be kept."""
-
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-        for place, found in enumerate(super().keep(batches)):
-            if place:
-                raise KeyboardInterrupt
-            yield found
+    for place, batch in enumerate(batches):
+        if place and work is keep_batch:
+            raise KeyboardInterrupt
+        yield work(batch)
 
 
-class Changes(Workbench):
-    """A file becomes another one between its check and its import."""
+def changing(mapped: Mapped) -> Mapped:
+    """`mapped`, where a file becomes another one between its check and its import."""
 
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
+    def changed(work: Callable[[Any], Any], batches: Iterable[Any], error: type[UserError]) -> Iterator[Any]:
+        if work is keep_batch:
+            yield from mapped(work, batches, error)
+            return
         for batch in batches:
-            yield check_batch(batch)
-            file = Path(batch.paths[0])
+            yield work(batch)
+            file = Path(batch["paths"][0])
             file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
+
+    return changed
 
 
 @pytest.mark.core
 def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path) -> None:
     store, paths = store_in(tmp_path), files(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        import_released(paths, store, Dies())
+        import_released(paths, store, dies)
     assert store.run_ids() == []
     again, whole = import_released(paths, store), import_released(paths, store_in(tmp_path, "other"))
     assert again == whole and store.run(again.run).digests() == store_in(tmp_path, "other").run(whole.run).digests()
@@ -141,54 +145,45 @@ def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: 
 def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
     store, paths = store_in(tmp_path), files(tmp_path, 2)
     with pytest.raises(UserError, match=f"{Path(paths[0]).name}: was changed since it was read"):
-        import_released(paths, store, Changes())
+        import_released(paths, store, changing(in_turn))
     assert store.run_ids() == []
 
 
 @pytest.mark.core
 def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        "summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.import_many", lambda *arguments: asked.append(arguments)
-    )
-    monkeypatch.setattr("summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.FILES_ALONE", 3)
-    paths, store = files(tmp_path, 4), store_in(tmp_path)
-    assert import_files(paths[:3], store).haystacks == 3 and not asked
-    import_files(paths, store)
-    import_files(paths[:1], store, "auto")
-    assert asked == [(paths, store, "local"), (paths[:1], store, "auto")]
+    asked: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(address: str) -> Iterator[None]:
+        asked.append(address)
+        yield
+
+    monkeypatch.setattr(engine, "ray_tasks", noted)
+    monkeypatch.setattr(engine, "map_in_tasks", in_turn)
+    monkeypatch.setattr("summhay_ray.api.haystacks.MANY_IMPORTED", 3)
+    paths, store = files(tmp_path, 4), str(tmp_path / "store")
+    assert api.import_released(paths[:3], store).haystacks == 3 and not asked
+    api.import_released(paths, store)
+    api.import_released(paths[:1], store, "auto")
+    assert asked == ["local", "auto"]
 
 
 @pytest.mark.soak
 @pytest.mark.ray
 def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
-    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
-    from summhay_ray.engine import ray_tasks
-
     paths = files(tmp_path)
     here = import_released(paths, store_in(tmp_path, "here"))
     pytest.importorskip("ray")  # which sets a variable of its own
     variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    with ray_tasks("local"):
-        there = import_released(paths, store_in(tmp_path, "there"), OnRay())
+    with engine.ray_tasks("local"):
+        there = import_released(paths, store_in(tmp_path, "there"), engine.map_in_tasks)
         Path(paths[-1]).write_text("{}", encoding="ascii")
         with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
-            import_released(paths, store_in(tmp_path, "broken"), OnRay())
+            import_released(paths, store_in(tmp_path, "broken"), engine.map_in_tasks)
         with pytest.raises(UserError, match="was changed since it was read"):
-            import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
+            import_released(paths[:3], store_in(tmp_path, "broken"), changing(engine.map_in_tasks))
     # Ray leaves there how it guarded this cluster, which no other one understands.
     assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables
     assert here == there and not (tmp_path / "broken" / "runs").exists()
     one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
     assert one.manifest() == other.manifest() and one.record == other.record
-
-
-def changes_on_ray() -> Workbench:
-    """`Changes`, whose blocks are kept by Ray."""
-    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
-
-    class Both(Changes):
-        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-            return OnRay().keep(batches)
-
-    return Both()
