@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Spec, Watch, load_made_by, run_options, store_of, store_uri, stored_run
+from summhay_ray.api.opened import Spec, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
+from summhay_ray.run_options import PlanOptions, StartOptions
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
@@ -22,35 +22,19 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
-MANY_IMPORTED, MANY_VERIFIED = 256, 8
-"""Up to this many files are imported, or verified, without Ray, whose start takes seconds."""
-
-
-@contextlib.contextmanager
-def _mapping(n: int, most: int, address: str | None) -> Iterator[Callable[..., Iterable[Any]]]:
-    """How a function is applied to `n` files: in this process up to `most`, else on a local Ray, or on the one at `address`."""
-    if not address and n <= most:
-        yield lambda work, values, error: map(work, values)
-        return
-    with engine.ray_tasks(address or "local"):
-        yield engine.map_in_tasks
+MANY_VERIFIED = 8
+"""Up to this many files are verified without Ray, whose start takes seconds."""
 
 
 @checked
-def import_released(
-    paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
-) -> haystacks.ImportResult:
-    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid.
-
-    Hundreds of files are read by a local Ray, or by the Ray cluster at `address`, whose nodes must see the files and the store.
-    """
+def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
+    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if not listed:
         raise UserError("paths: expected at least one released SummHay file, found none")
-    with _mapping(len(listed), MANY_IMPORTED, address) as mapped:
-        return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)), mapped)
+    return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)))
 
 
 @checked
@@ -69,17 +53,11 @@ def mine(
     folder: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
     store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
     *,
     review: str | Path | None = None,
     replace_review: bool = False,
     absent: int | None = None,
-    overrides: Iterable[str] = (),
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
@@ -91,16 +69,17 @@ def mine(
     """
     from summhay_ray.benchmarks import mine as mining
 
-    options = run_options(budget, executor, address, watch, note)
-    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
-    loaded = _mining(folder, store, changes, untrusted)
+    start = run_options(options)
+    if absent is not None:
+        options["overrides"] = [*options["overrides"], f"absent={absent}"]
+    loaded = _mining(folder, store, options)
     haystack, sheet = (None if path is None else Path(path) for path in (out, review))
     for path in (haystack, sheet):
         if path and not path.absolute().parent.is_dir():
             raise UserError(f"{path.parent} is not a folder; make it first")
     mining.check_files(haystack, sheet, replace_review)
     opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, options)
+    result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
     files: list[str] = []
     notes: list[str] = []
@@ -133,10 +112,11 @@ def show_text(
 
     Raises UserError if the folder has no such document.
     """
-    return asdict(_mining(folder, store, overrides, untrusted).text_read(document_id))
+    given: PlanOptions = {"overrides": overrides, "untrusted": untrusted}
+    return asdict(_mining(folder, store, given).text_read(document_id))
 
 
-def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides: Iterable[str], untrusted: bool) -> Mine:
+def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: PlanOptions) -> Mine:
     """The workload of mining a folder or a spec. Raises SpecError."""
     from summhay_ray.benchmarks import mine as mining
 
@@ -144,7 +124,7 @@ def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
         raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
-    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    loaded = load_made_by(mining.Mine.kind, spec, store, options)
     assert isinstance(loaded, mining.Mine)
     return loaded
 
@@ -198,33 +178,21 @@ def check_pairs(
 
 
 @checked
-def synth(
-    spec: Spec,
-    store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
-    *,
-    overrides: Iterable[str] = (),
-    out: str | Path | None = None,
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
-) -> RunResult:
+def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None, **options: Unpack[StartOptions]) -> RunResult:
     """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
     A haystack's `entry` names it in the spec of a run in the same store. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
-    options = run_options(budget, executor, address, watch, note)
-    loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
+    start = run_options(options)
+    loaded = load_made_by(synthesis.Synth.kind, spec, store, options)
     assert isinstance(loaded, synthesis.Synth)
     opened, folder = store_of(loaded, store), None if out is None else Path(out)
     if folder is not None:
         opened.files.check()
         synthesis.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)
-    result = engine.run_workload(loaded, opened, options)
+    result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
     written = [str(path) for path in synthesis.export_made(run, folder, again=True)] if folder is not None else []
     details, scores = {**result.results.details, "files": written}, replace(result.results.scores, files=written)
@@ -245,8 +213,12 @@ def verify(
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
-    with _mapping(len(listed), MANY_VERIFIED, address) as mapped:
-        verified = synthesis.verify_files([str(path) for path in listed], mapped)
+    files = [str(path) for path in listed]
+    if not address and len(files) <= MANY_VERIFIED:
+        verified = synthesis.verify_files(files)
+    else:
+        with engine.ray_tasks(address or "local"):
+            verified = synthesis.verify_files(files, engine.map_in_tasks)
     if out is not None:
         synthesis.write_checks(verified, Path(out))
     return verified

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Watch, check_budget, load, opened_run, run_options, store_of, store_uri
-from summhay_ray.engine import RunOptions, RunResult
+from summhay_ray.api.opened import check_budget, load_with, opened_run, run_options, store_of, store_uri
+from summhay_ray.engine import RunResult
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import own_code_allowed
+from summhay_ray.run_options import StartOptions
 from summhay_ray.store import RunStore, Store
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def judge_bench(
     outcomes = bench.without_asking(workload)
     if outcomes is not None:
         return workload.measured(outcomes)
-    result = engine.run_workload(workload, Store(store_uri(store)), RunOptions(budget, "inline"))
+    result = engine.run_workload(workload, Store(store_uri(store)), {"budget": budget, "executor": "inline"})
     measured: bench.BenchResult = result.scores
     n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)
     left = None
@@ -85,7 +86,7 @@ def bench_support_judges(
     workloads = [(name, supporting.load_labelled(Path(file), name, spec, untrusted)) for name in named]
     rows: list[supporting.SupportAgreement] = []
     for name, workload in workloads:
-        result = engine.run_workload(workload, opened, RunOptions(budget, "inline"))
+        result = engine.run_workload(workload, opened, {"budget": budget, "executor": "inline"})
         rows += supporting.agreement(name, workload, labels, opened.run(result.run), result.status)
     return rows
 
@@ -95,15 +96,9 @@ def rejudge(
     run_id: str,
     judges: str | Sequence[str] = (),
     store: str | None = None,
-    budget: float | None = None,
-    watch: Watch | None = None,
     *,
     spec: str | None = None,
-    overrides: Iterable[str] = (),
-    address: str | None = None,
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
@@ -113,24 +108,24 @@ def rejudge(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     named = (judges,) if isinstance(judges, str) else tuple(judges)
-    options = run_options(budget, executor, address, watch, note)
-    request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
+    start = run_options(options)
+    request = rejudging.RejudgeRequest(named, spec, tuple(options["overrides"]), options["untrusted"])
     source = opened_run(run_id, store)
     source.store.files.check()
 
     def by_free_judge(free: rejudging.Rejudge) -> RunStore:
-        return source.store.run(engine.run_workload(free, source.store, replace(options, budget_usd=None)).run)
+        return source.store.run(engine.run_workload(free, source.store, {**start, "budget": None}).run)
 
-    with own_code_allowed(not untrusted):
+    with own_code_allowed(not request.untrusted):
         workload = rejudging.load_rejudge(source, request)
-        spend = workload.spec.budget_usd if budget is None else budget
+        spend = workload.spec.budget_usd if start["budget"] is None else start["budget"]
         rejudging.check_budget(workload, request, spend)
         # A rejudge that has started may need no more calls.
         begun = source.store.files.exists(f"runs/{workload.run_id}/run.json")
-        if options.address is None and not begun and (missing := engine.missing_keys(workload)):
+        if start["address"] is None and not begun and (missing := engine.missing_keys(workload)):
             raise UserError(f"{missing[0]}; nothing was asked")
         workload = rejudging.with_cascades(workload, request, spend, by_free_judge)
-    return engine.run_workload(workload, source.store, options)
+    return engine.run_workload(workload, source.store, start)
 
 
 @checked
@@ -138,16 +133,10 @@ def support(
     what: str | Path,
     judge: str = "",
     store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
     *,
     documents: str | Path | None = None,
     per: Literal["citation", "bullet"] = "citation",
-    overrides: Iterable[str] = (),
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
@@ -158,14 +147,14 @@ def support(
     """
     from summhay_ray.benchmarks import support as supporting
 
-    options = run_options(budget, executor, address, watch, note)
+    start = run_options(options)
     request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
     if documents is None and not Path(what).is_file():
         request = replace(request, run=opened_run(str(what), store))
     else:
         request = replace(request, answers=str(what), documents=str(documents or ""))
-    loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
-    return engine.run_workload(loaded, store_of(loaded, store), options)
+    loaded = load_with(supporting.support_fields(request), store, options)
+    return engine.run_workload(loaded, store_of(loaded, store), start)
 
 
 @checked

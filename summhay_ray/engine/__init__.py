@@ -65,7 +65,7 @@ from summhay_ray.engine.spec.spec import (
     Strict,
     Text,
 )
-from summhay_ray.engine.start import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.start import RunFailed, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.errors import SpecError
@@ -112,7 +112,6 @@ __all__ = [
     "RunEntry",
     "RunFailed",
     "RunModels",
-    "RunOptions",
     "RunResult",
     "RunTables",
     "SampleRecord",

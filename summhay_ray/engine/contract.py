@@ -1,4 +1,4 @@
-"""The contract between the engine and a benchmark: everything the engine knows of one. Part of the engine room.
+"""The contract between the engine and a benchmark: everything the engine knows of one.
 
 A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of it: an instance, made from a
 spec. The engine plans, runs, resumes, watches and explains any workload. To write a benchmark, start from

@@ -17,18 +17,21 @@ def text_hash(text: str) -> str:
 
 def semantic_hash(content: Any) -> str:
     """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
-    return hashlib.sha256(canonical(content).encode("ascii")).hexdigest()
+    return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()
 
 
-def canonical(content: Any) -> str:
-    """`content` as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
-    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+def canonical_json(content: Any) -> str:
+    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
+    return encoded(_plain(content))
 
 
-def _plain(content: Any) -> Any:
-    """The content with whole floats as integers, since 1.0 and 1 mean the same to people and to providers."""
-    if isinstance(content, Mapping):
-        return {name: _plain(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    return int(content) if isinstance(content, float) and content.is_integer() else content
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -34,13 +34,14 @@ IMPORTS: Mapping[str, set[str]] = {
     # What a report shows, as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
     "samples": set(),
+    "run_options": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
     "engine": {
-        *{"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "samples", "sections", "store", "text"},
-        "yaml_text",
+        *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "samples", "sections"},
+        *{"store", "text", "yaml_text"},
     },
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
@@ -65,11 +66,10 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
-    "decision": {"metrics"},
-    "comparison": {"decision", "engine", "errors", "metrics"},
+    "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "samples", "store"},
     "benchmarks": {
-        *{"benchmark", "comparison", "decision", "encoders", "local_models"},
+        *{"benchmark", "comparison", "encoders", "local_models"},
         *{
             "extract",
             "encoders",
@@ -107,6 +107,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "plugins",
         "report",
         "retrieve",
+        "run_options",
         "store",
     },
     "cli": {
@@ -121,6 +122,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "outcome",
         "errors",
         "report",
+        "run_options",
         "simulator",
         "simulator_settings",
     },

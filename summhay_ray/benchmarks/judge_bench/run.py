@@ -26,7 +26,7 @@ class BenchOptions:
     held_out: bool = False
     """Whether the free judge is fitted, for each topic, on the file's other topics."""
     untrusted: bool = False
-    """Whether the spec is somebody else's ."""
+    """Whether the spec is somebody else's."""
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:

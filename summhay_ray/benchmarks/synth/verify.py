@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmarks.summhay.haystacks.imports import Mapped, in_turn, read_file
+from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.synth import ExistingCheck, verify_haystack
@@ -59,6 +59,16 @@ class VerifiedFile:
             "kinds": self.kinds(),
             "otherwise": [dict(row) for row in self.mismatches],
         }
+
+
+Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
+"""Applies a function to each of some values, in order, as `in_turn` does, or many at once. Values and results are JSON; an error
+of the given class, or a UserError, is raised as such."""
+
+
+def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
+    """The results of `work`, one after the other, in this process."""
+    return map(work, values)
 
 
 def verify_files(paths: Sequence[str], mapped: Mapped = in_turn) -> list[VerifiedFile]:

@@ -1,4 +1,4 @@
-"""Plans a run: its calls, tokens and dollars, before any call. Part of the engine room; no Ray, no calls.
+"""Plans a run: its calls, tokens and dollars, before any call. No Ray, no calls.
 
 `plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
 other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
@@ -25,8 +25,7 @@ from summhay_ray.engine.plan.bounds import bounded
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.notebook_html import html_of
-from summhay_ray.engine.state.origins import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.run_warnings import origins_in, origins_of, other_origins
 from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
@@ -34,6 +33,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, Unplannable, error_line
+from summhay_ray.sections import html_of
 from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")

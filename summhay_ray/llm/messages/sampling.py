@@ -1,4 +1,4 @@
-"""Sampling parameters: which ones may be sent, and how long an answer they allow. Part of the llm room."""
+"""Sampling parameters: which ones may be sent, and how long an answer they allow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from summhay_ray.text import count_tokens
+from summhay_ray.text import canonical_json, count_tokens
 
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
@@ -42,7 +42,7 @@ RESERVED = frozenset(
 )
 """Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
 QUERY_FIELD = "query_field"
-"""Of a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
+"""For a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
 REVISION = "revision"
 """The revision of the model, as the spec gives it: part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
@@ -64,19 +64,7 @@ class Sampling(dict[str, Any]):
 @functools.lru_cache(maxsize=1024)
 def canonical(sampling: Sampling) -> str:
     """The parameters as canonical JSON, as keys require."""
-    return canonical_json(_plain(sampling))
-
-
-canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return canonical_json(sampling)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,11 +1,8 @@
-"""Imports of many files: checked before anything is written, one commit for all, the same with Ray as without."""
+"""Imports of many files: checked before anything is written, one commit for all."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,11 @@ import pytest
 from big_haystacks import write_haystacks
 from summhay_grids import SMALL
 
-from summhay_ray import api, engine
+from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_released
+from summhay_ray.benchmarks.summhay.haystacks import imports
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
-from summhay_ray.benchmarks.summhay.haystacks.imports import Mapped, in_turn, keep_batch
+from summhay_ray.benchmarks.summhay.haystacks.imports import keep_files
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
@@ -101,89 +99,41 @@ def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Pa
     paths = files(tmp_path, 3)
     copy = tmp_path / "copy.json"
     copy.write_bytes(Path(paths[1]).read_bytes())
-    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}; remove one"):
+    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}"):
         import_released([*paths, str(copy)], store_in(tmp_path))
     with pytest.raises(InvalidHaystack, match="has the same content"):
         import_released([paths[0], paths[0]], store_in(tmp_path))
     assert not (tmp_path / "store").exists()
 
 
-def dies(work: Callable[[Any], Any], batches: Iterable[Any], _: object) -> Iterator[Any]:
-    """Is killed when the second block is to be kept."""
-    for place, batch in enumerate(batches):
-        if place and work is keep_batch:
-            raise KeyboardInterrupt
-        yield work(batch)
-
-
-def changing(mapped: Mapped) -> Mapped:
-    """`mapped`, where a file becomes another one between its check and its import."""
-
-    def changed(work: Callable[[Any], Any], batches: Iterable[Any], error: type[UserError]) -> Iterator[Any]:
-        if work is keep_batch:
-            yield from mapped(work, batches, error)
-            return
-        for batch in batches:
-            yield work(batch)
-            file = Path(batch["paths"][0])
-            file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
-
-    return changed
-
-
 @pytest.mark.core
-def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path) -> None:
-    store, paths = store_in(tmp_path), files(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        import_released(paths, store, dies)
+def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, paths, kept = store_in(tmp_path), files(tmp_path), []
+
+    def dies(*arguments: Any) -> Any:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(keep_files(*arguments))
+        return kept[0]
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(imports, "keep_files", dies)
+        import_released(paths, store)
     assert store.run_ids() == []
     again, whole = import_released(paths, store), import_released(paths, store_in(tmp_path, "other"))
     assert again == whole and store.run(again.run).digests() == store_in(tmp_path, "other").run(whole.run).digests()
 
 
 @pytest.mark.core
-def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, paths = store_in(tmp_path), files(tmp_path, 2)
+
+    def changed(*arguments: Any) -> Any:
+        file = Path(paths[0])
+        file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
+        return keep_files(*arguments)
+
+    monkeypatch.setattr(imports, "keep_files", changed)
     with pytest.raises(UserError, match=f"{Path(paths[0]).name}: was changed since it was read"):
-        import_released(paths, store, changing(in_turn))
+        import_released(paths, store)
     assert store.run_ids() == []
-
-
-@pytest.mark.core
-def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    @contextlib.contextmanager
-    def noted(address: str) -> Iterator[None]:
-        asked.append(address)
-        yield
-
-    monkeypatch.setattr(engine, "ray_tasks", noted)
-    monkeypatch.setattr(engine, "map_in_tasks", in_turn)
-    monkeypatch.setattr("summhay_ray.api.haystacks.MANY_IMPORTED", 3)
-    paths, store = files(tmp_path, 4), str(tmp_path / "store")
-    assert api.import_released(paths[:3], store).haystacks == 3 and not asked
-    api.import_released(paths, store)
-    api.import_released(paths[:1], store, "auto")
-    assert asked == ["local", "auto"]
-
-
-@pytest.mark.soak
-@pytest.mark.ray
-def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
-    paths = files(tmp_path)
-    here = import_released(paths, store_in(tmp_path, "here"))
-    pytest.importorskip("ray")  # which sets a variable of its own
-    variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    with engine.ray_tasks("local"):
-        there = import_released(paths, store_in(tmp_path, "there"), engine.map_in_tasks)
-        Path(paths[-1]).write_text("{}", encoding="ascii")
-        with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
-            import_released(paths, store_in(tmp_path, "broken"), engine.map_in_tasks)
-        with pytest.raises(UserError, match="was changed since it was read"):
-            import_released(paths[:3], store_in(tmp_path, "broken"), changing(engine.map_in_tasks))
-    # Ray leaves there how it guarded this cluster, which no other one understands.
-    assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables
-    assert here == there and not (tmp_path / "broken" / "runs").exists()
-    one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
-    assert one.manifest() == other.manifest() and one.record == other.record

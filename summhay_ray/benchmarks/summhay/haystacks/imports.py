@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,6 @@ from summhay_ray.benchmark import Counted, RunStore, Store, Table
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
-    HaystackMetadata,
     keep_metadata,
     metadata_of,
     source_bytes,
@@ -68,36 +67,21 @@ class ImportResult:
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
-Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
-"""Applies a function to each of some values, in order, as `in_turn` does, or many at once. Values and results are JSON; an error
-of the given class, or a UserError, is raised as such."""
-
-
-def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
-    """The results of `work`, one after the other, in this process."""
-    return map(work, values)
-
-
-def import_released(paths: Sequence[str], store: Store, mapped: Mapped = in_turn) -> ImportResult:
+def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
-    uri = store.files.uri
-    metadata = [
-        HaystackMetadata.from_json(haystack)
-        for checked in mapped(check_batch, ({"store": uri, "paths": list(part)} for part in blocks_of(paths)), InvalidHaystack)
-        for haystack in checked["haystacks"]
-    ]
+    metadata = [metadata_of(read_file(path)) for path in paths]
     first: dict[str, str] = {}
     for path, haystack in zip(paths, metadata, strict=True):
         if haystack.haystack_id in first:
             raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
         first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
-    batches = ({"store": uri, "run": run_id, "paths": dict(part)} for part in blocks_of(list(first.items())))
     written: list[Mapping[str, Any]] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    for kept in mapped(keep_batch, batches, InvalidHaystack):
-        written.append(kept["written"])
-        counted.update({table: kept["rows"].get(table, 0) for table in COUNTED})
+    for block in blocks_of(list(first.items())):
+        parts, rows = keep_files(store, run_id, block)
+        written.append(parts)
+        counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)
     run = Import.run_in(store, run_id, {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)})
     if not first.keys() <= run.finished(STAGE).keys():
@@ -113,17 +97,14 @@ def import_released(paths: Sequence[str], store: Store, mapped: Mapped = in_turn
     )
 
 
-def check_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of the haystacks in a batch's files, read one at a time. Raises InvalidHaystack."""
-    return {"haystacks": [metadata_of(read_file(path)).to_json() for path in batch["paths"]]}
+def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+    """Put the files, given as (haystack_id, path), into the store, and their rows into parts; returns the rows by table, too.
 
-
-def keep_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the files (haystack_id -> path) into the store, and their rows into parts. Raises UserError for a file that changed."""
-    store = Store(batch["store"])
+    Raises UserError for a file changed since its check.
+    """
     units = {}
     counted: Counter[str] = Counter()
-    for haystack_id, path in batch["paths"].items():
+    for haystack_id, path in files:
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
@@ -131,7 +112,7 @@ def keep_batch(batch: Mapping[str, Any]) -> dict[str, Any]:
         units[haystack_id] = {**haystack_rows(source), **_imported(source)}
         counted.update({table: len(records) for table, records in units[haystack_id].items()})
     # The run itself is created after all parts are written.
-    return {"written": Import.run_in(store, batch["run"]).write_units(STAGE, units), "rows": dict(counted)}
+    return Import.run_in(store, run_id).write_units(STAGE, units), counted
 
 
 def read_file(path: str) -> ReleasedFile:
