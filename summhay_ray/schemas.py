@@ -34,7 +34,7 @@ def documents() -> dict[str, Any]:
     for kind in sorted(KINDS):
         benchmark = find(kind)
         schemas |= {file_of(table): table.describe() for table in all_tables(benchmark)}
-        if not benchmark.storage.imported:
+        if not benchmark.imported:
             schemas[spec_file(kind)] = spec_class_of(benchmark).model_json_schema()
     return schemas
 

@@ -80,7 +80,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
 def made(folder: Path, kind: Kind = "calling") -> WorkerActor:
     store, workload = Store(str(folder / "store")), loaded()
     run = open_run(workload, store)
-    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.storage.record(store)})
+    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.record(store)})
     return WorkerActor(order, kind, 3)
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import Message, Request, user
+from summhay_ray.benchmark import Request
 from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
 
 PROMPT = """Below stand a passage and a query. The query was asked about a long text; the passage is a small piece of it, and \
@@ -70,9 +70,9 @@ _KEPT = 50_000
 """How many sentence vectors are cached: questions about one context share its sentences."""
 
 
-def chunk_question(passage: str, query: str) -> list[Message]:
-    """The messages that ask a model about one passage."""
-    return [user(fill(PROMPT, {"[[PASSAGE]]": neutral(passage, _HEADINGS), "[[QUERY]]": neutral(query, _HEADINGS)}))]
+def chunk_question(passage: str, query: str) -> str:
+    """The question to a model about one passage."""
+    return fill(PROMPT, {"[[PASSAGE]]": neutral(passage, _HEADINGS), "[[QUERY]]": neutral(query, _HEADINGS)})
 
 
 def verdict(answer: str) -> bool | None:
@@ -81,10 +81,10 @@ def verdict(answer: str) -> bool | None:
     return marks[-1] == "1" if marks else None
 
 
-def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> list[Message]:
-    """The messages that ask an offline evaluator about all passages of a context."""
+def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> str:
+    """The question to an offline evaluator about all passages of a context."""
     material = {"task": TASK, "query": query, "right_answer": list(references), "passages": list(passages)}
-    return [user(json_line(material))]
+    return json_line(material)
 
 
 def verdicts(answer: str) -> list[bool]:

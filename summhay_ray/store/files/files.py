@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from summhay_ray.errors import StoreError
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
-from summhay_ray.store.errors import DamagedRecord, StoreError, StoreUnavailable
+from summhay_ray.store.errors import DamagedRecord, StoreUnavailable
 from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_place import SCHEME, parse_place
 

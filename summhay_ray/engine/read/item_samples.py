@@ -1,4 +1,4 @@
-"""How a run is read whose benchmark says nothing else: scored by `score` and `report`, its items as samples."""
+"""The items of a run as samples for the report's viewer, with rows and answers. Part of the engine room; no calls."""
 
 from __future__ import annotations
 
@@ -8,30 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import BaseReader, Results, W, Workload
-from summhay_ray.engine.items import Compat, all_tables
-from summhay_ray.engine.read.explain import explained
-from summhay_ray.engine.read.scoring import scored
-from summhay_ray.engine.samples import Facet, SampleRecord, Samples
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import all_tables
 from summhay_ray.engine.state.items_left import checked_items
+from summhay_ray.samples import Facet, SampleRecord, Samples
 from summhay_ray.store import RunStore
-
-
-class RunReader(BaseReader[W]):
-    """The base of readers."""
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `BaseReader`."""
-        self.compat = compat
-        return scored(self.workload, run)
-
-    def samples(self, run: RunStore) -> Samples:
-        """See `BaseReader`."""
-        return item_samples(self.workload, run)
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `BaseReader`."""
-        return explained(self.workload, run, key)
 
 
 def item_samples(workload: Workload[Any], run: RunStore) -> Samples:

@@ -1,8 +1,7 @@
-"""The planned calls and cost of a synthesis, before any call.
+"""The plan of a benchmark whose calls depend on the answers: bounds of the calls that its unfinished items take.
 
-The calls for a topic depend on the answers, so there are bounds. The lower bound is a haystack that is right at once; the upper
-bound needs every retry that its domain allows, each after answers that cannot be parsed. The bounds hold for topics that end
-verified; one that fails may end sooner.
+The lower bound of an item is the least that it takes, the upper bound needs every retry. The bounds hold for items that end well;
+one that fails may end sooner.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import AnswerTotals, LogIndex, ModelSettings, RunStore, StagePlan
-from summhay_ray.benchmarks.synth.recipe import Recipe
-from summhay_ray.benchmarks.synth.spec import GROUPS
-from summhay_ray.synth import Bounds, Group, bounds
+from summhay_ray.engine.contract import CallBounds, Workload
+from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.llm import ModelSettings
+from summhay_ray.store import AnswerTotals, LogIndex, RunStore
 
 
 @dataclass
-class SynthStage(StagePlan):
-    """A stage of a synthesis: expected calls and tokens, with their bounds."""
+class BoundedStage(StagePlan):
+    """A stage's expected calls and tokens, with their bounds."""
 
     min_calls: int = 0
     min_input_tokens: int = 0
@@ -30,9 +29,9 @@ class SynthStage(StagePlan):
     min_output_tokens: int = 0
     max_output_tokens: int = 0
 
-    def count(self, bound: Bounds, settings: ModelSettings, longest: int) -> None:
-        """Add one topic. `longest`: most tokens of an answer."""
-        least, expected, most = bound.least, bound.expected, bound.most
+    def count(self, bounds: CallBounds, settings: ModelSettings, longest: int) -> None:
+        """Add one item. `longest`: most tokens of an answer."""
+        least, expected, most = bounds.least, bounds.expected, bounds.most
         self.calls += expected.calls
         self.min_calls += least.calls
         self.max_calls += most.calls
@@ -52,7 +51,7 @@ class SynthStage(StagePlan):
     def subtract(self, known: AnswerTotals, open_share: float) -> None:
         """Subtract stored answers, which are not requested again.
 
-        `known`: the run's answers of this stage; `open_share`: the estimated share of them that belongs to unfinished topics. The
+        `known`: the run's answers of this stage; `open_share`: the estimated share of them that belongs to unfinished items. The
         lower bounds assume that all of them do.
         """
         reused = self.reused = round(known.answers * open_share)
@@ -72,36 +71,29 @@ class SynthStage(StagePlan):
         return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
 
 
-def bounds_of(recipe: Recipe, run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[StagePlan]:
-    """Calls, tokens, dollars and minutes per stage, for the unfinished topics. `done`: cells of the finished ones."""
-    stages, left = _stages(recipe, done)
-    if run is not None and left:
-        _subtract(run, index, stages, done)
-    models = recipe.models.settings()
-    for stage in stages.values():
-        stage.minutes = models[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
-    return [stages[name] for name in GROUPS if name in stages]
-
-
-def _stages(recipe: Recipe, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
-    """The plan of each stage, and the number of unfinished topics."""
-    used, settings = recipe.spec.models.used(), recipe.models.settings()
-    stages = {name: SynthStage(name, model.model) for name, model in used.items()}
-    difficulty, left = recipe.spec.difficulty.difficulty(), 0
-    for topic in recipe.topics:
-        if recipe.cell_id(topic) in done:
+def bounded(workload: Workload[Any], run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[BoundedStage]:
+    """Calls, tokens, dollars and minutes per stage, for the unfinished items. `done`: the ids of the finished ones."""
+    stages: dict[str, BoundedStage] = {}
+    settings, left = workload.models.settings(), 0
+    for item in workload.items():
+        if stages and item.id in done:
             continue
-        left += 1
-        bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
-        for name, stage in stages.items():
-            stage.count(bounded[name], settings[stage.model], used[name].max_tokens)
-    return stages, left
+        left += item.id not in done
+        for name, (model, bounds) in workload.bounds(item).items():
+            stage = stages.setdefault(name, BoundedStage(name, model.model))
+            if item.id not in done:
+                stage.count(bounds, settings[model.model], model.max_tokens)
+    if run is not None and left:
+        _subtract_stored(run, index, stages, done)
+    for stage in stages.values():
+        stage.minutes = settings[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
+    return [stages[stage.name] for stage in workload.stages if stage.name in stages]
 
 
-def _subtract(run: RunStore, index: LogIndex, stages: Mapping[Group, SynthStage], done: Collection[str]) -> None:
-    """Subtract the answers that the run has already paid for unfinished topics.
+def _subtract_stored(run: RunStore, index: LogIndex, stages: Mapping[str, BoundedStage], done: Collection[str]) -> None:
+    """Subtract the answers that the run has already paid for unfinished items.
 
-    The tables give an answer's model, but not its stage: the finished topics' answers are divided in proportion.
+    The tables give an answer's model, but not its stage: the finished items' answers are divided in proportion.
     """
     totals = index.totals(run.run_id)
     answers: Counter[str] = Counter()
