@@ -40,9 +40,9 @@ _VERBS = """
     propose protect prove provide publish pull purchase pursue push put raise range reach react read realize rebuild receive
     recognize recommend recover redirect reduce refer reflect refuse register reject rely remain remind remove rename render
     replace replicate report represent reproduce request require reset resist resolve respond restart restore restrict result
-    resume retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see seek
+    resume rectify retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see seek
     seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
-    specify spend split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
+    specify spend sponsor split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
     suffer suggest supply support suppress surge surpass survive suspend switch take talk target tell tend terminate think
     threaten throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand
     update upgrade urge use utilize vanish vary verify violate visit vote wait want warn weaken welcome widen win withdraw
@@ -104,6 +104,7 @@ _NEVER_NOUNS = _words("""
     proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
     agrees
 """)
+_ARTICLES = ("the", "a", "an", "its", "their")
 _BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = _words("of and or but")
 """What follows makes a noun of "reports" and "updates"."""
@@ -113,7 +114,7 @@ _BEFORE_A_PARTICIPLE = _AUXILIARIES | _words("be been being not also now still o
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(
-    r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$\w|\b[0-9a-f]{12,}\b"
+    r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$[A-Za-z_]|\b[0-9a-f]{12,}\b"
 )
 """Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
 _WRONG = re.compile(
@@ -128,7 +129,8 @@ _REFERS = re.compile(
     r"^(?:(?:this|these|those|that|it|its|they|their|he|his|she|her|him|such|both|another|others?|here|there|then|so|thus|hence|"
     r"therefore|consequently|additionally|furthermore|moreover|however|also|but|and|or|instead|otherwise|meanwhile|similarly|"
     r"likewise|nevertheless|nonetheless|finally|besides|yes|no|ok|okay|well|as a result|as such|for example|for instance|"
-    r"in addition|in particular|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
+    r"in addition|in particular|after (?:that|this)|"
+    r"because of (?:that|this)|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
@@ -211,8 +213,10 @@ def worth(text: str, english: bool = True) -> float:
             value *= 0.3
         elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
-        if _REFERS.search(text):
-            value *= 0.34 if _dangles(text) else 0.6
+        if _dangles(text):
+            value *= 0.34
+        elif _REFERS.search(text):
+            value *= 0.6
         for pattern, factor in _LESSER:
             if pattern.search(text):
                 value *= factor
@@ -234,6 +238,8 @@ def is_verb(word: str, before: str, after: str) -> bool:
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
     if word in _BASES and (before in _BEFORE_A_BASE or before in _AUXILIARIES or objects):
+        return True
+    if word in _BASES and after in _ARTICLES and before[:1].isalpha() and before not in FUNCTION_WORDS:
         return True
     return word in _THIRDS and after in FUNCTION_WORDS and after not in _AFTER_A_NOUN and before not in _NO_SUBJECT
 
@@ -259,7 +265,7 @@ def has_verb(text: str) -> bool:
             continue
         if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
             return True
-        if token != word or not following[:1].isalnum() or following in _AFTER_A_NOUN:
+        if token != word or not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
             continue
         third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
         plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))
