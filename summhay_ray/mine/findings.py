@@ -40,8 +40,8 @@ _VERBS = """
     propose protect prove provide publish pull purchase pursue push put raise range reach react read realize rebuild receive
     recognize recommend recover redirect reduce refer reflect refuse register reject rely remain remind remove rename render
     replace replicate report represent reproduce request require reset resist resolve respond restart restore restrict result
-    resume rectify retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see seek
-    seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
+    resume rectify retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see
+    seek seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
     specify spend sponsor split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
     suffer suggest supply support suppress surge surpass survive suspend switch take talk target tell tend terminate think
     threaten throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand

@@ -64,6 +64,8 @@ from summhay_ray.mine import (
 )
 from summhay_ray.synth import absent_subjects, absent_subtopics
 
+FEW_INSIGHTS = 30
+"""Fewer insights than this, in as many documents or more, are explained in a note."""
 SHOWN = 20
 """Insights that a run prints."""
 SHORTEST = 4
@@ -293,7 +295,7 @@ class Mine(Benchmark[MineSpec]):
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
-        notes = _notes(self._sources, mining, "check" in models)
+        notes = _notes(self._sources, mining, len(mined), "check" in models)
         absent, lacking = await asyncio.to_thread(self._absent, topic)
         notes += lacking
         made: dict[str, Any] = {
@@ -457,7 +459,7 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
+def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
     if mining.left_out:
@@ -471,6 +473,9 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+    if n_insights < FEW_INSIGHTS <= len(sources):
+        what = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
+        notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
     if mining.relaxed:
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
