@@ -99,7 +99,7 @@ def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Pa
     paths = files(tmp_path, 3)
     copy = tmp_path / "copy.json"
     copy.write_bytes(Path(paths[1]).read_bytes())
-    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}; remove one"):
+    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}"):
         import_released([*paths, str(copy)], store_in(tmp_path))
     with pytest.raises(InvalidHaystack, match="has the same content"):
         import_released([paths[0], paths[0]], store_in(tmp_path))

@@ -1,6 +1,6 @@
 """Budgets that hold: runs with random budgets, faults and SIGKILLs, and what the provider billed each of them.
 
-    python tests/perf/budgets.py --runs 200 --seed 1
+    python tools/budgets.py --runs 200 --seed 1
 
 64 calls are in flight; the provider counts tokens up to 10 % off ours and leaves usage out of 5 % of its answers. The first
 half of the runs is left alone, the second is killed up to three times and started again until it ends by itself.

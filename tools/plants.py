@@ -1,6 +1,6 @@
 """Faults planted in synthesized haystacks, and how many of them the verification finds without a model.
 
-    python tests/perf/plants.py --plants 1000
+    python tools/plants.py --plants 1000
 
 Prints JSON: for each paraphrase level and kind of fault how many were planted and the share found; and false alarms, among
 what nothing was planted in. Documents are written anew by `offline/writer`, so that no plant leans on the check:

@@ -1,8 +1,8 @@
 """Limits that hold: a run's two workers on Ray, and when their requests arrive at a provider that only counts.
 
-    python tests/perf/limits.py                       # rpm, input_tpm, retry_after and own_limit, 3 minutes each
-    python tests/perf/limits.py rpm --minutes 1
-    python tests/perf/limits.py rpm --executor inline # without Ray, in one process
+    python tools/limits.py                       # rpm, input_tpm, retry_after and own_limit, 3 minutes each
+    python tools/limits.py rpm --minutes 1
+    python tools/limits.py rpm --executor inline # without Ray, in one process
 
 `rpm` and `input_tpm`: no sliding minute holds more than the limit, and nearly all of it is used. `retry_after`: the provider
 answers 429 at random, and nothing arrives before the time that it asked for. `own_limit`: the same where the provider allows
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 for folder in ("llm", "simulator"):
-    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 from asking_runs import PATIENCE_S, job
 from fake_provider import Reply, fake_provider
 from simulated_provider import Simulated, simulated_provider

@@ -1,7 +1,7 @@
 """What BM25 costs beside bm25s and rank_bm25: peak memory and CPU seconds, each in a process of its own.
 
-    python tests/perf/bm25_costs.py                      # 100,000 documents, 1,000 queries, the first 1,000 documents of each
-    python tests/perf/bm25_costs.py --documents 5000 --queries 50 --also-rank-bm25
+    python tools/bm25_costs.py                      # 100,000 documents, 1,000 queries, the first 1,000 documents of each
+    python tools/bm25_costs.py --documents 5000 --queries 50 --also-rank-bm25
 
 Needs bm25s (and rank-bm25), which nothing else here does. `ours` ranks with the retriever `bm25`; `command` is all of
 `summhay retrieve` on a BEIR folder of the same texts, which also counts tokens, measures the rankings and writes the tables.

@@ -1,7 +1,7 @@
 """How long a plan, a count of tokens, an answer's record and a status take, with nothing asked.
 
-    python tests/perf/reading_speed.py --data shared/data/summhay    # the released haystacks
-    python tests/perf/reading_speed.py --cells 2000                  # a smaller run for the status
+    python tools/reading_speed.py --data shared/data/summhay    # the released haystacks
+    python tools/reading_speed.py --cells 2000                  # a smaller run for the status
 
 Prints one JSON line a measurement: the quickest of several tries, in milliseconds.
 """

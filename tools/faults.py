@@ -1,6 +1,6 @@
 """The fault matrix: real runs whose drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
 
-    python tests/perf/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
+    python tools/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
 
 Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, and calls that
 the provider served twice beside those that were open at the kills. The steps are the kinds of objects that an unkilled run
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 for folder in ("llm", "simulator", "engine", "store"):
-    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 from fault_proxy import Fault, FaultProxy
 from runs import at_most, descendants, start, summhay, write_spec
 from s3_servers import S3Server, environment, serving

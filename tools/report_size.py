@@ -1,6 +1,6 @@
 """Time and memory of a report, by how many judgments a run has; and how long the page takes to open, where there is a Chromium.
 
-    python tests/perf/report_size.py --judgments 10000 100000 1000000 --data FOLDER
+    python tools/report_size.py --judgments 10000 100000 1000000 --data FOLDER
 
 `FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are made up; each size is a process
 of its own. Prints the rows of the table in docs/report.md.

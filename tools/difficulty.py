@@ -1,7 +1,7 @@
 """How the difficulty of synthesized haystacks moves the score of `offline/support`, one knob at a time.
 
-    python tests/perf/difficulty.py --json FILE                                                       # minutes
-    python tests/perf/difficulty.py --subtopics 9 --insights 7 --documents 100 --words 750 --seeds 2  # the paper's size
+    python tools/difficulty.py --json FILE                                                       # minutes
+    python tools/difficulty.py --subtopics 9 --insights 7 --documents 100 --words 750 --seeds 2  # the paper's size
 
 Each value of a knob is set in haystacks of every domain and of seeds 1..N (a topic each), written by `offline/writer`, summarized
 by `offline/support` and judged by `offline/judge`, in this process. The other knobs stay at their defaults, but for the documents

@@ -1,6 +1,6 @@
 """How often the 95 % intervals of means hold the truth, by the number of queries and the shape of their scores.
 
-    python tests/perf/mean_coverage.py [EXPERIMENTS]
+    python tools/mean_coverage.py [EXPERIMENTS]
 
 Each experiment draws a score for every query, within haystacks that differ in level where there are several, and asks whether
 the interval of `unit_means` holds the mean that was drawn from. Beside it: the percentile bootstrap of the same queries. Prints

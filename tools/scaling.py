@@ -1,6 +1,6 @@
 """How judging scales: a grid of many judgments against the simulated provider, with more workers and over more nodes.
 
-    python tests/perf/scaling.py --judgments 20000 --shapes 1x1 2x1 1x1 2x2 3x3
+    python tools/scaling.py --judgments 20000 --shapes 1x1 2x1 1x1 2x2 3x3
 
 A shape is WORKERSxNODES: so many workers over so many Ray nodes of this machine. Each prints a JSON line: judgments a second from
 the first to the last of the provider's calls, CPU seconds of each kind of process, and `outside`: the share of the calls at once
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 for folder in ("llm", "simulator", "engine", "store"):
-    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 import psutil
 from big_haystacks import write_haystacks
 from runs import SUMMHAY, write_spec

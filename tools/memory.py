@@ -1,9 +1,9 @@
 """How much memory a grid of many haystacks takes: the whole run on Ray, or its parts one by one in a process of their own.
 
-    python tests/perf/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
-    python tests/perf/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
-    python tests/perf/memory.py --haystacks 100 300 1000 --parts
-    python tests/perf/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
+    python tools/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
+    python tools/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
+    python tools/memory.py --haystacks 100 300 1000 --parts
+    python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
 Prints one JSON line a number of haystacks. Of a run: ten times a second, the driver and all its descendants are asked for their
 proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
@@ -31,8 +31,8 @@ from typing import Any
 
 from summhay_ray.engine import open_run
 
-for folder in ("llm", "simulator", "engine", "perf"):
-    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+for folder in ("llm", "simulator", "engine"):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 import psutil
 from big_haystacks import write_haystacks
 from runs import SUMMHAY

@@ -1,6 +1,6 @@
 """How often `compare` says that equal systems differ, and how many true differences it finds: Holm's correction beside max-T.
 
-    python tests/perf/compare_errors.py --systems 5 25 78 --experiments 2000 500 200
+    python tools/compare_errors.py --systems 5 25 78 --experiments 2000 500 200
 
 Scores vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1), within 0 and 1. Null: all
 systems are equal. Else three fifths are, and the others are up to 30 points better. Complete: 18 queries in two haystacks.

@@ -1,4 +1,4 @@
-"""The offline evaluators of information coverage against what people said: `python tests/perf/coverage_evaluators.py DATA`.
+"""The offline evaluators of information coverage against what people said: `python tools/coverage_evaluators.py DATA`.
 
 DATA is the folder of released data. Haystacks: of each pair of document and subtopic, whether a chunk of the document is needed,
 against the annotated insights. ODSum's meetings: abstracts as references, the gold documents among six others each time; what is

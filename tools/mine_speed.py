@@ -1,6 +1,6 @@
 """How mining grows with the folder: seconds of processor time, memory, and what of the planted insights is found.
 
-    python tests/perf/mine_speed.py 1000 3000 10000 [--folder DIR] [--executor inline]
+    python tools/mine_speed.py 1000 3000 10000 [--folder DIR] [--executor inline]
 
 Documents of about 700 words, from a seed: words by Zipf's law from a vocabulary that topics and documents add to, insights
 planted in 3 to 30 documents in other words each time, background that recurs in the same words, and footers. Twice as many

@@ -1,6 +1,6 @@
 """How many stored judgments a second are scored: ours, and the release's script, or a loop that does what it does.
 
-    python tests/perf/score_speed.py --data FOLDER --script FILE --store STORE
+    python tools/score_speed.py --data FOLDER --script FILE --store STORE
 
 `FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: `utils_eval.py` of
 https://github.com/salesforce/summary-of-a-haystack, timed on both haystacks in two ways, from dicts in memory and from their

@@ -1,6 +1,6 @@
 """How often the intervals by people's labels hold the truth, and how wide they are against labels alone.
 
-    python tests/perf/label_coverage.py [EXPERIMENTS]
+    python tools/label_coverage.py [EXPERIMENTS]
 
 Each experiment draws a run's judgments (200 for each system), people's labels of all of them as the truth, and a sheet, as
 `summhay label` does. Judges: `good` and `free` agree with people as GPT-4o and the free judge do (correlation 0.73 and 0.80; the

@@ -1,14 +1,14 @@
 """The laws of money and answers, measured by the door: the command line, the simulated provider's books, a proxy before S3.
 
-    python tests/perf/lost_nodes.py nodes   # of three Ray nodes over S3 one is killed and its folders deleted, 10 times
-    python tests/perf/lost_nodes.py cluster # the whole cluster, driver too, 3 times; the job is submitted again
-    python tests/perf/lost_nodes.py kills   # everything is killed 0, 1 and 5 times; how much of a budget can be used
-    python tests/perf/lost_nodes.py puts    # requests to S3 a call and a cell, and their price for a million calls
-    python tests/perf/lost_nodes.py far     # the speed over a slow S3 against the disk's, at calls of 1 s and of 50 ms
-    python tests/perf/lost_nodes.py restart # seconds to the first call, with 100,000 answers on S3
-    python tests/perf/lost_nodes.py frozen  # a worker is stopped for 75 s; and the slots used at the end of a run
-    python tests/perf/lost_nodes.py outage  # S3 is out of reach for 60 s
-    python tests/perf/lost_nodes.py told    # what `status` tells of calls, dollars and time left, against what comes
+    python tools/lost_nodes.py nodes   # of three Ray nodes over S3 one is killed and its folders deleted, 10 times
+    python tools/lost_nodes.py cluster # the whole cluster, driver too, 3 times; the job is submitted again
+    python tools/lost_nodes.py kills   # everything is killed 0, 1 and 5 times; how much of a budget can be used
+    python tools/lost_nodes.py puts    # requests to S3 a call and a cell, and their price for a million calls
+    python tools/lost_nodes.py far     # the speed over a slow S3 against the disk's, at calls of 1 s and of 50 ms
+    python tools/lost_nodes.py restart # seconds to the first call, with 100,000 answers on S3
+    python tools/lost_nodes.py frozen  # a worker is stopped for 75 s; and the slots used at the end of a run
+    python tools/lost_nodes.py outage  # S3 is out of reach for 60 s
+    python tools/lost_nodes.py told    # what `status` tells of calls, dollars and time left, against what comes
 
 Each prints a table, then one line a law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
 imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short
@@ -39,9 +39,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 for folder in ("simulator", "engine", "store"):
-    sys.path.insert(0, str(TESTS / folder))
+    sys.path.insert(0, str(ROOT / "tests" / folder))
 import psutil
 from asking_runs import PATIENCE_S, Job, Row, is_done, job, kill_all
 from fault_proxy import Fault, FaultProxy
@@ -213,7 +213,7 @@ def _lose_and_go_on(one: Job, asked: argparse.Namespace, everything: bool, need:
     """Kill in the middle, and start again until the run is done or ends twice alike; exit codes, and what was in flight."""
     budget = ("--budget", str(need + at_risk(asked, everything) * one.worst_usd))
     # As a Ray job runs it: `--address auto` finds the cluster by its environment.
-    again = (sys.executable, str(TESTS.parent / "jobs" / "run.py"))
+    again = (sys.executable, str(ROOT / "jobs" / "run.py"))
     more = (*budget, "--settle") if everything else budget
 
     def start(nodes: Nodes) -> subprocess.Popen[bytes]:

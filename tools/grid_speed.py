@@ -1,9 +1,9 @@
 """Whole runs against bare loops, in turn, on the same simulated endpoint: a grid of real calls, and its re-judging.
 
-    python tests/perf/grid_speed.py --data shared/data/summhay                    # both, inline and on Ray, three rounds
-    python tests/perf/grid_speed.py --data shared/data/summhay --what grid
-    python tests/perf/grid_speed.py --data shared/data/summhay --what rejudge --in-flight 128
-    python tests/perf/grid_speed.py --data shared/data/summhay --executor inline --rounds 1
+    python tools/grid_speed.py --data shared/data/summhay                    # both, inline and on Ray, three rounds
+    python tools/grid_speed.py --data shared/data/summhay --what grid
+    python tools/grid_speed.py --data shared/data/summhay --what rejudge --in-flight 128
+    python tools/grid_speed.py --data shared/data/summhay --executor inline --rounds 1
 
 A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and eight models whose summaries differ, so that
 each is judged by calls of its own, 50 ms a call, 64 + 64 in flight; and the release's own summaries judged anew, one call an
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 for folder in ("simulator", "engine"):
-    sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 from runs import SUMMHAY, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
 

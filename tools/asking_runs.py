@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 for folder in ("simulator", "engine"):
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / folder))
 import psutil
 from runs import SUMMHAY, at_most, write_spec
 from simulated_provider import Simulated, fingerprint

@@ -1,7 +1,7 @@
 """Hardly anything is paid for twice: a run that is SIGKILLed at random and started again, and what the provider served.
 
-    python tests/perf/twice.py                            # 5,000 calls, 10 kills
-    python tests/perf/twice.py --calls 600 --kills 3
+    python tools/twice.py                            # 5,000 calls, 10 kills
+    python tools/twice.py --calls 600 --kills 3
 
 Served calls less distinct ones are at most those that were sent and not yet durable at the kills, which are at most twice as many
 as may be sent at once. What had been answered for some seconds is never asked again; the finished run, run again, asks nothing.
