@@ -134,7 +134,8 @@ _TOKEN = re.compile(
     | (?P<wide>\d{{4}}\s?[年년]\s?(?:\d{{1,2}}\s?[月월]\s?(?:\d{{1,2}}\s?[日일])?)?)
     | (?P<day>{_DAYS}(?:\s|-)(?:(?:of|de|di|del)\s)?{_MONTH}(?:,?(?:\s|-)(?:(?:de|del)\s)?\d{{4}}(?!\d))?)
     | (?P<month>(?<![^\W\d_]){_MONTH}\s(?:{_DAYS}(?:,?\s\d{{4}}(?!\d))?|(?:(?:of|de|del)\s)?\d{{4}}(?!\d)))
-    | (?P<clock>(?<![\d:.,])(?:[01]?\d|2[0-3])(?::[0-5]\d){{1,2}}(?![\d:])(?:\s?[ap]\.?m\b\.?)?
+    | (?P<clock>(?<=\d)T[0-2]\d:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)
+        | (?<![\d:.,])(?:[01]?\d|2[0-3])(?::[0-5]\d){{1,2}}(?![\d:])(?:\s?[ap]\.?m\b\.?)?
         | (?<![\d:.,])1?\d\s?[ap]\.?m\b\.? | (?<!\d)(?:[01]?\d|2[0-3])h[0-5]\d(?!\d))
     | (?P<label>(?<![\w.])[^\W\d_]{{1,5}}-?\d+(?:\.\d+)*(?!\w) | (?<![\w.])\d+(?:\.\d+){{2,}}(?![\w.,]*\d))
     | (?P<number>(?<![\d.,])\d{{1,3}}(?:[ \u00a0\u202f'’]\d{{3}})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)
@@ -339,7 +340,7 @@ class _Reader:
             minutes = {(hour % 12 + (12 if half[0] == "p" else 0)) * 60 + minute}
         else:
             # 2:30 may be in the afternoon, 02:30 and 14:30 say when.
-            afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] != "0" else set()
+            afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] not in "0T" else set()
             minutes = {hour * 60 + minute} | afternoon
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
 

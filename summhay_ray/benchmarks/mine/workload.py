@@ -8,7 +8,7 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +20,6 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
-    NoReply,
     Queue,
     Rows,
     RunStore,
@@ -29,10 +28,8 @@ from summhay_ray.benchmark import (
     Store,
     Table,
     Tables,
-    Unreadable,
-    read_json,
 )
-from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.asking import CUT, AskedSteps
 from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
@@ -44,10 +41,6 @@ from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     USUAL,
-    WORDS,
-    DocumentClaim,
-    Evidence,
-    Grouped,
     Mined,
     Mining,
     ReadText,
@@ -58,21 +51,18 @@ from summhay_ray.mine import (
     haystack_json,
     kept_insights,
     language_of,
-    may_be_one,
-    merged,
     read_folder,
     text_read,
 )
 from summhay_ray.outcome import Failed
-from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
+from summhay_ray.synth import absent_subjects, absent_subtopics
 
-SHOWN, CUT = 20, 80
-"""Insights that a run prints, and the characters of each."""
-AT_ONCE = 40
-"""Most insights that a check model is asked about in one question."""
+FEW_INSIGHTS = 30
+"""Fewer insights than this, in as many documents or more, are explained in a note."""
+SHOWN = 20
+"""Insights that a run prints."""
 SHORTEST = 4
 """Fewest characters of an insight's id by which it is found."""
-_CLAIM = ("statement", "words")
 _CALLS_A_DOCUMENT = 4
 """A document takes about as much computing as so many calls: 15 ms."""
 DOCUMENTS = "documents.json"
@@ -199,7 +189,8 @@ class Mine(Benchmark[MineSpec]):
         # The plan tells them as doubts: the haystack is made all the same.
         for unread in () if ask.planning else self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
-        claims = await self._claimed(ask) if "claim" in models else {}
+        asking = AskedSteps(self.spec.models, self._sources, ask)
+        claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
@@ -207,7 +198,7 @@ class Mine(Benchmark[MineSpec]):
         mined = await asyncio.to_thread(mining.mined)
         least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await self._joined(mined, least, ask)
+            mined = await asking.joined(mined, least)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -216,18 +207,18 @@ class Mine(Benchmark[MineSpec]):
                 what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
-            mined = await self._checked(mined, least, ask)
+            mined = await asking.checked(mined, least)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
             )
         if "insight" in models:
-            mined = await self._worded(mined, ask)
+            mined = await asking.worded(mined)
         topic = self.spec.topic or self.name
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
-            grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self._sources, mining, "check" in models)
+            grouped = await asking.asked_for(grouped, mined)
+        notes = _notes(self._sources, mining, len(mined), "check" in models)
         absent, lacking = await asyncio.to_thread(self._absent, topic)
         notes += lacking
         made: dict[str, Any] = {
@@ -300,141 +291,6 @@ class Mine(Benchmark[MineSpec]):
             "mined_evidence": evidence,
             "mined_haystack": [MinedHaystack(digest, self.name, *sizes, tuple(notes))],
         }
-
-    async def _claimed(self, ask: Ask) -> dict[int, list[DocumentClaim]]:
-        """The claims of each document whose model quotes it; a document without an answer keeps its sentences."""
-        claims: dict[int, list[DocumentClaim]] = {}
-
-        async def read(place: int, source: Source) -> None:
-            try:
-                reply = await ask("claim", prompts.claim(source.text), model=self.spec.models.claim)
-                rows = read_json(reply, kind=list)
-                if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
-                    raise Unreadable(reply, "a list of objects with the texts statement and words")
-                listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
-                # A claim that the document's words do not make is no claim of it.
-                claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
-            except NoReply as none:
-                _fail(ask, "claim", source.document_id, none)
-
-        await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
-        return {} if ask.planning else claims
-
-    async def _joined(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
-        """The insights in enough documents, after those that are one by the group model's word are joined."""
-        groups: list[list[int]] = []
-
-        async def compare(places: Sequence[int]) -> None:
-            try:
-                reply = await ask("group", prompts.group([mined[place].text for place in places]), model=self.spec.models.group)
-                numbers = range(1, len(places) + 1)
-                said = read_json(reply, kind=list)
-                if not all(isinstance(row, list) and row and all(number in numbers for number in row) for row in said):
-                    raise Unreadable(reply, f"a list of lists of numbers from 1 to {len(places)}")
-                groups.extend([places[number - 1] for number in row] for row in said)
-            except NoReply as none:
-                _fail(ask, "group", mined[places[0]].text, none)
-
-        await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
-        return merged(mined, sorted(groups), least)
-
-    async def _checked(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
-        """The insights after the check model has read what the free path is unsure of, the surest first again."""
-        unsure: dict[int, list[int]] = {}
-        for place, one in enumerate(mined):
-            for found in (*(found for found in one.evidence if not found.sure), *one.doubtful):
-                unsure.setdefault(found.document, []).append(place)
-        decided: dict[tuple[int, int], tuple[str, str]] = {}
-
-        async def read(document: int, places: Sequence[int]) -> None:
-            text, listed = self._sources[document].text, [mined[place].text for place in places]
-            try:
-                reply = await ask("check", prompts.check(text, listed), model=self.spec.models.check)
-                numbers = [str(number) for number in range(1, len(places) + 1)]
-                said = read_json(reply, *numbers)
-                if not all(isinstance(said[number], str) for number in numbers):
-                    raise Unreadable(reply, "a string for each number")
-                for number, place in zip(numbers, places, strict=True):
-                    words = said[number].strip()
-                    # Words that the document does not have decide nothing: the pair stays as unsure as it was.
-                    if not words or is_quoted(words, text):
-                        decided[place, document] = words, reply.key
-            except NoReply as none:
-                _fail(ask, "check", f"{self._sources[document].document_id}, {mined[places[0]].text}", none)
-
-        blocks = [
-            (document, places[begin : begin + AT_ONCE])
-            for document, places in sorted(unsure.items())
-            for begin in range(0, len(places), AT_ONCE)
-        ]
-        await asyncio.gather(*(read(*block) for block in blocks))
-        if ask.planning:
-            return list(mined)
-        checked = [self._decided(place, one, decided) for place, one in enumerate(mined)]
-        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= least]
-        enough.sort(key=lambda place: -checked[place].confidence)
-        number = {place: position for position, place in enumerate(enough)}
-        return [
-            replace(checked[place], opposites=tuple(number[other] for other in checked[place].opposites if other in number))
-            for place in enough
-        ]
-
-    def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The insight by the model's word: (place, document) -> the words that say it (empty: none do), and the answer's key."""
-        assert self.spec.models.check is not None
-        label = self.spec.models.check.label
-        evidence: list[Evidence] = []
-        doubtful: list[Evidence] = []
-        for found in sorted((*one.evidence, *one.doubtful), key=lambda found: found.document):
-            words, key = decided.get((place, found.document), ("", ""))
-            if not key:
-                (evidence if found in one.evidence else doubtful).append(found)
-            elif words:
-                evidence.append(replace(found, text=words, by=label, key=key))
-
-        def mean(listed: Sequence[Evidence]) -> float:
-            return sum(1.0 if found.by != WORDS else found.score for found in listed) / max(1, len(listed))
-
-        confidence = min(1.0, one.confidence * mean(evidence) / mean(one.evidence))
-        return replace(one, evidence=tuple(evidence), doubtful=tuple(doubtful), confidence=round(confidence, 4))
-
-    async def _worded(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
-        async def word(one: Mined) -> Mined:
-            try:
-                shown = [found.text for found in sorted(one.evidence, key=lambda found: -found.score)[:5]]
-                reply = await ask("insight", prompts.insight(shown), model=self.spec.models.insight)
-                if not (text := " ".join(reply.text.split())):
-                    raise Unreadable(reply, "one sentence")
-                return replace(one, text=text)
-            except NoReply as none:
-                _fail(ask, "insight", one.text, none)
-                return one
-
-        worded = await asyncio.gather(*map(word, mined))
-        texts: set[str] = set()
-        kept = []
-        for old, new in zip(mined, worded, strict=True):
-            # Two insights that a model words alike keep their own sentences: their ids are hashes of the texts.
-            kept.append(old if new.text in texts else new)
-            texts.add(new.text)
-        return kept
-
-    async def _asked_for(self, grouped: Sequence[Grouped], mined: Sequence[Mined], ask: Ask) -> list[Grouped]:
-        async def word(group: Grouped) -> Grouped:
-            try:
-                listed = [mined[place].text for place in group.places]
-                reply = await ask("query", prompts.query(group.text, listed), model=self.spec.models.query)
-                query = " ".join(reply.text.split())
-                if not query:
-                    raise Unreadable(reply, "one question")
-                if any(leak(query, text, group.text).found for text in listed):
-                    raise Unreadable(reply, "a question that gives none of its insights away")
-                return replace(group, query=query)
-            except NoReply as none:
-                _fail(ask, "query", group.text, none)
-                return group
-
-        return list(await asyncio.gather(*map(word, grouped)))
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -536,11 +392,6 @@ class Mine(Benchmark[MineSpec]):
         yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
-def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
-    """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
-    ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
-
-
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
     """The digest of the run's haystack; `reviewed`: as a person last accepted it. Empty if there is none yet."""
     if reviewed and (newest := reviews_of(run).newest()):
@@ -595,7 +446,7 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
+def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
     if mining.left_out:
@@ -609,6 +460,9 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+    if n_insights < FEW_INSIGHTS <= len(sources):
+        what = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
+        notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
     if mining.relaxed:
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
