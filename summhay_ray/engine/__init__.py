@@ -81,7 +81,7 @@ from summhay_ray.engine.spec.spec import (
     validated,
 )
 from summhay_ray.engine.stage_plan import StagePlan
-from summhay_ray.engine.start import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.start import RunFailed, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 
@@ -130,7 +130,6 @@ __all__ = [
     "RunEntry",
     "RunFailed",
     "RunModels",
-    "RunOptions",
     "RunReader",
     "RunResult",
     "SampleRecord",

@@ -1,4 +1,4 @@
-"""Which documents a text cites (section 4.1). Part of the metrics room.
+"""Which documents a text cites (section 4.1).
 
 `read_citations` is the one reader of citations: for scores, for support without gold, and for the repair of citations.
 """

@@ -1,6 +1,6 @@
 """95 % intervals of means: one function for every table, which holds with few queries and at the ends of the scale.
 
-Part of the metrics room. `paired_differences.py` has the intervals of differences, with the same standard errors.
+`paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
 from __future__ import annotations

@@ -88,15 +88,15 @@ FIELDS = {**SAMPLE, "summarizers": [LEAD], "judges": [{"model": "offline/judge",
 
 def answer_twice(store: Store) -> RunStore:
     """A finished run that was paid for by two starts: the first one's log holds its summaries, the second one's the judgments."""
-    first = api.run({**FIELDS, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, 5.0, executor="inline")
-    done = api.run(FIELDS, store.files.uri, 5.0, executor="inline")
+    first = api.run({**FIELDS, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, budget=5.0, executor="inline")
+    done = api.run(FIELDS, store.files.uri, budget=5.0, executor="inline")
     assert (first.status, done.status, first.run) == ("budget", "done", done.run)
     return store.run(done.run)
 
 
 def run_again(place: Place) -> RunResult:
     """What the same command gives once more."""
-    return api.run(FIELDS, place.store.files.uri, 5.0, executor="inline")
+    return api.run(FIELDS, place.store.files.uri, budget=5.0, executor="inline")
 
 
 def named(told: StatusResult, *names: str) -> bool:

@@ -34,11 +34,11 @@ RUN = api.load(SPEC).run_id
 
 def sent_to(folder: Path, budget: float | None = None, **more: Any) -> RayJob:
     """The job of the spec, its store in a folder."""
-    return api.submit(SPEC, URL, str(folder / "a store"), budget, **more)
+    return api.submit(SPEC, URL, str(folder / "a store"), budget=budget, **more)
 
 
 def test_a_job_is_summhay_run_with_the_code_that_checked_it(server: Server, tmp_path: Path) -> None:
-    job = api.submit(SPEC, "127.0.0.1:8265", str(tmp_path / "a store"), 0.1, compat="release")
+    job = api.submit(SPEC, "127.0.0.1:8265", str(tmp_path / "a store"), budget=0.1, compat="release")
     (sent,) = server.sent
     assert (job.job, job.run, job.address, job.attached) == (f"{RUN}-1", RUN, URL, False)
     words = shlex.split(sent["entrypoint"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.haystack.samples import load_sample, sample_names
+from summhay_ray.haystack.released import load_sample, sample_names
 from summhay_ray.plugins import UnknownName
 
 pytestmark = pytest.mark.core

@@ -24,7 +24,7 @@ from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.work.prepared import Left, work_items_of
 from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.llm import Budgets
+from summhay_ray.llm import Budgets, Ledger
 from summhay_ray.logs import asked_level
 from summhay_ray.store import n_vector_files
 
@@ -83,7 +83,7 @@ class RayExecution:
 
     def snapshot(self) -> dict[str, Any]:
         """See `Execution`."""
-        numbers: dict[str, Any] = ray.get(self._ledger.snapshot.remote())
+        numbers: dict[str, Any] = ray.get(self._ledger.act.remote(Ledger.snapshot))
         return {**numbers, **self._computing}
 
     def finish(self) -> None:
@@ -102,7 +102,7 @@ class RayExecution:
             return results
 
         async def snapshot() -> Mapping[str, Any]:
-            numbers: Mapping[str, Any] = await self._ledger.snapshot.remote()
+            numbers: Mapping[str, Any] = await self._ledger.act.remote(Ledger.snapshot)
             return numbers
 
         async def prepared(sources: AsyncGenerator[Left, None]) -> AsyncGenerator[Sequence[WorkItem], None]:
@@ -142,13 +142,13 @@ class RayExecution:
 
     async def _drain(self, actors: Sequence[Any]) -> None:
         with contextlib.suppress(ray.exceptions.RayError):
-            await self._ledger.stop.remote()
-            self._work.stopping((await self._ledger.snapshot.remote())["in_flight"])
+            await self._ledger.act.remote(Ledger.stop)
+            self._work.stopping((await self._ledger.act.remote(Ledger.snapshot))["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
         # The actors of pools have no handles: a model of the user's own that asks a provider ends its calls there by itself.
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(DRAIN_S):
-                while self._placement.pools and (await self._ledger.snapshot.remote())["in_flight"]:
+                while self._placement.pools and (await self._ledger.act.remote(Ledger.snapshot))["in_flight"]:
                     await asyncio.sleep(LOOK_EVERY_S)
         with contextlib.suppress(ray.exceptions.RayError):
             await self._ledger.end.remote()

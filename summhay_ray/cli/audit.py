@@ -1,4 +1,4 @@
-"""`summhay audit` and `verify`: check haystacks against a person's labels, or without a model. Part of the cli room."""
+"""`summhay audit`, `label` and `verify`: check haystacks and judgments by people's labels, or haystacks without a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, JudgedOption, RunArgument, StoreOption
 
 
 def audit(
@@ -47,6 +47,31 @@ def audit(
     else:
         tables(audited_tables(found))
         say(AUDITED_LEGEND)
+
+
+def label(
+    run: RunArgument,
+    n: Annotated[int, typer.Option("--n", help="Judgments to label.", min=1)] = 30,
+    out: Annotated[str, typer.Option("--out", help="The CSV file to write.")] = "labels.csv",
+    judge: JudgedOption = "",
+    seed: Annotated[int, typer.Option(help="The random seed of the sample.")] = 0,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the most informative judgments into a sheet for people to label; score, report and compare take it with --labels.
+
+    Stratified by system and by the judge's value. The sheet shows neither the system nor the judge's verdict. `audit` asks people
+    about the truth of haystacks instead, not about judgments.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    found = api.label(run, n, out, store, judge=judge, seed=seed)
+    if as_json:
+        document(found)
+        return
+    fill = "write no, partial or full into the column coverage, and the bullet's number into bullet"
+    facts([*found.items(), ("then", f"{fill}; then: summhay score {run} --labels {out}")])
 
 
 def verify(

@@ -35,7 +35,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Decision:
+class SystemDecision:
     """The system to use, or why none is named. Systems are given by their labels."""
 
     figure: str
@@ -64,7 +64,7 @@ class Decision:
         return asdict(self)
 
 
-def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], evidence: Evidence) -> Decision:
+def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], evidence: Evidence) -> SystemDecision:
     """The decision. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared ones: `a` and `b` (names),
     `differs`, and the other fields of `metrics.Paired.differences`."""
     ranked = [one for one in standings if one["rank"] is not None]
@@ -101,7 +101,7 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     if ceilings := len(ranked) - len(usable):
         said.append(f"Not considered: {ceilings} system{'s'[: ceilings > 1]} that see{'s'[ceilings > 1 :]} the gold documents.")
     named = None if reasons else chosen
-    return Decision(
+    return SystemDecision(
         figure=evidence.figure,
         use=None if named is None else named["label"],
         system=None if named is None else named["name"],

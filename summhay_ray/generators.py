@@ -1,11 +1,14 @@
-"""A transformers model as a local model, loaded when first called. Part of the generators room."""
+"""Local language models, loaded by transformers when first called (`transformers/NAME`, or a folder).
+
+Sequence-to-sequence models (BART, PRIMERA) and chat models are called like paid models. Needs the extra `embed`.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -238,7 +241,7 @@ def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: boo
         ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         return ids[:room]
     if shape == "prompt":
-        return _ids(tokenizer, request.prompt, room)
+        return list(tokenizer(request.prompt, truncation=True, max_length=room)["input_ids"])
     question = asked_in(request.prompt)
     texts = [text for _, text in question.documents]
     if shape == "primera":
@@ -269,8 +272,3 @@ def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 def _bare(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _ids(tokenizer: Any, text: str, room: int) -> list[int]:
-    found: Mapping[str, list[int]] = tokenizer(text, truncation=True, max_length=room)
-    return list(found["input_ids"])
