@@ -1,8 +1,8 @@
 """Everything that you import to write a benchmark.
 
 A benchmark is a subclass of `Benchmark[MySpec]` with `stages`, `tables` and four methods: `items`, `answer`, `score` and
-`report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec. docs/add-a-benchmark.md explains a
-complete example.
+`report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec.
+docs/tutorials/add-a-benchmark.md explains a complete example.
 """
 
 from __future__ import annotations

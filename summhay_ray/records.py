@@ -34,7 +34,7 @@ def column_of(retriever: str, ordering: str) -> str:
 
 
 def system_label(retriever: str, ordering: str, model: str) -> str:
-    """A system's name for people: `bm25 + openai/gpt-4o`, `full bottom + openai/gpt-4o`. Its key is `haystack.system_key`."""
+    """A system's name for people: `bm25 + openai/gpt-5.4`, `full bottom + openai/gpt-5.4`. Its key is `haystack.system_key`."""
     return f"{column_of(retriever, ordering)} + {model}"
 
 
@@ -184,7 +184,7 @@ class Summary:
     context_id: Annotated[str, "the context that the model was shown, empty for an imported summary"]
     key: Annotated[str, "the raw answer that the bullets come from, empty for an imported summary"]
     bullets: Annotated[tuple[str, ...], "non-empty lines of the summary, stripped; judges count them from 1"]
-    label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-4o`"] = ""
+    label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-5.4`"] = ""
 
     def __post_init__(self) -> None:
         # It follows from the rest: no caller states it.

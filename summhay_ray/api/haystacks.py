@@ -35,7 +35,7 @@ def import_released(paths: str | Path | Sequence[str | Path], store: str | None 
 
 @checked
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
-    """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
+    """Import a folder of documents and queries (docs/how-to/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
     Raises SpecError, with one line that names the file.
     """

@@ -51,7 +51,7 @@ def bench_support_judges(
     spec: str | None = None,
     untrusted: bool = False,
 ) -> list[supporting.SupportAgreement]:
-    """Compare support judges with people's labels of claims and their references (docs/citations.md); by default the free judge.
+    """Compare support judges with people's labels of claims (docs/how-to/citations.md); by default the free judge.
 
     `budget`: dollars for each judge. Returns a row for each judge and source of the file, and one for all sources together.
     """
@@ -73,7 +73,7 @@ def rejudge(
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
-    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: the path of a YAML file with judges and their
+    `judges`: names such as `offline` or `blend(openai/gpt-5.4,offline)`. `spec`: the path of a YAML file with judges and their
     settings. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import rejudge as rejudging
@@ -98,7 +98,7 @@ def support(
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
     `what`: a run's id, or a file of answers in JSON lines, which cite `documents`, a folder, or passages of their own
-    (docs/citations.md). `judge`: by default the
+    (docs/how-to/citations.md). `judge`: by default the
     free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel of them. `per`: what a model is asked about at once.
     Raises SpecError or StoreError before any call is made.
     """

@@ -137,7 +137,7 @@ def rater_entry(value: Any) -> Any:
     except UserError as error:
         raise ValueError(str(error)) from error
     if named.kind != "panel" or any(part.kind not in ("model", "offline") for part in named.parts):
-        raise ValueError(f"{named.text}: a rater is a model, or a panel of models: panel(openai/gpt-4o,offline)")
+        raise ValueError(f"{named.text}: a rater is a model, or a panel of models: panel(openai/gpt-5.4,offline)")
     given = entry.get("members")
     listed = [one for one in map(model_entry, given) if isinstance(one, Mapping)] if isinstance(given, list) else []
     by_name = {one.get("name") or one.get("model"): one for one in listed}

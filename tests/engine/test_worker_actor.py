@@ -37,6 +37,9 @@ class LedgerHandle:
             return News() if name in ("exchange", "listen") else None
 
         def remote(*values: Any) -> Any:
+            if name == "act":
+                verb, *rest = values
+                return getattr(self, verb.__name__).remote(*rest)
             self.asked.append((name, values))
             # What nobody waits for must not be a coroutine that nobody awaits.
             return said() if name in ("exchange", "listen", "leave", "commit") else None

@@ -87,7 +87,7 @@ def _metric(value: Any) -> Any:
         return value
     heads = [value] if isinstance(value, str) else [name for name in _KINDS if isinstance(value, Mapping) and name in value]
     if len(heads) != 1 or heads[0] not in _KINDS:
-        raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
+        raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-5.4, samples: 5}}")
     fields: Any = {} if isinstance(value, str) else dict(value)
     if heads[0] == "geval" and isinstance(model := model_entry(fields.get("geval", RATER)), Mapping):
         # Several samples need the release's temperature of 1.

@@ -427,7 +427,7 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | 
 def _override(fields: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     if not equals or not path:
-        raise SpecError(f"--set {override}: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100")
+        raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
     try:
         value = load(text)
     except YamlError as error:

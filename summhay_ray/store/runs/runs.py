@@ -1,6 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-`docs/stores.md` describes the layout of a store.
+`docs/how-to/stores.md` describes the layout of a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
@@ -24,7 +24,8 @@ from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
-from summhay_ray.store.files.files import Files, is_plain, object_mb, open_files
+from summhay_ray.store.files.entry import is_plain
+from summhay_ray.store.files.files import Files, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests

@@ -122,7 +122,7 @@ def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
     for label, some in sorted(found.items()):
         if some:
             brackets = "bracket was" if len(some) == 1 else "brackets were"
-            mend = "docs/numbers.md lists the forms that are"
+            mend = "docs/explanation/numbers.md lists the forms that are"
             yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
 
 
