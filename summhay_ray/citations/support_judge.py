@@ -130,6 +130,8 @@ class SupportIndex:
             for fact in found:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
+        self._bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
+        """Places of each document's first sentence, and of the end."""
         self._facts = facts if self.n_documents < _HAYSTACK else []
         holders: dict[str, set[int]] = {}
         for owner, found in zip(owners, facts, strict=True):
@@ -143,6 +145,7 @@ class SupportIndex:
         self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
         self._single = _unit(bags @ self._weights)
         self._windows = _unit(self._two(bags) @ self._weights)
+        self._by_word = self._single.T.tocsr(), self._windows.T.tocsr()
         self._like, self._trust = self._likenesses()
 
     def support(self, bullets: Sequence[str]) -> Supports:
@@ -178,7 +181,7 @@ class SupportIndex:
         """The windows of two sentences of a document that are nearest to a bullet by its words, the nearest first, at most so
         many; all of them if they share no word with it, as those in another language do."""
         latin = is_latin(bullet)
-        begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+        begin, end = self._bounds[document : document + 2]
         asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
         near = (asked @ self._windows[begin:end].T).toarray()[0]
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
@@ -187,15 +190,14 @@ class SupportIndex:
     def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
         """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
         words = _facts(_CITES.sub(" ", bullet), is_latin(bullet))
-        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
-        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(bounds)]
+        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(self._bounds)]
 
     def _hold_against(
         self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
     ) -> None:
         """Cap the value of each document that says otherwise than a bullet, and never cite it."""
         for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
-            begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+            begin, end = self._bounds[document : document + 2]
             near = self._sentences[
                 max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
             ]
@@ -205,11 +207,11 @@ class SupportIndex:
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""
-        alone = (asked @ self._windows.T).toarray()
+        alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
         widened = _unit(asked + self._words_of(likeness, best))
-        second = self._averaged((widened @ self._windows.T).toarray(), alone)
+        second = self._averaged((widened @ self._by_word[1]).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
         return np.maximum((likeness + both) / 2, _ALONE * own), best
@@ -246,11 +248,11 @@ class SupportIndex:
     def _of_documents(self, likeness: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
         found = np.zeros((likeness.shape[0], self.n_documents))
         best = np.zeros((likeness.shape[0], self.n_documents), dtype=np.int64)
-        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1))
-        for document, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        rows = np.arange(likeness.shape[0])
+        for document, (begin, end) in enumerate(pairwise(self._bounds)):
             if end > begin:
                 best[:, document] = begin + likeness[:, begin:end].argmax(axis=1)
-                found[:, document] = np.take_along_axis(likeness, best[:, document : document + 1], axis=1)[:, 0]
+                found[:, document] = likeness[rows, best[:, document]]
         return found, best
 
     def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
@@ -268,7 +270,7 @@ class SupportIndex:
         """The better sentence of each best window."""
         if not self._sentences:
             return [[""] * self.n_documents for _ in range(asked.shape[0])]
-        single = (asked @ self._single.T).toarray()
+        single = (asked @ self._by_word[0]).toarray()
         after = np.minimum(best + 1, len(self._sentences) - 1)
         after = np.where(self._owners[after] == self._owners[best], after, best)
         better = np.take_along_axis(single, after, axis=1) > np.take_along_axis(single, best, axis=1)

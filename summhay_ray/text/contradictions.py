@@ -49,36 +49,55 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     `evidence`: a passage of any length, or its sentences. Each sentence of the statement is held against the three neighbouring
     ones of the evidence that share most words with it. A statement never contradicts itself.
     """
-    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
-    if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
+    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _gathered(tuple(evidence))
+    if not (said.facts or said.denies or shown.denies):
         return []
-    said_facts = [fact for one in said for fact in one.facts]
-    shown_facts = [fact for one in shown for fact in one.facts]
-    denied = any(one.negations for one in shown)
     found: list[Contradiction] = []
-    for one in said:
-        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown_facts)]
-        if not missing and not one.negations and not denied:
+    for one in said.statements:
+        if not (one.facts or one.negations or shown.denies) or len(one.roots & shown.roots) < _SHARED * len(one.roots):
             continue
-        window = _best_window(one, shown)
+        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown.facts)]
+        if not missing and not one.negations and not shown.denies:
+            continue
+        window = _best_window(one, shown.statements)
         common = one.roots & frozenset().union(*(near.roots for near in window))
         if not common or len(common) < _SHARED * len(one.roots):
             continue
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # What the statement says elsewhere is no rival, nor is a sum of its numbers or of the evidence's.
-            rivals = [other for other in rivals if not any(_agree(own, other) for own in said_facts)]
+            rivals = [other for other in rivals if not any(_agree(own, other) for own in said.facts)]
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
         if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
-            found += _denied(one, said, window, shown)
+            found += _denied(one, said.statements, window, shown.statements)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """The sentences of a text that were read, and what they have together."""
+
+    statements: Sequence[Statement]
+    facts: Sequence[Fact]
+    """Each value once."""
+    roots: frozenset[str]
+    denies: bool
+    """Whether one of them has a negation."""
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _gathered(sentences: tuple[str, ...]) -> _Passage:
+    statements = [read_statement(sentence) for sentence in sentences]
+    facts = {(one.kind, one.quantity, one.days, one.minutes, one.name): one for read in statements for one in read.facts}
+    roots = frozenset[str]().union(*(one.roots for one in statements))
+    return _Passage(statements, list(facts.values()), roots, any(one.negations for one in statements))
+
+
 @functools.lru_cache(maxsize=1 << 12)
-def _read(text: str) -> Sequence[Statement]:
-    return tuple(read_statement(sentence) for sentence in sentences(text))
+def _read(text: str) -> _Passage:
+    return _gathered(tuple(sentences(text)))
 
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
@@ -91,6 +110,8 @@ def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[S
 
 def _agree(one: Fact, other: Fact) -> bool:
     """Whether both facts can be the same: the same value, or a part of it."""
+    if one.name or other.name:
+        return bool(one.name and other.name and _same_name(one.name, other.name))
     if one.days and other.days:
         return any(_same_day(first, second) for first in one.days for second in other.days)
     if one.minutes and other.minutes:
@@ -98,7 +119,7 @@ def _agree(one: Fact, other: Fact) -> bool:
     if one.quantity and other.quantity:
         nouns, others = one.quantity.nouns, other.quantity.nouns
         return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
-    return bool(one.name and other.name and _same_name(one.name, other.name))
+    return False
 
 
 def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
@@ -121,6 +142,7 @@ def _same_day(one: Day, other: Day) -> bool:
     return (begin <= first_day and last_day <= end) or (first_day <= begin and end <= last_day)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one name is a part of the other, or made of its initials."""
     for part, whole in ((one, other), (other, one)):
