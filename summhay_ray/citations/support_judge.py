@@ -25,12 +25,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from summhay_ray.citations.lexical_model import lexical_features, lexical_value
-from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, words_of
+from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, values_of, words_of
 
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "2"
+SUPPORT_REVISION = "3"
 """Changes whenever the judge's values do: it is part of the identity of what it judged."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Least value of a document that supports a bullet, and of one that supports a part of it."""
@@ -189,8 +189,14 @@ class SupportIndex:
 
     def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
         """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
-        words = _facts(_CITES.sub(" ", bullet), is_latin(bullet))
-        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(self._bounds)]
+        plain = _CITES.sub(" ", bullet)
+        latin, values = is_latin(bullet), values_of(plain)
+        sentences = []
+        for said, facts in zip(self._sentences, self._facts, strict=True):
+            # A value in another form is said in the bullet's form, too.
+            shared = values.keys() & values_of(said).keys() if values else ()
+            sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
+        return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
 
     def _hold_against(
         self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]

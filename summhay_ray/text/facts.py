@@ -283,6 +283,17 @@ def read_statement(sentence: str) -> Statement:
     return _Reader(sentence).read()
 
 
+def values_of(sentence: str) -> dict[str, str]:
+    """The values of a sentence's numbers, dates and times, and its words for each: "2 hours" and "120 minutes" have one value."""
+    return {_value(fact): fact.words for fact in read_statement(sentence).facts if fact.kind != "name"}
+
+
+def _value(fact: Fact) -> str:
+    if fact.quantity is not None:
+        return f"{fact.quantity.low:g} {fact.quantity.high:g} {fact.quantity.unit}"
+    return f"{min(fact.minutes)} minutes" if fact.minutes else str(fact.days[0])
+
+
 class _Reader:
     """Reads one sentence. Each step takes the place of a token, and returns the facts there and the place of the next token."""
 
