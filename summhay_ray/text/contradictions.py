@@ -34,7 +34,11 @@ _SOFT = frozenset(map(root, _SOFT_WORDS.split()))
 _OPPOSITE_WORDS = """
     rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
     / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss plunge downward
-    higher more larger greater longer faster stronger / lower less fewer smaller shorter slower weaker
+    higher / lower
+    larger / smaller
+    longer / shorter
+    faster / slower
+    stronger / weaker
     approve approved accept accepted adopt adopted endorse endorsed ratify pass passed
     / reject rejected dismiss dismissed refuse refused veto vetoed
     allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
@@ -53,7 +57,6 @@ _OPPOSITE_WORDS = """
     join joined / leave left quit
     support supported favour favor / oppose opposed
     strengthen strengthened / weaken weakened
-    expand expanded / contract contracted
     majority / minority
     minimum / maximum
     mandatory compulsory required / optional voluntary
