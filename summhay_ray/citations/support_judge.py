@@ -60,6 +60,8 @@ _AROUND = 1
 """Sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+_ADDED = 0.5
+"""Share of the best document's likeness to a bullet's own words from which a repair adds a document."""
 _HAYSTACK = 10
 """Fewer documents tell neither which words are rare nor what is said in several wordings: each is judged by `lexical_model`."""
 _AT_ONCE = 256
@@ -95,6 +97,9 @@ class Supports:
     worth: npt.NDArray[np.bool_]
     """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
     say it word for word must be nearer than what is worth citing where no document is near."""
+    added: npt.NDArray[np.bool_]
+    """Whether a repair cites it where the bullet does not: as `worth`, and near by the bullet's own words. Nothing is added to what
+    most documents of a haystack say."""
     evidence: Sequence[Sequence[str]]
     """The sentence of each document that comes nearest."""
     foreign: Sequence[bool]
@@ -132,7 +137,8 @@ class SupportIndex:
         self._owners = np.array(owners, dtype=np.int64)
         self._bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
         """Places of each document's first sentence, and of the end."""
-        self._facts = facts if self.n_documents < _HAYSTACK else []
+        self._few = self.n_documents < _HAYSTACK
+        self._facts = facts if self._few else []
         holders: dict[str, set[int]] = {}
         for owner, found in zip(owners, facts, strict=True):
             for fact in found:
@@ -156,11 +162,12 @@ class SupportIndex:
         asked = _unit(self._bags(facts) @ self._weights)
         asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
+        own = np.zeros(values.shape)
         evidence: list[list[str]] = []
         windows = np.zeros(values.shape, dtype=np.int64)
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            values[part], windows[part] = self._likeness(asked[part])
+            values[part], windows[part], own[part] = self._likeness(asked[part])
             evidence += self._evidence(asked[part], windows[part])
         values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
@@ -170,12 +177,16 @@ class SupportIndex:
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
-        if self._facts:
+        if self._few:
             sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
             worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
         self._hold_against(read, windows, sure, worth)
-        return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+        added = worth.copy()
+        if not self._few:
+            added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
+            added[2 * worth.sum(axis=1) > self.n_documents] = False
+        return Supports(sure, worth, added, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
         """The windows of two sentences of a document that are nearest to a bullet by its words, the nearest first, at most so
@@ -211,8 +222,8 @@ class SupportIndex:
                 sure[place, document] *= _CONTRADICTED
                 worth[place, document] = False
 
-    def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """The likeness of each document, and its best window."""
+    def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
+        """The likeness of each document, its best window, and its likeness to the bullet's own words."""
         alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
@@ -220,7 +231,7 @@ class SupportIndex:
         second = self._averaged((widened @ self._by_word[1]).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
-        return np.maximum((likeness + both) / 2, _ALONE * own), best
+        return np.maximum((likeness + both) / 2, _ALONE * own), best, own
 
     def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
         """Each window's likeness, averaged with that of the windows that say the same in other documents.

@@ -273,7 +273,8 @@ def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradict
                 sides = {(pair, side), (pair, 1 - side)}
                 # Who says both says neither.
                 own, others = (
-                    [spot for spot, word in enumerate(said.tokens) if sides.intersection(_SIDES.get(word, ()))] for said in (one, near)
+                    [spot for spot, word in enumerate(said.tokens) if sides.intersection(_SIDES.get(word, ()))]
+                    for said in (one, near)
                 )
                 if len(own) != 1 or len(others) != 1 or (pair, 1 - side) not in _SIDES[near.tokens[others[0]]]:
                     continue

@@ -85,7 +85,9 @@ def test_support_says_what_repeats_where_no_word_of_the_query_occurs() -> None:
         ("Kosten", "Wie teuer ist das?", set()),
     ],
 )
-def test_what_no_document_says_is_said_by_the_words_that_are_missing(model: str, subject: str, question: str, said: set[str]) -> None:
+def test_what_no_document_says_is_said_by_the_words_that_are_missing(
+    model: str, subject: str, question: str, said: set[str]
+) -> None:
     texts = [f"{text} She said that the tram was late again." for text in story()]
     assert (answer(model, build_task(texts, query=question, subtopic=subject)) == [SAYS_SO]) == (model in said)
 
