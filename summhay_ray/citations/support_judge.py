@@ -98,8 +98,8 @@ class Supports:
     """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
     say it word for word must be nearer than what is worth citing where no document is near."""
     added: npt.NDArray[np.bool_]
-    """Whether a repair cites it where the bullet does not: as `worth`, and near by the bullet's own words. Nothing is added to what
-    most documents of a haystack say."""
+    """Whether a repair cites it where the bullet does not: as `worth`, and near by the bullet's own words. Nothing is added to
+    what most documents of a haystack say."""
     evidence: Sequence[Sequence[str]]
     """The sentence of each document that comes nearest."""
     foreign: Sequence[bool]

@@ -33,7 +33,7 @@ _SOFT = frozenset(map(root, _SOFT_WORDS.split()))
 """Words that deny without a negation: near one, nothing is said to be so."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
-    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss plunge downward
+    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss
     higher / lower
     larger / smaller
     longer / shorter
@@ -68,7 +68,7 @@ _OPPOSITE_WORDS = """
 """
 _SIDES: dict[str, list[tuple[int, int]]] = {}
 """Word, as a statement's tokens have it -> the pairs of opposites and the side of each on which it is."""
-for _place, _line in enumerate(re.split(r"\n(?!\s*/)", _OPPOSITE_WORDS.strip())):
+for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
             for _form in {_word, root(_word)}:

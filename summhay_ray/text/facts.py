@@ -160,11 +160,19 @@ _TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
 _OTHER_NUMBERS = {
-    **{"no": 0, "dozen": 12, "both": 2, "twice": 2, "once": 1},
-    **{word: value for value, word in enumerate("zwei drei vier fünf sechs sieben acht neun zehn".split(), 2)},
-    **{word: value for value, word in enumerate("deux trois quatre cinq".split(), 2)},
-    **{word: value for value, word in enumerate("dos tres cuatro cinco seis siete ocho nueve diez".split(), 2)},
-    **{"huit": 8, "dix": 10, "zwölf": 12, "douze": 12, "doce": 12},
+    "no": 0,
+    "dozen": 12,
+    "both": 2,
+    "twice": 2,
+    "once": 1,
+    **{word: value for value, word in enumerate(["zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"], 2)},
+    **{word: value for value, word in enumerate(["deux", "trois", "quatre", "cinq"], 2)},
+    **{word: value for value, word in enumerate(["dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez"], 2)},
+    "huit": 8,
+    "dix": 10,
+    "zwölf": 12,
+    "douze": 12,
+    "doce": 12,
 }
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
@@ -233,7 +241,8 @@ _TOLERANCE = 0.1
 """How far from the truth "about" may be."""
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)|\w+n['’]t|(?P<noun>no|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
+    r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
+    r"|\w+n['’]t|(?P<noun>no|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
     r"\b(?!-)",
