@@ -39,6 +39,7 @@ $(VENV)/.core: pyproject.toml requirements/build.lock requirements/core.lock
 $(VENV)/.installed: pyproject.toml $(wildcard requirements/*.lock)
 	$(call install,dev)
 	$(call packages,torch==$(TORCH))
+	$(BIN)/python -m compileall -qq -j 0 tests tools || true
 	touch $(VENV)/.core $@
 
 # The newest versions that pyproject.toml allows, into requirements/. What torch needs for GPUs comes with torch.

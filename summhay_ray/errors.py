@@ -1,4 +1,4 @@
-"""Errors that the user can fix. Imports nothing of ours."""
+"""Errors that the user can fix, and texts made safe to show. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -11,3 +11,14 @@ class UserError(Exception):
     """
 
     exit_code = 2
+
+
+def printable(text: str, keep: str = "", instead: str | None = None) -> str:
+    """The text with every unprintable character replaced but those in `keep`: a document must not control a terminal or page.
+
+    `instead`: what replaces it; None: its escape, such as \\x1b.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] if instead is None else instead
+        for letter in text
+    )

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Threads of numpy and torch would wait for each other's processors in loops: the tests beside them have these.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
-settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("quick", deadline=None, max_examples=12)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("quick")
 
@@ -32,8 +35,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
 
 
-DEAR = {"desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
-"""Fixtures of a session that take seconds, and a mark whose libraries do -> a group: a worker is given all the files of one."""
+DEAR = {"s3": "s3", "desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
+"""Fixtures and marks whose libraries or servers take seconds to start -> a group: one worker runs all its files."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,6 +62,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     )
     # Before xdist reads the groups.
     yield
+
+
+def pytest_collection_finish() -> None:
+    """The thousands of tests stay: the garbage collector need not look at them again and again."""
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

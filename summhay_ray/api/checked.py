@@ -1,4 +1,4 @@
-"""Checks the arguments of the API's functions against their annotations, before anything is read. Part of the api room."""
+"""Checks the arguments of the API's functions against their annotations, before anything is read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from summhay_ray.engine import SpecError
+from summhay_ray.run_options import options_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,27 +30,37 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which raises SpecError in one line for an argument of a wrong type, or for an unknown choice."""
+    """The function, which raises SpecError in one line for an argument of a wrong type, or for an unknown choice.
+
+    Options that it takes as `**options: Unpack[...]` are keywords of its signature, and get their defaults.
+    """
+    options = options_of(function)
+    defaults: Any = {name: option.default for name, (_, option) in options.items()}
     signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, keyword, default=defaults[name], annotation=kind) for name, (kind, _) in options.items()]
+    signature = signature.replace(parameters=[*own, *more])
 
     @functools.cache
     def kinds() -> Mapping[str, Any]:
         # Without the result's annotation, which may name what only a type checker imports.
-        given = {name: one.annotation for name, one in signature.parameters.items()}
-        return get_type_hints(types.SimpleNamespace(__annotations__=given), vars(inspect.getmodule(function)))
+        given = {name: one.annotation for name, one in signature.parameters.items() if name not in options}
+        hints = get_type_hints(types.SimpleNamespace(__annotations__=given), vars(inspect.getmodule(function)))
+        return {**hints, **{name: kind for name, (kind, _) in options.items()}}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             given = signature.bind(*args, **kwargs).arguments
-        except TypeError:
-            # Python's own message names the function.
-            return function(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
         for name, value in given.items():
             if not _is(value, kind := kinds()[name]):
                 raise SpecError(f"{name}: expected {_described(kind)}, found {value!r:.80}")
-        return function(*args, **kwargs)
+        return function(*args, **{**defaults, **kwargs})
 
+    call.__dict__["__signature__"] = signature
     return call
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Spec, Watch, load_made_by, run_options, store_of, store_uri, stored_run
+from summhay_ray.api.opened import Spec, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
+from summhay_ray.run_options import PlanOptions, StartOptions
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
@@ -22,19 +23,14 @@ if TYPE_CHECKING:
 
 
 @checked
-def import_released(
-    paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
-) -> haystacks.ImportResult:
-    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid.
-
-    Hundreds of files are read by a local Ray, or by the Ray cluster at `address`, whose nodes must see the files and the store.
-    """
+def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
+    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if not listed:
         raise UserError("paths: expected at least one released SummHay file, found none")
-    return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
+    return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)))
 
 
 @checked
@@ -53,17 +49,11 @@ def mine(
     folder: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
     store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
     *,
     review: str | Path | None = None,
     replace_review: bool = False,
     absent: int | None = None,
-    overrides: Iterable[str] = (),
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
@@ -75,16 +65,17 @@ def mine(
     """
     from summhay_ray.benchmarks import mine as mining
 
-    options = run_options(budget, executor, address, watch, note)
-    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
-    loaded = _mining(folder, store, changes, untrusted)
+    start = run_options(options)
+    if absent is not None:
+        options["overrides"] = [*options["overrides"], f"absent={absent}"]
+    loaded = _mining(folder, store, options)
     haystack, sheet = (None if path is None else Path(path) for path in (out, review))
     for path in (haystack, sheet):
         if path and not path.absolute().parent.is_dir():
             raise UserError(f"{path.parent} is not a folder; make it first")
     mining.check_files(haystack, sheet, replace_review)
     opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, options)
+    result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
     files: list[str] = []
     notes: list[str] = []
@@ -117,10 +108,11 @@ def show_text(
 
     Raises UserError if the folder has no such document.
     """
-    return asdict(_mining(folder, store, overrides, untrusted).text_read(document_id))
+    given: PlanOptions = {"overrides": overrides, "untrusted": untrusted}
+    return asdict(_mining(folder, store, given).text_read(document_id))
 
 
-def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides: Iterable[str], untrusted: bool) -> Mine:
+def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: PlanOptions) -> Mine:
     """The workload of mining a folder or a spec. Raises SpecError."""
     from summhay_ray.benchmarks import mine as mining
 
@@ -128,7 +120,7 @@ def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
         raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
-    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    loaded = load_made_by(mining.Mine.kind, spec, store, options)
     assert isinstance(loaded, mining.Mine)
     return loaded
 
@@ -182,29 +174,17 @@ def check_pairs(
 
 
 @checked
-def synth(
-    spec: Spec,
-    store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
-    *,
-    overrides: Iterable[str] = (),
-    out: str | Path | None = None,
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
-) -> RunResult:
+def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None, **options: Unpack[StartOptions]) -> RunResult:
     """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
     A haystack's `entry` names it in the spec of a run in the same store. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
-    options = run_options(budget, executor, address, watch, note)
-    loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
+    start = run_options(options)
+    loaded = load_made_by(synthesis.Synth.kind, spec, store, options)
     assert isinstance(loaded, synthesis.Synth)
-    return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
+    return synthesis.run_synth(loaded, store_of(loaded, store), start, None if out is None else Path(out))
 
 
 @checked

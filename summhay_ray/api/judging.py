@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Watch, check_budget, load, opened_run, run_options, store_of, store_uri
+from summhay_ray.api.opened import check_budget, load_with, opened_run, run_options, store_of, store_uri
 from summhay_ray.engine import RunResult
+from summhay_ray.run_options import StartOptions
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
@@ -66,15 +67,9 @@ def rejudge(
     run_id: str,
     judges: str | Sequence[str] = (),
     store: str | None = None,
-    budget: float | None = None,
-    watch: Watch | None = None,
     *,
     spec: str | None = None,
-    overrides: Iterable[str] = (),
-    address: str | None = None,
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
@@ -84,9 +79,10 @@ def rejudge(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     named = (judges,) if isinstance(judges, str) else tuple(judges)
-    options = run_options(budget, executor, address, watch, note)
-    request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
-    return rejudging.rejudge_run(opened_run(run_id, store), request, options)
+    start = run_options(options)
+    overrides, untrusted = tuple(options["overrides"]), options["untrusted"]
+    request = rejudging.RejudgeRequest(named, spec, overrides, untrusted)
+    return rejudging.rejudge_run(opened_run(run_id, store), request, start)
 
 
 @checked
@@ -94,16 +90,10 @@ def support(
     what: str | Path,
     judge: str = "",
     store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
     *,
     documents: str | Path | None = None,
     per: Literal["citation", "bullet"] = "citation",
-    overrides: Iterable[str] = (),
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
@@ -114,14 +104,14 @@ def support(
     """
     from summhay_ray.benchmarks import support as supporting
 
-    options = run_options(budget, executor, address, watch, note)
+    start = run_options(options)
     request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
     if documents is None and not Path(what).is_file():
         request = replace(request, run=opened_run(str(what), store))
     else:
         request = replace(request, answers=str(what), documents=str(documents or ""))
-    loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
-    return engine.run_workload(loaded, store_of(loaded, store), options)
+    loaded = load_with(supporting.support_fields(request), store, options)
+    return engine.run_workload(loaded, store_of(loaded, store), start)
 
 
 @checked

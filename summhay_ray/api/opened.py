@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.engine import Compat, Progress, RunOptions, SpecError, Workload
+from summhay_ray.engine import SpecError, Workload
+from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 from summhay_ray.store import RunStore, Store, with_endpoint
 
-EXECUTORS = ("auto", "inline", "ray")
 DEFAULT_STORE = "./summhay-store"
 Spec = str | Path | Mapping[str, Any]
 """The path of a YAML file, or a mapping with its fields."""
-Watch = Callable[[Progress], None]
 
 
 def store_uri(uri: str | None = None) -> str:
@@ -25,7 +24,12 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def load_made_by(kind: str, spec: Spec, overrides: Iterable[str], store: str | None, untrusted: bool) -> Workload[Any]:
+def load_with(spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
+    """`load` with the `overrides` and `untrusted` of the options of a run."""
+    return load(spec, options["overrides"], store, untrusted=options["untrusted"])
+
+
+def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
     """Like `load`, for a command of one kind, which is the kind of a spec that names none. Raises SpecError for another kind."""
 
     def with_kind(_: object, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -34,7 +38,8 @@ def load_made_by(kind: str, spec: Spec, overrides: Iterable[str], store: str | N
             raise SpecError(f"{where}: is of kind {found}; start it with: summhay run")
         return {**fields, "kind": kind}
 
-    return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), with_kind, untrusted)
+    place = lambda parsed: Store(uri_of(parsed, store))  # noqa: E731
+    return engine.load_workload(spec, options["overrides"], place, with_kind, options["untrusted"])
 
 
 @checked
@@ -64,22 +69,13 @@ def check_budget(budget: float | None) -> None:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
 
 
-def run_options(
-    budget: float | None,
-    executor: str | None,
-    address: str | None,
-    watch: Watch | None,
-    note: Callable[[str], None] | None,
-    compat: Compat = "default",
-    limit: int | None = None,
-) -> RunOptions:
-    """How to run, checked before anything is read. `address`: of a Ray cluster; "local" is this machine."""
-    check_budget(budget)
-    if executor not in (None, *EXECUTORS):
-        raise SpecError(f"executor: expected one of {', '.join(EXECUTORS)}, found {executor!r}")
+def run_options(options: StartOptions, compat: Literal["default", "release"] = "default", limit: int | None = None) -> RunOptions:
+    """The options for the engine, checked before anything is read. The address "local" is this machine."""
+    check_budget(options["budget"])
     if limit is not None and limit < 1:
         raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
-    return RunOptions(budget, executor, None if address in (None, "", "local") else address, watch, compat, note, limit)
+    address = None if options["address"] in ("", "local") else options["address"]
+    return {**options, "address": address, "compat": compat, "limit": limit}
 
 
 def opened_run(run_id: str, store: str | None) -> RunStore:

@@ -64,7 +64,7 @@ def score(
 def label(
     run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
 ) -> dict[str, Any]:
-    """Write a sheet with `n` of a run's judgments for people to label: those whose label tells most. Never overwrites a file.
+    """Write a sheet with `n` of a run's judgments for people to label, the most informative ones. Never overwrites a file.
 
     `judge`: whose judgments, by default the run's own judge's. `score`, `make_report` and `compare_systems` take the labels.
     """

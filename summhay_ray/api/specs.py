@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from summhay_ray import engine
 from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Spec, Watch, check_budget, load, run_options, store_of, store_uri, uri_of
+from summhay_ray.api.opened import Spec, check_budget, load, load_with, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.scores import make_report
-from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
+from summhay_ray.engine import (
+    Check,
+    Compat,
+    PlanResult,
+    RayJob,
+    RunResult,
+    SpecError,
+    Workload,
+)
 from summhay_ray.errors import UserError
+from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 from summhay_ray.store import Store
 
 
@@ -28,30 +37,16 @@ class ReportableResult(RunResult):
 
 
 @checked
-def run(
-    spec: Spec,
-    store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
-    *,
-    overrides: Iterable[str] = (),
-    compat: Compat = "default",
-    executor: str | None = None,
-    limit: int | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
-) -> ReportableResult:
+def run(spec: Spec, store: str | None = None, **options: Unpack[RunOptions]) -> ReportableResult:
     """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
 
-    `executor`: inline (this process, no Ray), ray, or auto, which takes the faster one. `note` is called with a line that says
-    which. `limit`: answer only this many items in all, a fair sample; the run can be resumed without it. `address`: the address
-    of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
+    `executor`: inline (this process, no Ray), ray, or auto, which takes the faster one. `limit`: answer only this many items in
+    all, a fair sample; the run can be resumed without it. `RunOptions` describes every option.
     """
-    options = run_options(budget, executor, address, watch, note, compat, limit)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
+    start = run_options(options, options["compat"], options["limit"])
+    loaded = load_with(spec, store, options)
     opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, options)
+    result = engine.run_workload(loaded, opened, start)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
 
@@ -59,16 +54,10 @@ def run(
 def retrieve(
     spec: Spec,
     store: str | None = None,
-    budget: float | None = None,
-    address: str | None = None,
-    watch: Watch | None = None,
     *,
-    overrides: Iterable[str] = (),
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
     trec: str | Path | None = None,
     beir: str | Path | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
 
@@ -77,14 +66,14 @@ def retrieve(
     """
     from summhay_ray.benchmarks import retrieval
 
-    options = run_options(budget, executor, address, watch, note)
+    start = run_options(options)
     for folder in (one for one in (trec, beir) if one is not None):
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
     place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
-    loaded = engine.load_workload(spec, overrides, place, change, untrusted)
+    loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"])
     opened = store_of(loaded, store)
-    result = engine.run_workload(loaded, opened, options)
+    result = engine.run_workload(loaded, opened, start)
     if trec is not None:
         retrieval.write_trec(opened.run(result.run), Path(trec))
     if beir is not None:
@@ -97,16 +86,10 @@ def coverage(
     spec: str | Path,
     evaluators: str | Sequence[str] = (),
     store: str | None = None,
-    budget: float | None = None,
-    watch: Watch | None = None,
     *,
     sample: int | None = None,
     chunk_tokens: int | None = None,
-    overrides: Iterable[str] = (),
-    address: str | None = None,
-    executor: str | None = None,
-    note: Callable[[str], None] | None = None,
-    untrusted: bool = False,
+    **options: Unpack[StartOptions],
 ) -> RunResult:
     """Measure information coverage: the share of a context's chunks that a benchmark's questions need (ETHIC, appendix A).
 
@@ -115,16 +98,16 @@ def coverage(
     """
     from summhay_ray.benchmarks import coverage as measuring
 
-    options = run_options(budget, executor, address, watch, note)
+    start = run_options(options)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
     given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
-    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(overrides), Store(store_uri(store))
+    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(options["overrides"]), Store(store_uri(store))
     measured = measuring.coverage_fields(Path(spec), fields, given, changes)
     own = changes if fields.get("kind") == measuring.Coverage.kind else ()
-    loaded = engine.load_workload(measured, own, opened, untrusted=untrusted, folder=folder)
+    loaded = engine.load_workload(measured, own, opened, untrusted=options["untrusted"], folder=folder)
     if not isinstance(loaded, measuring.Coverage):
         raise SpecError(f"{spec}: is of kind {loaded.kind}; expected a benchmark's spec")
-    return engine.run_workload(loaded, opened, options)
+    return engine.run_workload(loaded, opened, start)
 
 
 @checked
@@ -132,36 +115,28 @@ def submit(
     spec: Spec,
     address: str,
     store: str | None = None,
-    budget: float | None = None,
     *,
-    overrides: Iterable[str] = (),
     compat: Compat = "default",
-    untrusted: bool = False,
+    **options: Unpack[PlanOptions],
 ) -> RayJob:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
     Keys are not sent. Raises UserError, SpecError or StoreError before anything is sent.
     """
-    check_budget(budget)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    return engine.submit(loaded, engine.JobOrder(uri_of(loaded.spec, store), budget, compat, untrusted), address)
+    check_budget(budget := options["budget"])
+    loaded = load_with(spec, store, options)
+    order = engine.JobOrder(uri_of(loaded.spec, store), budget, compat, options["untrusted"])
+    return engine.submit(loaded, order, address)
 
 
 @checked
-def plan(
-    spec: Spec,
-    store: str | None = None,
-    overrides: Iterable[str] = (),
-    budget: float | None = None,
-    *,
-    untrusted: bool = False,
-) -> PlanResult:
+def plan(spec: Spec, store: str | None = None, **options: Unpack[PlanOptions]) -> PlanResult:
     """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
 
     The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
     """
-    check_budget(budget)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
+    check_budget(budget := options["budget"])
+    loaded = load_with(spec, store, options)
     opened = store_of(loaded, store)
     made = engine.plan(loaded, opened, budget)
     asked = any(stage.calls for stage in made.stages)

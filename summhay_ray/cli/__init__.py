@@ -14,8 +14,7 @@ import typer
 
 from summhay_ray.cli.app import app
 from summhay_ray.cli.shared_options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
-from summhay_ray.cli.visible import one_line
-from summhay_ray.errors import UserError
+from summhay_ray.errors import UserError, printable
 from summhay_ray.loops import collect_rarely
 
 __all__ = ["main"]
@@ -119,4 +118,4 @@ def _say(code: int, message: str) -> int:
 
 
 def _line(message: str) -> str:
-    return "summhay: " + one_line(" ".join(message.split())) + "\n"
+    return "summhay: " + printable(" ".join(message.split())) + "\n"

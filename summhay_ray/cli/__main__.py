@@ -1,4 +1,4 @@
-"""`python -m summhay_ray.cli`: the command line if `summhay` is not on the path, as in a job. Part of the cli room."""
+"""`python -m summhay_ray.cli`: the command line if `summhay` is not on the path, as in a job."""
 
 from summhay_ray.cli import main
 

@@ -1,4 +1,4 @@
-"""The commands of `summhay`. Part of the cli room.
+"""The commands of `summhay`.
 
 Heavy modules are imported inside the commands, so that `--help` is fast.
 """
@@ -6,37 +6,37 @@ Heavy modules are imported inside the commands, so that `--help` is fast.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 import typer
 from typer.core import TyperGroup
 
+from summhay_ray.cli.audit import audit, label, verify
 from summhay_ray.cli.compare import compare
-from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
-from summhay_ray.cli.label import label
+from summhay_ray.cli.mine import mine
 from summhay_ray.cli.report import report
-from summhay_ray.cli.run import coverage, mine, recite, rejudge, retrieve, run, show_scores, support, synth
+from summhay_ray.cli.run import coverage, recite, rejudge, retrieve, run, support, synth
 from summhay_ray.cli.shared_options import (
     DONE,
     FAILED,
     AllOption,
-    BudgetOption,
     CompatOption,
     JsonOption,
     JudgedOption,
     LabelsOption,
     RunArgument,
-    SetOption,
     SpecArgument,
     StoreOption,
     UntrustedOption,
     VersionOption,
+    with_options,
 )
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.status import failures, release, runs, status, stop
 from summhay_ray.cli.submit import submit
+from summhay_ray.run_options import PlanOptions
 
 if TYPE_CHECKING:
     from typing import Any
@@ -80,20 +80,14 @@ app.command(rich_help_panel=RUN)(run)
 
 
 @app.command(rich_help_panel=RUN)
-def plan(
-    spec: SpecArgument,
-    store: StoreOption = None,
-    budget: BudgetOption = None,
-    overrides: SetOption = None,
-    untrusted: UntrustedOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@with_options
+def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = False, **options: Unpack[PlanOptions]) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, say, tables, warn
     from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, extracts_spare, minutes, plan_table
 
-    result = api.plan(spec, store, overrides or (), budget, untrusted=untrusted)
+    result = api.plan(spec, store, **options)
     warn(result.warnings)
     if as_json:
         document(result.to_json())
@@ -237,6 +231,7 @@ def score(
 ) -> None:
     """Score a run's stored judgments again, without any call: its own judge's first, then those of `rejudge`."""
     from summhay_ray import api
+    from summhay_ray.cli.results import show_scores
     from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 

@@ -1,4 +1,4 @@
-"""`summhay compare`: compares systems of one or two runs, or two judges on one run. Part of the cli room."""
+"""`summhay compare`: compares systems of one or two runs, or two judges on one run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def compare(
     from summhay_ray import api
     from summhay_ray.benchmarks.rejudge import CompareResult
     from summhay_ray.cli.show import document, lines, sections
-    from summhay_ray.comparison import SystemComparison
+    from summhay_ray.comparison import SystemComparison, screen_sections
     from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
@@ -78,7 +78,7 @@ def compare(
     if as_json:
         document(result.to_json())
         return
-    found = list(result.sections(everything) if isinstance(result, SystemComparison) else result.sections())
+    found = list(screen_sections(result, everything) if isinstance(result, SystemComparison) else result.sections())
     # The insights on which judges differ are lines that can be searched and copied.
     listed = found.pop() if isinstance(result, CompareResult) else None
     sections(found, more=True)

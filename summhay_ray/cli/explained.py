@@ -1,4 +1,4 @@
-"""The text output of `summhay explain`: a cell, an item of any benchmark, or a part of a synthesis. Part of the cli room."""
+"""The text output of `summhay explain`: a cell, an item of any benchmark, or a part of a synthesis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.cli.show import answer, console, facts, part, say, tables
-from summhay_ray.cli.visible import one_line
+from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
 from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
 
@@ -66,7 +66,7 @@ def _item(found: Mapping[str, Any]) -> None:
         where = f"{failure['stage']} {failure['kind']} {failure['error']}".strip()
         facts([("failure", f"{where}: {failure['message']}")])
     for call in found["calls"]:
-        sys.stdout.write(f"\n=== {one_line(call['stage'])}\n")
+        sys.stdout.write(f"\n=== {printable(call['stage'])}\n")
         answer(call)
         if call["raw_answer"] is None:
             facts([("answer", f"none that can be used; key {call['key']}")])

@@ -1,4 +1,4 @@
-"""`summhay init`: writes a commented starter spec. Part of the cli room."""
+"""`summhay init`: writes a commented starter spec."""
 
 from __future__ import annotations
 

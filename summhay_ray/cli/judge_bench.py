@@ -1,16 +1,20 @@
-"""`summhay judge-bench`: measures how well judges agree with people, and their bias. Part of the cli room."""
+"""`summhay judge-bench`: measures how well judges agree with people, and their bias."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from summhay_ray.cli.shared_options import EXIT_CODES, JsonOption, StoreOption, UntrustedOption
 from summhay_ray.errors import UserError
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.judge_bench import BenchResult
 
 FITTED = frozenset(
     {
@@ -73,18 +77,8 @@ def judge_bench(
     if out:
         _check_out(Path(out), Path(file))
     result = api.judge_bench(file, names, store, budget, spec=spec, held_out=held_out, untrusted=untrusted)
-    if not held_out and _in_sample(Path(file), [row.judge for row in result.judges]):
-        note("offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out")
-    for row in result.judges:
-        if row.failures:
-            note(f"{row.judge}: judgments are missing: {row.missing}")
-    for line in result.notes:
+    for line in _notes(result, not held_out and _in_sample(Path(file), [row.judge for row in result.judges])):
         note(line)
-    if left := result.left:
-        remaining = f"{left['judgments']:,} judgments"
-        if left["calls"] is not None:
-            remaining += f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
-        note(f"stopped at the budget; left: {remaining}; go on with the same command and a larger --budget")
     if as_json:
         document(result.to_json())
     else:
@@ -93,6 +87,18 @@ def judge_bench(
     if out:
         _write(Path(out), result.biases())
     raise typer.Exit(EXIT_CODES[result.status])
+
+
+def _notes(result: BenchResult, in_sample: bool) -> Iterator[str]:
+    """What is said on stderr beside the tables. `in_sample`: the offline judge was fitted on this file."""
+    if in_sample:
+        yield "offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out"
+    yield from (f"{row.judge}: judgments are missing: {row.missing}" for row in result.judges if row.failures)
+    yield from result.notes
+    if left := result.left:
+        calls = "" if left["calls"] is None else f", {left['calls']:,} calls, at most ${left['usd']['max']:,.6f}"
+        remaining = f"{left['judgments']:,} judgments{calls}"
+        yield f"stopped at the budget; left: {remaining}; go on with the same command and a larger --budget"
 
 
 def _check_out(out: Path, file: Path) -> None:

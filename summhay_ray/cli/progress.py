@@ -1,4 +1,4 @@
-"""The live display of a run. Part of the cli room.
+"""The live display of a run.
 
 On a terminal it is a table that is rewritten. Elsewhere it is lines: one at once, one every ten seconds, one at the end, and one
 when the run begins to stop or a model is given up.
@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from summhay_ray.cli.shared_options import INTERRUPTED
-from summhay_ray.cli.visible import one_line
 from summhay_ray.engine import ModelProgress, Progress, Stopped
-from summhay_ray.errors import UserError
+from summhay_ray.errors import UserError, printable
 from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
@@ -82,15 +81,15 @@ class ProgressDisplay:
             return
         self._noted.add(text)
         if self._live:
-            self._live.console.print(Text(one_line(text)))
+            self._live.console.print(Text(printable(text)))
         else:
-            self._write(one_line(text))
+            self._write(printable(text))
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Print the warnings of a result that were not printed when the run began."""
         for text in (f"warning: {warning}" for warning in warnings):
             if text not in self._noted:
-                self._write(one_line(text))
+                self._write(printable(text))
 
     def _write(self, text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -110,7 +109,7 @@ def view(progress: Progress, width: int = 80) -> Group:
     parts: list[Text | Table] = [Text(_bar_line(progress, width), no_wrap=True, overflow="ellipsis")]
     if width >= TABLE_FROM and progress.models:
         return Group(*parts, _models(progress))
-    hindered = [(one_line(model.model), state) for model in progress.models if (state := _state(model))]
+    hindered = [(printable(model.model), state) for model in progress.models if (state := _state(model))]
     return Group(*parts, *(Text(f"{model}: {state}") for model, state in hindered))
 
 
@@ -172,13 +171,13 @@ def line(progress: Progress, ended: bool = False) -> str:
 
     It names models that were given up, or that wait at their provider's request.
     """
-    hindered = [f"{one_line(model.model)} {state}" for model in progress.models if (state := _state(model))]
+    hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
     details = _reserve(progress) + _traffic(progress) + hindered
     return "  ".join((_items(progress), _spent(progress), *([", ".join(details)] if details else []), _times(progress, ended)))
 
 
 def _items(progress: Progress) -> str:
-    parts = [one_line(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
+    parts = [printable(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
@@ -221,7 +220,7 @@ def _times(progress: Progress, ended: bool = False) -> str:
 
 def _row(model: ModelProgress) -> tuple[str, ...]:
     return (
-        one_line(model.model),
+        printable(model.model),
         f"{model.calls}",
         f"{model.calls_a_second:.1f}",
         _of(model.requests, model.rpm),
@@ -236,7 +235,7 @@ def _row(model: ModelProgress) -> tuple[str, ...]:
 
 def _state(model: ModelProgress) -> str:
     if model.stopped:
-        return f"stopped: {one_line(model.stopped)}"
+        return f"stopped: {printable(model.stopped)}"
     parts = [f"paused for {model.paused_s:.0f} s"] if model.paused_s > 0 else []
     if model.refused_s >= TOLD_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))

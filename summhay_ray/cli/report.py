@@ -1,4 +1,4 @@
-"""`summhay report`: writes a report of runs as a page, or as tables for papers and tools. Part of the cli room."""
+"""`summhay report`: writes a report of runs as a page, or as tables for papers and tools."""
 
 from __future__ import annotations
 

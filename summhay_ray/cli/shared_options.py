@@ -1,34 +1,27 @@
-"""Arguments and options that several commands share, and the exit codes. Part of the cli room."""
+"""Arguments and options that several commands share, and the exit codes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+
+from summhay_ray.run_options import RunOptions, options_of
 
 DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}
 """Status of a result -> exit code."""
-
+_HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
+_FOR_CODE = ("watch", "note")
+"""Options of the Python API alone: functions."""
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
 StoreOption = Annotated[str | None, typer.Option("--store", help="The store; default $SUMMHAY_STORE, otherwise ./summhay-store.")]
-BudgetOption = Annotated[
-    float | None, typer.Option("--budget", help="Dollars that the run never exceeds; default the spec's.", min=0)
-]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
-UntrustedOption = Annotated[
-    bool,
-    typer.Option(
-        "--untrusted", help="For a spec from somebody else: no code of its own, no file outside its folder, no key elsewhere."
-    ),
-]
-AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; default this machine.")]
-ExecutorOption = Annotated[
-    Literal["auto", "inline", "ray"] | None,
-    typer.Option(help="inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
-]
+UntrustedOption = Annotated[bool, typer.Option("--untrusted", help=_HELP["untrusted"])]
 
 
 def _log(level: str | None) -> None:
@@ -46,6 +39,36 @@ LogLevelOption = Annotated[
         callback=_log,
     ),
 ]
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes `**options: Unpack[...]` an option for each of them, and --log-level if it starts a run.
+
+    The command gets those that were given. `--json` comes last in the help.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own = {
+        name: one.replace(kind=one.KEYWORD_ONLY, annotation=hints[name])
+        for name, one in inspect.signature(command).parameters.items()
+        if one.kind is not one.VAR_KEYWORD
+    }
+    last, taken = own.pop("as_json"), options_of(command)
+    for name, (kind, option) in taken.items():
+        if name not in _FOR_CODE:
+            many = name == "overrides"
+            default = typer.Option(None if many else option.default, "--set" if many else f"--{name}", help=option.help)
+            own[name] = inspect.Parameter(name, last.kind, default=default, annotation=list[str] | None if many else kind)
+
+    @functools.wraps(command)
+    def call(log_level: object = None, **given: Any) -> None:
+        command(**{name: value for name, value in given.items() if value is not None or name not in taken})
+
+    if "executor" in taken:
+        own["log_level"] = inspect.Parameter("log_level", last.kind, default=None, annotation=LogLevelOption)
+    call.__dict__["__signature__"] = inspect.Signature([*own.values(), last])
+    return call
+
+
 JudgedOption = Annotated[
     str,
     typer.Option(
@@ -66,10 +89,7 @@ OverOption = Annotated[
         "others, with six or more.",
     ),
 ]
-CompatOption = Annotated[
-    Literal["default", "release"],
-    typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does."),
-]
+CompatOption = Annotated[Literal["default", "release"], typer.Option("--compat", help=_HELP["compat"])]
 
 
 def _version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Prints results: one JSON document on stdout, or tables for people. Part of the cli room."""
+"""Prints results: one JSON document on stdout, or tables for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from summhay_ray.cli.visible import one_line, visible
+from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
 from summhay_ray.report import BENCH_LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown, table_legends
 
@@ -36,7 +36,7 @@ def document(content: Mapping[str, Any]) -> None:
 
 def note(text: str) -> None:
     """Print a line on stderr."""
-    sys.stderr.write(visible(text) + "\n")
+    sys.stderr.write(printable(text, "\n\t") + "\n")
 
 
 def answers_wanted(haystack: str) -> str:
@@ -52,7 +52,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 def say(text: str) -> None:
     """Print a line on stdout, among the results."""
-    sys.stdout.write(one_line(text) + "\n")
+    sys.stdout.write(printable(text) + "\n")
 
 
 def tables(grids: Iterable[TextTable]) -> None:
@@ -90,7 +90,7 @@ def sections(found: Iterable[Section], more: bool = False) -> None:
     """Print a benchmark's sections: title, text, table, notes and chart."""
     for section in shown(found, console().width, more):
         for text in (section.title, section.text):
-            sys.stdout.write(visible(text) + "\n" if text else "")
+            sys.stdout.write(printable(text, "\n\t") + "\n" if text else "")
         tables([] if section.table is None else [section.table])
         for line in (*section.notes, *section.chart):
             say(line)
@@ -171,8 +171,8 @@ def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
 
 def _plain(grid: TextTable) -> TextTable:
     """The table with control characters made visible."""
-    rows = tuple(tuple(map(one_line, row)) for row in grid.rows)
-    return TextTable(one_line(grid.title), tuple(map(one_line, grid.columns)), rows, grid.heads)
+    rows = tuple(tuple(map(printable, row)) for row in grid.rows)
+    return TextTable(printable(grid.title), tuple(map(printable, grid.columns)), rows, grid.heads)
 
 
 def lines(grid: TextTable) -> None:
@@ -190,7 +190,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
+        sys.stdout.write(f"{printable(name).ljust(width)}  {printable(str(value))}\n")
 
 
 def read_lines(read: Mapping[str, Any]) -> None:
@@ -199,7 +199,7 @@ def read_lines(read: Mapping[str, Any]) -> None:
     lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
     lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
     for line, mark, text in sorted(lines, key=lambda one: one[0]):
-        sys.stdout.write(f"{line:>5}  {mark.ljust(26)}  {one_line(text)}\n")
+        sys.stdout.write(f"{line:>5}  {mark.ljust(26)}  {printable(text)}\n")
 
 
 def answer(row: Mapping[str, Any]) -> None:
@@ -227,4 +227,4 @@ def cut(prompt: str) -> str:
 
 def part(title: str, text: str | None) -> None:
     """Print a text under a title."""
-    sys.stdout.write(f"\n--- {one_line(title)}\n{visible(text or '')}\n")
+    sys.stdout.write(f"\n--- {printable(title)}\n" + printable(text or "", "\n\t") + "\n")

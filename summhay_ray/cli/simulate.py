@@ -1,4 +1,4 @@
-"""`summhay simulate`: serves a simulated provider, with an option for each of its settings. Part of the cli room."""
+"""`summhay simulate`: serves a simulated provider, with an option for each of its settings."""
 
 from __future__ import annotations
 

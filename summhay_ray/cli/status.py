@@ -1,4 +1,4 @@
-"""`summhay status`, `runs`, `stop`, `release` and `failures`: inspect and stop runs. Part of the cli room."""
+"""`summhay status`, `runs`, `stop`, `release` and `failures`: inspect and stop runs."""
 
 from __future__ import annotations
 

@@ -1,24 +1,23 @@
-"""`summhay submit`: runs a spec as a job on a Ray cluster and follows it to its end. Part of the cli room."""
+"""`summhay submit`: runs a spec as a job on a Ray cluster and follows it to its end."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
 from summhay_ray.cli.shared_options import (
     BUDGET,
     FAILED,
-    BudgetOption,
     CompatOption,
     JsonOption,
     LogLevelOption,
-    SetOption,
     SpecArgument,
-    UntrustedOption,
+    with_options,
 )
+from summhay_ray.run_options import PlanOptions
 
 if TYPE_CHECKING:
     from summhay_ray.engine import RayJob
@@ -28,17 +27,16 @@ NodesStoreOption = Annotated[
 ]
 
 
+@with_options
 def submit(
     spec: SpecArgument,
     address: Annotated[str, typer.Option(help="URL of the head's dashboard: http://HEAD:8265.")],
     store: NodesStoreOption = None,
-    budget: BudgetOption = None,
-    overrides: SetOption = None,
-    untrusted: UntrustedOption = False,
     compat: CompatOption = "default",
     log_level: LogLevelOption = None,
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
+    **options: Unpack[PlanOptions],
 ) -> None:
     """Run or resume the work of a spec as a job on a Ray cluster; if the job is running already, watch it.
 
@@ -49,7 +47,7 @@ def submit(
     from summhay_ray import api
     from summhay_ray.cli.show import note
 
-    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat, untrusted=untrusted)
+    job = api.submit(spec, address, store, compat=compat, **options)
     for line in job.notes:
         note(f"note: {line}")
     note(f"job {job.job} of run {job.run} " + ("is already running; this is its log" if job.attached else "is sent"))
@@ -72,12 +70,12 @@ def submit(
 
 def _writer(as_json: bool) -> Callable[[str], None]:
     """A function that prints pieces of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
-    from summhay_ray.cli.visible import visible
+    from summhay_ray.errors import printable
 
     stream = sys.stderr if as_json else sys.stdout
 
     def write(text: str) -> None:
-        stream.write(visible(text))
+        stream.write(printable(text, "\n\t"))
         stream.flush()
 
     return write

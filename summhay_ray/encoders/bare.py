@@ -1,4 +1,4 @@
-"""Local models loaded by transformers: token vectors, classes of pairs, likelihoods. Part of the encoders room."""
+"""Local models loaded by transformers: token vectors, classes of pairs, likelihoods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that determine a vector or a score, and the type of vectors. Part of the encoders room."""
+"""The settings that determine a vector or a score, and the type of vectors."""
 
 from __future__ import annotations
 

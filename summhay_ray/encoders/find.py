@@ -1,4 +1,4 @@
-"""Finds model weights on this machine and checks whether the hub is reachable. Loads no model. Part of the encoders room."""
+"""Finds model weights on this machine and checks whether the hub is reachable. Loads no model."""
 
 from __future__ import annotations
 

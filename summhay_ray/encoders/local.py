@@ -1,4 +1,4 @@
-"""Local models loaded by sentence-transformers and transformers. Part of the encoders room."""
+"""Local models loaded by sentence-transformers and transformers."""
 
 from __future__ import annotations
 

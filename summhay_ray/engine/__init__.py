@@ -42,8 +42,7 @@ from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request
-from summhay_ray.engine.read.item_samples import answers_of
-from summhay_ray.engine.read.reader import RunReader
+from summhay_ray.engine.read.reader import RunReader, answers_of
 from summhay_ray.engine.read.release import ReleaseResult, release
 from summhay_ray.engine.read.scoring import run_of, scored, scores_by_query, table_pieces
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
@@ -82,7 +81,7 @@ from summhay_ray.engine.spec.spec import (
     validated,
 )
 from summhay_ray.engine.stage_plan import StagePlan
-from summhay_ray.engine.start import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.start import RunFailed, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 
@@ -131,7 +130,6 @@ __all__ = [
     "RunEntry",
     "RunFailed",
     "RunModels",
-    "RunOptions",
     "RunReader",
     "RunResult",
     "SampleRecord",

@@ -1,4 +1,4 @@
-"""`Ask`: how an item asks its models. Part of the engine room.
+"""`Ask`: how an item asks its models.
 
 `plan.py` has a version that makes no calls and only counts them.
 """

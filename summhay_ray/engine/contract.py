@@ -1,4 +1,4 @@
-"""The contract between the engine and a benchmark: everything the engine knows of one. Part of the engine room.
+"""The contract between the engine and a benchmark: everything the engine knows of one.
 
 A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of it: an instance, made from a
 spec. The engine plans, runs, resumes, watches and explains any workload. To write a benchmark, start from
@@ -8,7 +8,6 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import Spec, model_settings
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.errors import UserError
-from summhay_ray.llm import LocalModel, ModelSettings, is_local
+from summhay_ray.llm import LocalModel, ModelSettings, canonical_json, is_local
 from summhay_ray.plugins import code_identity
 from summhay_ray.store import RUN_FORMAT, Count, LogIndex, RunStore, Store, Table
 
@@ -407,18 +406,4 @@ def _of_folders(workload: Workload[Any]) -> dict[str, str]:
 
 def semantic_hash(content: Any) -> str:
     """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
-    return hashlib.sha256(canonical(content).encode("ascii")).hexdigest()
-
-
-def canonical(content: Any) -> str:
-    """`content` as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
-    return json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _plain(content: Any) -> Any:
-    """The content with whole floats as integers, since 1.0 and 1 mean the same to people and to providers."""
-    if isinstance(content, Mapping):
-        return {name: _plain(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    return int(content) if isinstance(content, float) and content.is_integer() else content
+    return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()

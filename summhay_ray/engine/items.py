@@ -1,4 +1,4 @@
-"""What a benchmark is made of: stages, items and their queues, rows and failures. Part of the engine room."""
+"""What a benchmark is made of: stages, items and their queues, rows and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point. Part of the engine room."""
+"""Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report's viewer shows of a run, sample by sample, as data. Part of the engine room.
+"""What a report's viewer shows of a run, sample by sample, as data.
 
 A part of a sample is a mapping with `kind` and `title`: text (text), facts (pairs of name and value), rows (columns, rows),
 answer (key, of an answer on the shelf `answers`), or a kind of a benchmark's own that the page knows. What many samples

@@ -1,9 +1,10 @@
-"""A section of a report as data; the terminal, Markdown and HTML render it. Part of the engine room."""
+"""A section of a report as data; the terminal, Markdown and HTML render it."""
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -113,3 +114,9 @@ class Section:
                 if name and name not in columns:
                     known = ", ".join(columns) or "no table"
                     raise UserError(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {known}")
+
+
+def html_of(pairs: Sequence[tuple[str, object]], frames: Iterable[pl.DataFrame] = ()) -> str:
+    """An HTML table of names and values, followed by frames, as a notebook shows a result. All texts are escaped."""
+    rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in pairs)
+    return f"<table>{rows}</table>" + "".join(frame._repr_html_() for frame in frames)

@@ -1,4 +1,4 @@
-"""The plan of one stage. Part of the engine room."""
+"""The plan of one stage."""
 
 from __future__ import annotations
 

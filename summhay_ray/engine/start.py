@@ -1,4 +1,4 @@
-"""Run or resume a workload. Part of the engine room.
+"""Run or resume a workload.
 
 A finished run is only read back. An unfinished run continues with the items that are not committed; answers that are already in
 the response log are not paid for again.
@@ -15,18 +15,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
-from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.sections import Section
+from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, Watch
+from summhay_ray.engine.sections import Section, html_of
 from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.spec.spec import SpecError
 from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
@@ -41,15 +40,13 @@ from summhay_ray.engine.state.items_left import (
     item_counts,
     state_of,
 )
-from summhay_ray.engine.state.missing import short_log
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.notebook_html import html_of
-from summhay_ray.engine.state.origins import origins_in, other_origins
-from summhay_ray.engine.state.zero_vectors import zero_vectors_in
+from summhay_ray.engine.state.run_warnings import origins_in, other_origins, short_log, zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
+from summhay_ray.run_options import RunOptions
 from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
 
 if TYPE_CHECKING:
@@ -187,29 +184,9 @@ class RunResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """Options of one start of a run. None of them is part of the run's identity."""
-
-    budget_usd: float | None = None
-    """Overrides the spec's budget."""
-    executor: str | None = None
-    """auto, inline or ray; None: the spec's."""
-    address: str | None = None
-    """auto, or the address of a Ray cluster; None: this machine."""
-    watch: Callable[[Progress], None] | None = None
-    """Called with the progress about twice a second, in a thread of its own."""
-    compat: Compat = "default"
-    """How the results read stored answers."""
-    note: Callable[[str], None] | None = None
-    """Called with one-line notes: the executor that was chosen and why, warnings of the plan."""
-    limit: int | None = None
-    """Answer only this many items in all, in the order of the benchmark's `fair_order`; None: all items."""
-
-
-def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
+def run(workload: Workload[Any], store: Store, options: RunOptions | None = None) -> RunResult:
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
-    began = time.monotonic()
+    began, options = time.monotonic(), options or {}
     # A refused run leaves no store behind.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
@@ -219,7 +196,7 @@ def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions(
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
     """Raises SpecError if this machine makes the calls and lacks a model's key."""
-    if options.address is None and (missing := missing_keys(workload)):
+    if options.get("address") is None and (missing := missing_keys(workload)):
         raise SpecError(f"{missing[0]}; nothing was asked")
 
 
@@ -320,14 +297,14 @@ class Start:
     def of(cls, workload: Workload[Any], run: RunStore, options: RunOptions, began: float) -> Start:
         """A start from the run's present state."""
         before = RunSnapshot(run)
-        if options.budget_usd is None:
-            options = replace(options, budget_usd=workload.spec.budget_usd)
-        return cls(workload, run, before, state_of(workload, before, options.limit), options, began)
+        if options.get("budget") is None:
+            options = {**options, "budget": workload.spec.budget_usd}
+        return cls(workload, run, before, state_of(workload, before, options.get("limit")), options, began)
 
     def result(self) -> RunResult:
         """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        return self._result(run, self.workload.reader.results(run, self.options.compat), snapshot)
+        return self._result(run, self.workload.reader.results(run, self.options.get("compat", "default")), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -341,7 +318,7 @@ class Start:
             except OSError as error:
                 raise _failed(self.run, error, "its tables were not written: ") from error
             return self.before, {"reused": reused}
-        worked = self._work(Work(self.workload, self.run, left, self.options.note))
+        worked = self._work(Work(self.workload, self.run, left, self.options.get("note")))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
     def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
@@ -352,7 +329,7 @@ class Start:
         excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"
         left = snapshot.get("left")
-        if self.options.limit is not None and not left and not items["failed"] and not excesses and finished != "done":
+        if self.options.get("limit") is not None and not left and not items["failed"] and not excesses and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
         not_credible = {
             excess.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(excess)} for excess in excesses if excess.stopped
@@ -366,7 +343,7 @@ class Start:
             status="budget" if snapshot.get("left") else finished,
             cells=items,
             calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
-            usd=dollars_of(run, money, alive={}).usd(self.options.budget_usd),
+            usd=dollars_of(run, money, alive={}).usd(self.options.get("budget")),
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
@@ -393,9 +370,9 @@ class Start:
     def _work(self, work: Work) -> dict[str, Any]:
         """Choose an executor and answer what is left; returns the ledger's last snapshot."""
         options = self.options
-        executor, why = choose(work, options.executor or self.workload.spec.executor, options.address)
-        if why and options.note is not None:
-            options.note(why)
+        executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
+        if why and (note := options.get("note")) is not None:
+            note(why)
         check_keys(self.workload, options)
         self._rehearse(work)
         self._tell_start("starting Ray" if executor == "ray" else "starting")
@@ -412,17 +389,17 @@ class Start:
             rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
             # What else is missing here, such as a model's weights, a cluster may have.
-            if self.options.address is None or isinstance(error, BadBenchmark | SpecError):
+            if self.options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
 
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
-        if self.options.watch is not None:
+        if self.options.get("watch") is not None:
             self._teller(self.state, lambda: None)({**self._before_money, "doing": doing})
 
     def _tell_warnings(self, warnings: Iterable[str]) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
-        if (note := self.options.note) is not None:
+        if (note := self.options.get("note")) is not None:
             for warning in warnings:
                 note(f"warning: {warning}")
 
@@ -443,7 +420,7 @@ class Start:
                 keep_plan(self.run, made.to_json())
 
         def make(at: RunSnapshot) -> MakePlan:
-            return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)
+            return lambda unwanted: plan(self.workload, at.store, self.options.get("budget"), at, unwanted)
 
         # A plan prepares and counts every item, which is about as much work as answering it by a local model that only computes.
         models = self.workload.models
@@ -452,11 +429,11 @@ class Start:
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
-                keep_start(self.run, session.number, self.options.budget_usd, self._reach)
+                keep_start(self.run, session.number, self.options.get("budget"), self._reach)
                 if not wanted:
                     self._tell_warnings(self.workload.planner.doubts())
                 self._tell_start("reading what is stored")
-                execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+                execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
                 planning.begun()
                 snapshot = self._answered(execution, planning, session)
                 execution.finish()
@@ -485,16 +462,17 @@ class Start:
             except OSError as error:
                 raise _failed(self.run, error) from error
             return
-        address = self.options.address or "local"
+        address = self.options.get("address") or "local"
         before_ray(address)
         # Ray is imported only here, since finished and small runs do not need it.
         import ray
 
-        from summhay_ray.engine.ray.executor import RayExecution, ray_session
+        from summhay_ray.engine.ray.executor import RayExecution
+        from summhay_ray.engine.ray.session import ray_session
 
         try:
             with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
-                yield RayExecution(work, self.options.address is None, dashboard)
+                yield RayExecution(work, self.options.get("address") is None, dashboard)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
             raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
@@ -515,7 +493,7 @@ class Start:
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
-        tell = self._teller(state, planning.plan if self.options.limit is None else lambda: None, session)
+        tell = self._teller(state, planning.plan if self.options.get("limit") is None else lambda: None, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
@@ -535,7 +513,7 @@ class Start:
         if not n_items:
             return None, ""
         if not snapshot.get("over_budget"):
-            if self.options.limit is not None:
+            if self.options.get("limit") is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
                 return None, ""
             counts = item_counts(run, self.state.total)
@@ -547,7 +525,7 @@ class Start:
         with _Planning(make(run)) as planning:
             made = planning.result()
         left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
-        keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
+        keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.get("budget"), "left": left})
         return left, why
 
     def _teller(
@@ -565,11 +543,11 @@ class Start:
             table=counted.table,
             rows=sum(sizes.values()) if counted.table else 0,
             rows_before=sum(sizes[item] for item in done) if counted.table else 0,
-            budget_usd=self.options.budget_usd,
+            budget_usd=self.options.get("budget"),
             models=self.workload.models.settings(),
         )
         timeline = Timeline(extent, self.began, planned)
-        watch = self.options.watch
+        watch = self.options.get("watch")
 
         def tell(snapshot: Snapshot) -> None:
             progress = timeline.progress(snapshot, time.monotonic())

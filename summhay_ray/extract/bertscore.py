@@ -1,4 +1,4 @@
-"""`bertscore`: greedily select sentences by the BERTScore recall of the summary (paper, section 2). Part of the extract room.
+"""`bertscore`: greedily select sentences by the BERTScore recall of the summary (paper, section 2).
 
 The recall of a set of sentences is the mean, over the summary's tokens, of the greatest cosine with any token of the set. The
 summary is encoded as a whole, each sentence by itself. `release` reproduces three traits of the paper's code: special tokens

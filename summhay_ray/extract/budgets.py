@@ -1,4 +1,4 @@
-"""Turn a ranking of sentences into one extract per budget. Part of the extract room.
+"""Turn a ranking of sentences into one extract per budget.
 
 `fill` (the default) fills each budget by itself: an extract never exceeds its budget and does not depend on the other budgets.
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.

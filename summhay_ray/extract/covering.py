@@ -1,4 +1,4 @@
-"""Greedy facility location: select sentences that together cover all parts of the summary. Part of the extract room."""
+"""Greedy facility location: select sentences that together cover all parts of the summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`embed`: select sentences whose vectors together cover the sentences of the summary. Part of the extract room.
+"""`embed`: select sentences whose vectors together cover the sentences of the summary.
 
 Not in the paper: a small sentence encoder instead of BERTScore's large one. Needs the extra `embed`, but no model hub.
 """

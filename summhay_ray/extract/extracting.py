@@ -1,4 +1,4 @@
-"""Make the extracts of one source for one summary, all budgets in one pass. Part of the extract room."""
+"""Make the extracts of one source for one summary, all budgets in one pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lead`: the source's first sentences (paper, section 2). Part of the extract room."""
+"""`lead`: the source's first sentences (paper, section 2)."""
 
 from __future__ import annotations
 

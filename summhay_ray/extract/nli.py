@@ -1,4 +1,4 @@
-"""`nli`: rank sentences by entailment or contradiction with the summary (paper, section 2). Part of the extract room.
+"""`nli`: rank sentences by entailment or contradiction with the summary (paper, section 2).
 
 A sentence's score is its greatest probability of entailment or contradiction, over all sentences of the summary as the premise.
 Each sentence is scored by itself, so redundancy costs nothing. `default` puts the extract into source order, as the paper says;

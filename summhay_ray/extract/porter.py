@@ -1,4 +1,4 @@
-"""Porter's stemmer as first published ("An algorithm for suffix stripping", Program 14.3, 1980). Part of the extract room.
+"""Porter's stemmer as first published ("An algorithm for suffix stripping", Program 14.3, 1980).
 
 Equal to NLTK's `PorterStemmer` in the mode ORIGINAL_ALGORITHM, whose import takes seconds. Later versions of the algorithm, such
 as the one behind Google's `rouge_score`, give other stems.

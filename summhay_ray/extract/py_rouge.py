@@ -1,4 +1,4 @@
-"""ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper extracts and scores with. Part of the extract room.
+"""ROUGE-N by the rules of py-rouge 1.1 (D. Antognini), which the paper extracts and scores with.
 
 py-rouge follows ROUGE-1.5.5: words are ASCII letters and digits, a table of irregular words comes first, then Porter's original
 stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives the source of the tables. py-rouge itself is

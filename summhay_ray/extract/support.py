@@ -1,4 +1,4 @@
-"""`support`: every sentence of the summary gets its best source sentence before any gets a second. Part of the extract room.
+"""`support`: every sentence of the summary gets its best source sentence before any gets a second.
 
 For judges of faithfulness: a statement whose source is not in the extract looks unfaithful. Methods that maximize joint recall
 may spend the budget on a few statements; here all take turns. The neighbours of the best sources follow, because pronouns refer

@@ -1,4 +1,4 @@
-"""The base class of extractors that run a model. Part of the extract room.
+"""The base class of extractors that run a model.
 
 Running a model takes time, so a caller may pass a cache (`Numbers`) that keeps its results.
 """

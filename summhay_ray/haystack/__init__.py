@@ -6,8 +6,7 @@ from summhay_ray.haystack.health import FREE_JUDGE, HaystackFacts, Health, facts
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
-from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
-from summhay_ray.haystack.samples import load_sample, sample_names
+from summhay_ray.haystack.released import ReleasedFile, load_sample, read_released, released_from, sample_names
 from summhay_ray.haystack.systems import PREFIX, RELEASED_RETRIEVERS, System, parse_system, system_key
 
 __all__ = [

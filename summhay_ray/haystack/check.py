@@ -1,4 +1,4 @@
-"""Strict JSON parsing, and access to its values with errors that name the place in one line. Part of the haystack room."""
+"""Strict JSON parsing, and access to its values with errors that name the place in one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.errors import UserError
+from summhay_ray.errors import UserError, printable
 
 MAX_DEPTH = 100
 _SHOWN = 60
@@ -42,7 +42,7 @@ class Node:
     def refuse(self, expected: str, found: str = "") -> InvalidHaystack:
         """The error for this value. `found`: by default, a description of the value."""
         line = f"{self.file}: {self.path or 'the file'}: expected {expected}, found {found or described(self.value)}"
-        return InvalidHaystack("".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
+        return InvalidHaystack(printable(line))
 
     def entry(self, key: str) -> Node:
         """The value under `key`, which is required."""

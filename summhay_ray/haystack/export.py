@@ -1,4 +1,4 @@
-"""Exports a run as released JSON. Part of the haystack room."""
+"""Exports a run as released JSON."""
 
 from __future__ import annotations
 

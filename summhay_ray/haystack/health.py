@@ -1,4 +1,4 @@
-"""Can a haystack decide which system is better? Its health, in plain sentences. Part of the haystack room.
+"""Can a haystack decide which system is better? Its health, in plain sentences.
 
 A mined haystack says in `topic_metadata.mine` what people have seen of it: `review` (their decisions) and `check` (pairs of an
 insight and a document that they confirmed or not). The haystack's id leaves both out, so a run stays one of this haystack.

@@ -1,4 +1,4 @@
-"""The ids of haystacks and of imported cells, hashed from their content. Part of the haystack room."""
+"""The ids of haystacks and of imported cells, hashed from their content."""
 
 from __future__ import annotations
 

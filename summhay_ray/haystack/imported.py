@@ -1,4 +1,4 @@
-"""Reads the summaries and judgments of a released file as rows. Part of the haystack room."""
+"""Reads the summaries and judgments of a released file as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads nuggets as TREC RAG, ARGUE and RAGTIME have them as a haystack in the released format. Part of the haystack room.
+"""Reads nuggets as TREC RAG, ARGUE and RAGTIME have them as a haystack in the released format.
 
 A query is a subtopic, a nugget or an answer is an insight. `nuggets` is a list of statements with their importance; `nugget_bank`
 has questions with answers, or claims, each with its importance and the documents that give it (`references`). A file holds one

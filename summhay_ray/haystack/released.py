@@ -1,4 +1,4 @@
-"""Reads and validates a released SummHay file. Part of the haystack room.
+"""Reads and validates a released SummHay file.
 
 The format is that of the paper's published data: a topic, its subtopics (query, insights, retriever scores, summaries and
 judgments by system) and its documents with the insights that each contains. Other fields are kept in `ReleasedFile.raw` and not
@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any
 
+from summhay_ray import plugins
 from summhay_ray.haystack.check import InvalidHaystack, Node, described, parse
 from summhay_ray.haystack.identity import haystack_id_of
 from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
 from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
+_SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")
+"""Two haystacks written by us."""
 # Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
@@ -290,3 +294,20 @@ def _importance_oddities(haystack: Haystack) -> Iterator[str]:
     if lacking and vital:
         such = f"{len(lacking)} of {len(haystack.subtopics)} queries have no vital nugget, such as {lacking[0]!r}"
         yield f"{such}: they count 0 in the vital scores"
+
+
+def sample_names() -> list[str]:
+    """The sorted names of the samples: `conversation` and `news`, the paper's two domains (section 3.1)."""
+    return sorted(entry.name.removesuffix(".json") for entry in _SAMPLES.iterdir() if entry.name.endswith(".json"))
+
+
+def load_sample(name: str) -> dict[str, Any]:
+    """A sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights.
+
+    Each call returns a new copy. Raises `summhay_ray.plugins.UnknownName`, which names the nearest sample.
+    """
+    names = sample_names()
+    if name not in names:
+        raise plugins.unknown("sample haystack", name, names)
+    parsed: dict[str, Any] = json.loads(_SAMPLES.joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    return parsed

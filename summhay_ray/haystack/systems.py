@@ -1,4 +1,4 @@
-"""The keys of systems in released files, which combine retriever, ordering and model. Part of the haystack room."""
+"""The keys of systems in released files, which combine retriever, ordering and model."""
 
 from __future__ import annotations
 

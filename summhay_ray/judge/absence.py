@@ -1,4 +1,4 @@
-"""Judges answers to questions that no document answers: does an answer say so, or does it invent? Part of the judge room.
+"""Judges answers to questions that no document answers: does an answer say so, or does it invent?
 
 A model is asked with a prompt of its own. `offline/judge` reads the same prompt, and knows statements of absence in some twenty
 languages (`absence_patterns.txt`). In any other language, whatever an answer says counts as a claim.
@@ -11,12 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 
-from summhay_ray.judge.answer import usable_bullet
+from summhay_ray.judge.answer import fraction, usable_bullet
 from summhay_ray.judge.base import JudgeSettings
-from summhay_ray.judge.features_words import roots, without_citations
-from summhay_ray.judge.prompt import bullets_json, has_insight, numbered_at
+from summhay_ray.judge.features import roots, without_citations
+from summhay_ray.judge.prompt import INSIGHT_HEADING, numbered_at, numbered_json, shipped
 from summhay_ray.llm import Ask, Message, Request, Sampling
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_value, sentences, text_hash
@@ -41,8 +40,8 @@ async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSetti
     """Ask the settings' model whether the bullets make a claim. Without a bullet nobody is asked: nothing is claimed."""
     if not bullets:
         return Answer(Absence(0.0, uncertainty=0.0))
-    template = _shipped("prompts", "absence.txt")
-    text = fill(template, {"[[QUERY]]": json_line(query), "[[BULLETS]]": bullets_json(bullets)})
+    template = shipped("prompts", "absence.txt")
+    text = fill(template, {"[[QUERY]]": json_line(query), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))})
     request = Request(
         model=settings.model,
         messages=(Message("user", text),),
@@ -70,21 +69,12 @@ def read_absence(text: str, n_bullets: int, finish_reason: str = "stop") -> Abse
     if word not in (*_YES, *_NO):
         return Malformed("unknown_coverage", f"invents is {value['invents']!r:.60}; expected true or false")
     if word in _NO:
-        return Absence(0.0, uncertainty=_fraction(value.get("uncertainty")))
+        return Absence(0.0, uncertainty=fraction(value.get("uncertainty")))
     bullet = usable_bullet(json.dumps(value.get("bullet_id")), n_bullets)
-    return Absence(1.0, bullet, _fraction(value.get("uncertainty")))
+    return Absence(1.0, bullet, fraction(value.get("uncertainty")))
 
 
 _YES, _NO = ("true", "yes", "1"), ("false", "no", "0")
-
-
-def _fraction(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None
-
-
-@cache
-def _shipped(*path: str) -> str:
-    return resources.files("summhay_ray.judge").joinpath(*path).read_text(encoding="utf-8")
 
 
 # --- the free judge ------------------------------------------------------------------------------------------------------
@@ -93,7 +83,7 @@ def _shipped(*path: str) -> str:
 def free_answer(prompt: str) -> str | None:
     """The free judge's answer to a prompt of this file; None for any other prompt."""
     asked, listed = (list(heading.finditer(prompt)) for heading in (_QUERY_HEADING, _BULLETS_HEADING))
-    if not asked or not listed or has_insight(prompt):
+    if not asked or not listed or INSIGHT_HEADING.search(prompt):
         return None
     query = json.loads(prompt[asked[-1].end() : listed[-1].start()])
     bullets = numbered_at(prompt, listed[-1].end(), "bullet") or []
@@ -141,7 +131,7 @@ def _patterns() -> dict[str, str]:
     """The expressions of absence_patterns.txt that have a name; under `ABSENCE` all others as one."""
     named: dict[str, str] = {}
     others = []
-    for line in _shipped("absence_patterns.txt").splitlines():
+    for line in shipped("absence_patterns.txt").splitlines():
         definition = re.fullmatch(r"([A-Z]+) = (.+)", line)
         text = definition[2] if definition else line
         for name, inserted in named.items():

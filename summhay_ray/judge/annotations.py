@@ -1,4 +1,4 @@
-"""People's annotations, read from the release's file, and linking accuracy (paper, 4.2 and 4.3). Private to the judge room.
+"""People's annotations, read from the release's file, and linking accuracy (paper, 4.2 and 4.3).
 
 The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
 and, under keys that begin with `predictions`, the verdicts of LLM judges. Its `candidate_id` is a string that counts bullets

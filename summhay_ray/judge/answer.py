@@ -1,4 +1,4 @@
-"""Parsing a judge's answer into verdicts. Private to the judge room.
+"""Parsing a judge's answer into verdicts.
 
 The format is Laban et al.'s, "Summary of a Haystack", appendix A.2; `text.answers` reads it. A verdict is a JSON object with a
 coverage. Only another such object contradicts it; words around it never do, whatever the label. Malformed answers have an `error`
@@ -86,12 +86,12 @@ def _verdict_of(value: dict[str, Any]) -> Read:
         return Malformed("two_verdicts", "the answer's JSON object names two coverages")
     if coverage == "NO_COVERAGE" and (failure := _bullet_failure(bullet)):
         return failure
-    return Verdict(coverage, bullet, expected_of(value.get("value"), coverage), _fraction(value.get("uncertainty")))
+    return Verdict(coverage, bullet, expected_of(value.get("value"), coverage), fraction(value.get("uncertainty")))
 
 
 def expected_of(value: Any, coverage: str) -> float | None:
     """The expected coverage in an optional field; None where it is not in 0..1, or contradicts the label."""
-    expected = _fraction(value)
+    expected = fraction(value)
     return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
 
 
@@ -136,5 +136,6 @@ def _unknown(word: str) -> Malformed:
     return Malformed("unknown_coverage", f"coverage is {word:.60}; expected NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE")
 
 
-def _fraction(value: Any) -> float | None:
+def fraction(value: Any) -> float | None:
+    """The number from 0 to 1 that a JSON value is, or None."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None

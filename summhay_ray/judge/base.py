@@ -1,4 +1,4 @@
-"""The contract of a judge. Part of the judge room.
+"""The contract of a judge.
 
 To add one: put a file into this folder with a class that has a `name` and the method below. A spec uses it with
 `judges: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.

@@ -1,4 +1,4 @@
-"""The figures of `judge-bench`: a judge's verdicts against people's annotations. Part of the judge room; pure.
+"""The figures of `judge-bench`: a judge's verdicts against people's annotations.
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.judge.annotations import AnnotatedSummary, linked_bullet, linking_accuracy, load_summaries, read_summaries
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate
+from summhay_ray.judge.prompt import Form, render, template
+from summhay_ray.llm import Limits, ModelSettings
 from summhay_ray.metrics import (
     FEWEST_UNITS,
     QUANTILES_95,
@@ -34,6 +35,7 @@ from summhay_ray.metrics import (
     words_per_bullet,
 )
 from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.text import count_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +59,20 @@ __all__ = [
     "stored_micros",
     "stored_verdicts",
 ]
+
+PAPER_MODELS = {
+    "claude3-haiku": "claude-3-haiku-20240307",
+    "claude3-opus": "claude-3-opus-20240229",
+    "claude3-sonnet": "claude-3-sonnet-20240229",
+    "gemini-1.5-flash": "gemini-1.5-flash-preview-0514",
+    "gemini-1.5-pro": "gemini-1.5-pro-preview-0514",
+    "gpt-4o": "gpt-4o-2024-05-13",
+    "gpt3.5": "gpt-3.5-turbo-0125",
+    "gpt4-turbo": "gpt-4-turbo-2024-04-09",
+}
+"""A model's name in stored predictions -> its provider's name."""
+
+PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
 
 SAMPLES = 10_000
 _LEAST_VARIANCE = 1e-9
@@ -191,6 +207,30 @@ def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts
     return [summary.stored.get(key) or (None,) * len(summary.insights) for summary in summaries]
 
 
+def stored_micros(
+    key: str, summaries: Sequence[AnnotatedSummary], verdicts: Sequence[Sequence[Verdict | None]], wanted: Sequence[Sequence[int]]
+) -> int | None:
+    """Micro-dollars for the stored predictions of the wanted insights, one call each; None where the key's model is unknown.
+
+    The release does not say what its calls cost. The estimate counts cl100k tokens of our per-insight prompt and of the answer,
+    at the model's price in the months of the paper (llm/paper_models.json). The paper's own prompts are worded differently.
+    """
+    prefix = next((prefix for prefix in (PROMPTED, FEW_SHOT) if key.startswith(prefix)), "")
+    model = PAPER_MODELS.get(key.removeprefix(prefix)) if prefix else None
+    if model is None:
+        return None
+    settings = ModelSettings.written(model, {}, Limits())
+    text = template(form=Form(nine=prefix == FEW_SHOT))
+    total = 0
+    for summary, row, places in zip(summaries, verdicts, wanted, strict=True):
+        for place in places:
+            prompt = render(text, summary.insights[place].text, summary.bullets)
+            verdict = row[place]
+            answer = verdict and {"coverage": verdict.coverage, "bullet_id": json.loads(verdict.bullet_id)}
+            total += settings.expected_micros(count_tokens(prompt), count_tokens(json.dumps(answer)) if answer else 0)
+    return total
+
+
 @cache
 def shipped_biases() -> tuple[JudgeBias, ...]:
     """The biases of `measured_bias.json`, read once.
@@ -221,7 +261,8 @@ def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
     if not isinstance(entry.get("judge"), str):
         raise ValueError(f"{place} has no name")
     for name in ("mean", "se", "n_insights", "n_summaries"):
-        if not _is_number(entry.get(name)):
+        value = entry.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise ValueError(f"{place}, {entry['judge']}: {name} is missing or not a number")
     for name in ("names", "topics"):
         if not isinstance(entry.get(name, []), list):
@@ -229,10 +270,6 @@ def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
     if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
         raise ValueError(f"{place}, {entry['judge']}, has an unknown field {unlike[0]!r}")
     return JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def biases_json(biases: Sequence[JudgeBias], about: str) -> str:

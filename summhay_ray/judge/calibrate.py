@@ -1,4 +1,4 @@
-"""The ordinal logistic model of `offline/judge`, and its fit. Private to the judge room.
+"""The ordinal logistic model of `offline/judge`, and its fit.
 
 The log-odds of "covered at all" and of "fully covered" are the same weighted sum of the features, with an intercept each. The
 model has so few parameters that a person can review them (`offline_judge.json`).

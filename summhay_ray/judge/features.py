@@ -1,6 +1,10 @@
-"""The features by which `offline/judge` compares an insight with a summary. Private to the judge room.
+"""The features by which `offline/judge` compares an insight with a summary.
 
-Shared words (`features_words.py`) are weighted by rarity: ln((n + 1) / f) for a word in f of the n texts at hand, bullets and
+A word is reduced to its root: lower case, without an English ending, and cut after five letters, so that prescribe and
+prescription are the same word. A number is a word with all its digits. Scripts without blanks between words (Chinese, Japanese,
+Thai, ...) are split into characters. English function words, and citations such as [8, 11], are dropped.
+
+Shared words are weighted by rarity: ln((n + 1) / f) for a word in f of the n texts at hand, bullets and
 insights. So words of the theme, which every text repeats, count little, and no corpus has to be shipped. Each feature was chosen
 for what it adds on the held-out topic (`fit.py` prints it):
 
@@ -18,13 +22,37 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots
-from summhay_ray.text import find_contradictions
+from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, root
+
+COMMON_WEIGHT = 0.5
+"""Weight of a common word (of `COMMON_ROOTS`) relative to other words."""
+
+_WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{UNSPACED}]|[^\W\d_{UNSPACED}]+")
+_NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
+_CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
+_STOP_WORDS = FUNCTION_WORDS - {"here", "until", "whether"} | {"still"}
+"""The list that the parameters were fitted with."""
+
+# Words of reporting and assessment: they differ between two accounts of the same fact.
+_COMMON_WORDS = """
+    ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
+    begin believe better bring call cause certain claim come common concern consider continue crucial current deal describe
+    despite detail different discuss drive due effect emphasize enable end ensure especially essential event example expect
+    explain face fact factor feature feel find first focus follow form future general get give go good great happen help high
+    highlight idea identify impact important include increase indicate inform instance involve issue keep key know large lead
+    level like likely look main major make manner matter mean measure mention method move need new note notable number offer
+    outline overall part particular past people person place plan play point possible potential present problem process produce
+    provide put quite range reason recent recommend reduce reflect relate remain remark report require result reveal review role
+    say second see seek seem serve set share show significant similar situation specific speak start state step stress suggest
+    support take talk tell tend term thing think time today together topic try type underline understand use usual various vital
+    want way well word work year
+"""
 
 ALONE = ("recall", "whole", "pairs", "margin")
 TOGETHER = ("recall", "whole", "pairs", "lead")
@@ -36,6 +64,21 @@ _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re
 """A bullet that begins so goes on with the one before it."""
 
 Pair = tuple[str, str]
+
+
+def roots(text: str) -> list[str]:
+    """The roots and numbers of a text, in order."""
+    words: list[str] = _WORD.findall(unicodedata.normalize("NFC", without_citations(text).lower()))
+    return [word.replace(",", "") if word[0].isdigit() else root(word) for word in words if word not in _STOP_WORDS]
+
+
+def without_citations(text: str) -> str:
+    """The text without numeric citations: [8], [Articles 8, 11], 【8-11】."""
+    return _CITATION.sub(" ", text)
+
+
+COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))
+"""Roots of words of reporting, which say little about the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +131,14 @@ class _Shown:
         self._wanted = {word: weights[word] * (1.0 if word in said else UNSAID) for word in text.words}
         self._norm = _norm(text, weights)
         self.total = math.fsum(self._wanted.values())
-        self.whole = self._share(said)
-
-    def recall(self, text: _Text) -> float:
-        return self._share(text.kinds)
+        self.whole = self.share(said)
 
     def fit(self, text: _Text, norm: float) -> float:
         """The cosine, 0..1, with a bullet of this `norm`."""
         norms = self._norm * norm
         return math.fsum(self._weights[word] ** 2 for word in self.text.words if word in text.kinds) / norms if norms else 0.0
 
-    def _share(self, kinds: frozenset[str]) -> float:
+    def share(self, kinds: frozenset[str]) -> float:
         return math.fsum(weight for word, weight in self._wanted.items() if word in kinds) / self.total if self.total else 0.0
 
 
@@ -108,7 +148,7 @@ def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: 
     pairs = math.log1p(len(insight.text.pairs & bullet_texts[bullet].pairs))
     others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
     rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
-    return Features(bullet, (insight.recall(bullet_texts[bullet]), insight.whole, pairs, own[bullet] - rival))
+    return Features(bullet, (insight.share(bullet_texts[bullet].kinds), insight.whole, pairs, own[bullet] - rival))
 
 
 def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> dict[str, float]:
@@ -116,7 +156,7 @@ def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> d
     counted = (*insight_texts, *bullet_texts) if len(insight_texts) > 1 else bullet_texts
     frequency = Counter(word for text in counted for word in text.words)
     return {
-        word: math.log((len(counted) + 1) / max(frequency[word], 1)) * (COMMON_WEIGHT if is_common(word) else 1.0)
+        word: math.log((len(counted) + 1) / max(frequency[word], 1)) * (COMMON_WEIGHT if word in COMMON_ROOTS else 1.0)
         for text in (*insight_texts, *bullet_texts)
         for word in text.words
     }

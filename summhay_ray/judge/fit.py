@@ -1,4 +1,4 @@
-"""Fitting `offline/judge` to people's judgments: for `judge-bench --held-out` and `tools/fit_judge.py`. Of the judge room."""
+"""Fitting `offline/judge` to people's judgments: for `judge-bench --held-out` and `tools/fit_judge.py`."""
 
 from __future__ import annotations
 

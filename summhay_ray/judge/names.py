@@ -1,4 +1,4 @@
-"""The grammar of judges' names, in commands and specs, for judges of any kind. Part of the judge room.
+"""The grammar of judges' names, in commands and specs, for judges of any kind.
 
 A name says who is asked, and how: `openai/gpt-4o` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
 annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
@@ -105,11 +105,6 @@ def parse_name(text: str, free: str = OFFLINE) -> Named:
     return _asked_as(call[1], arguments, shown)  # type: ignore[arg-type]
 
 
-def share_text(share: float) -> str:
-    """The canonical spelling of a cascade's share: 0.1 and 0.10 are the same."""
-    return f"{share:.12g}"
-
-
 def read_share(text: str, where: str) -> float:
     """The share in `text` ("0.1", "share=0.1"). Raises BadName, which names `where`, outside (0, 1]."""
     match = _SHARE.fullmatch(text.strip())
@@ -189,7 +184,7 @@ def _cascade(parts: Sequence[Named], share: float | None, shown: str) -> Named:
     if len(parts) != 2:
         raise BadName(f"judge {shown!r}: cascade takes the free judge, the judge to ask and a share: {FORMS['cascade']}")
     first, second = parts
-    tail = "" if share is None else f",{share_text(share)}"
+    tail = "" if share is None else f",{share:.12g}"
     if first.kind != "offline":
         mend = f"cascade(offline,{_short(second if second.kind != 'offline' else first)}{tail})"
         raise BadName(f"judge {shown!r}: a cascade begins with the free judge, which says how uncertain it is; write {mend}")

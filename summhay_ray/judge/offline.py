@@ -1,4 +1,4 @@
-"""`offline/judge`, the free judge: it needs no key. Part of the judge room.
+"""`offline/judge`, the free judge: it needs no key.
 
 It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
 turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
@@ -122,15 +122,12 @@ class OfflineJudge:
         if (absence := free_answer(request.prompt)) is not None:
             return absence
         question = read(request.prompt)
-        rated = self._rate(question.insights, question.bullets, question.together)
+        rated = rate(question.insights, question.bullets, question.together)
         verdicts = [_verdict(one, question.bullet_ids) for one in rated]
         if not question.together:
             return json.dumps(verdicts[0])
         numbered = zip(question.insight_ids, verdicts, strict=True)
         return json.dumps({"judgments": [{"insight_id": number, **verdict} for number, verdict in numbered]})
-
-    def _rate(self, insights: Sequence[str], bullets: Sequence[str], together: bool) -> list[Rated]:
-        return rate(insights, bullets, together)
 
 
 @cache

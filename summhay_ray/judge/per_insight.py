@@ -1,4 +1,4 @@
-"""The judge `per_insight`, which asks a model about one insight per call (paper, appendix A.2). Part of the judge room."""
+"""The judge `per_insight`, which asks a model about one insight per call (paper, appendix A.2)."""
 
 from __future__ import annotations
 

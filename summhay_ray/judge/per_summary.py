@@ -1,11 +1,11 @@
-"""Part of the judge room: the judge `per_summary`, which asks a model about all insights of a summary in one call."""
+"""The judge `per_summary`, which asks a model about all insights of a summary in one call."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from summhay_ray.judge.answer import read_verdicts
 from summhay_ray.judge.base import JudgeSettings, Verdict
@@ -15,8 +15,6 @@ from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight
 from summhay_ray.text import text_hash
-
-_LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
 
 V = TypeVar("V")
 
@@ -65,11 +63,15 @@ class PerSummary:
         return priced(_outcomes(raw, 1)[0], raw.usd_micros)
 
     def _request(self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings) -> Request:
-        text = template(settings.prompt, self.form)
+        text, longer = template(settings.prompt, self.form), settings.sampling.keys() & {"max_tokens", "max_completion_tokens"}
+        sampling = {
+            name: value * len(insights) if name in longer and isinstance(value, int) else value
+            for name, value in settings.sampling.items()
+        }
         return Request(
             model=settings.model,
             messages=render_together(text, [insight.text for insight in insights], bullets),
-            sampling=_for_judgments(settings.sampling, len(insights)),
+            sampling=sampling,
             prompt_hash=text_hash(text),
             sample=settings.sample,
         )
@@ -107,7 +109,3 @@ def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]
         else Answer(repaired(read), key=raw.key, attempts=raw.attempts)
         for read in read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
     ]
-
-
-def _for_judgments(sampling: Mapping[str, Any], n: int) -> dict[str, Any]:
-    return {name: value * n if name in _LONGEST_ANSWER and isinstance(value, int) else value for name, value in sampling.items()}

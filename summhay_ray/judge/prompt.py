@@ -1,4 +1,4 @@
-"""Rendering the judge's prompts, and parsing them for offline judges. Private to the judge room.
+"""Rendering the judge's prompts, and parsing them for offline judges.
 
 Content after Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike the paper's,
 our prompts put the bullets before the insight: all calls about one summary then share a long prefix, which providers discount.
@@ -18,7 +18,7 @@ from summhay_ray.text import Material, fill, json_line, neutral
 
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
 _LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
-_INSIGHT_HEADING = re.compile(r"^Reference Insight(s?):[ \t]*\r?$", re.MULTILINE)
+INSIGHT_HEADING = re.compile(r"^Reference Insight(s?):[ \t]*\r?$", re.MULTILINE)
 _BULLETS_HEADING = re.compile(r"^Bullet Points:[ \t]*\r?$", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -68,7 +68,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
     Raises ValueError, in one line, where the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
-    text = prompt or _shipped("per_summary.txt" if form.together else "per_insight.txt")
+    text = prompt or shipped("prompts", "per_summary.txt" if form.together else "per_insight.txt")
     missing = [placeholder for placeholder in form.needs if placeholder not in text]
     if missing:
         other = "[[INSIGHT]]" if form.together else "[[INSIGHTS]]"
@@ -89,34 +89,21 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return fill(text, {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": bullets_json(bullets)})
+    return fill(text, {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))})
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
     """Like `render`, with all insights, numbered from 1."""
-    return fill(text, {"[[INSIGHTS]]": insights_json(insights), "[[BULLETS]]": bullets_json(bullets)})
+    shown = {"[[INSIGHTS]]": numbered_json("insight", tuple(insights)), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
+    return fill(text, shown)
 
 
-def bullets_json(bullets: Sequence[str]) -> Material:
-    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` on one line, so that no bullet can pose as a line of the prompt."""
-    return _bullets_json(tuple(bullets))
-
-
-# Rendered once per summary, not once per insight.
-@lru_cache(maxsize=128)
-def _bullets_json(bullets: tuple[str, ...]) -> Material:
-    return json_line({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})
-
-
-def insights_json(insights: Sequence[str]) -> Material:
-    """`{"insights": [{"insight_id": 1, "text": "..."}]}` in one line."""
-    return _insights_json(tuple(insights))
-
-
-# Rendered once for all systems that answer a query.
-@lru_cache(maxsize=128)
-def _insights_json(insights: tuple[str, ...]) -> Material:
-    return json_line({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
+# Rendered once per summary, and once for all systems that answer a query.
+@lru_cache(maxsize=256)
+def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
+    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or of another noun, on one line, so that no text can pose as a line of
+    the prompt."""
+    return json_line({f"{noun}s": [{f"{noun}_id": number, "text": text} for number, text in enumerate(texts, 1)]})
 
 
 # Every system that answers the query is judged by the same insights.
@@ -133,7 +120,7 @@ def insight_line(insight: str) -> Material:
         and insight != ""
         and not _BREAKS_A_LINE.search(insight)
         and neutral(insight) == insight
-        and not _INSIGHT_HEADING.match(insight)
+        and not INSIGHT_HEADING.match(insight)
         and not _BULLETS_HEADING.match(insight)
         and _json_string(insight) is None
     )
@@ -148,7 +135,7 @@ def read(prompt: str) -> Question:
     the bullets ends at their heading, one that stands after them at the next blank line.
     Raises LookupError, saying which section is missing.
     """
-    insight_heads = list(_INSIGHT_HEADING.finditer(prompt))
+    insight_heads = list(INSIGHT_HEADING.finditer(prompt))
     if not insight_heads:
         raise LookupError("the prompt has no line 'Reference Insight:' or 'Reference Insights:'; offline/judge reads on from it")
     bullets_heads = list(_BULLETS_HEADING.finditer(prompt))
@@ -159,27 +146,25 @@ def read(prompt: str) -> Question:
         if bullets is not None:
             together = bool(insight_heads[-1][1])
             insights = _insights_at(prompt, insight_heads[-1].end(), bullets_head.start(), together)
-            return Question(_texts(insights), _ids(insights), together, _ids(bullets), _texts(bullets))
+            (ids, texts), (bullet_ids, bullet_texts) = (
+                tuple(zip(*some, strict=True)) or ((), ()) for some in (insights, bullets)
+            )
+            return Question(texts, ids, together, bullet_ids, bullet_texts)
     raise LookupError('no {"bullets": [{"bullet_id": 1, "text": "..."}]} follows the line \'Bullet Points:\' of the prompt')
 
 
 def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) -> list[tuple[int, str]]:
-    if not together:
-        return [(1, _insight_at(prompt, start, bullets_start))]
-    if insights := numbered_at(prompt, start, "insight"):
-        return insights
-    raise LookupError(
-        'no {"insights": [{"insight_id": 1, "text": "..."}]} follows the line \'Reference Insights:\' of the prompt'
-    )
-
-
-def _insight_at(prompt: str, start: int, bullets_start: int) -> str:
+    if together:
+        if insights := numbered_at(prompt, start, "insight"):
+            return insights
+        form = '{"insights": [{"insight_id": 1, "text": "..."}]}'
+        raise LookupError(f"no {form} follows the line 'Reference Insights:' of the prompt")
     if start <= bullets_start:
         section = prompt[start:bullets_start].strip()
     else:
         section = _BLANK_LINE.split(prompt[start:].strip(), maxsplit=1)[0].strip()
     decoded = _json_string(section)
-    return section if decoded is None else decoded
+    return [(1, section if decoded is None else decoded)]
 
 
 def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
@@ -194,23 +179,10 @@ def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | N
         return None
 
 
-def has_insight(prompt: str) -> bool:
-    """Whether a prompt asks about the coverage of insights."""
-    return bool(_INSIGHT_HEADING.search(prompt))
-
-
-def _ids(numbered: Sequence[tuple[int, str]]) -> tuple[int, ...]:
-    return tuple(number for number, _ in numbered)
-
-
-def _texts(numbered: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    return tuple(text for _, text in numbered)
-
-
 @cache
 def _worked_examples(form: Form) -> str:
     """One summary with three judged insights (full, partial, none), or three of them: the nine shots of section 4.3."""
-    examples = json.loads(_shipped("examples.json"))
+    examples = json.loads(shipped("prompts", "examples.json"))
     if not form.nine:
         return _worked_example("A worked example.", examples[0], form.together)
     numbered = (
@@ -225,11 +197,11 @@ def _worked_example(title: str, example: dict[str, Any], together: bool) -> str:
     if together:
         answer = {"judgments": [{"insight_id": number, **verdict} for number, (_, verdict) in enumerate(judged, 1)]}
         texts = [text for text, _ in judged]
-        shown = f"{count} insights:\n{insights_json(texts)}\n\nThe right answer:\n{json_line(answer)}"
+        shown = f"{count} insights:\n{numbered_json('insight', tuple(texts))}\n\nThe right answer:\n{json_line(answer)}"
     else:
         lines = "\n".join(f'Insight: "{text}"\n{json_line(verdict)}' for text, verdict in judged)
         shown = f"{count} insights, each with its right answer:\n{lines}"
-    return f"{title} The summary:\n{bullets_json(example['bullets'])}\n\n{shown}\n\n{example['why']}"
+    return f"{title} The summary:\n{numbered_json('bullet', tuple(example['bullets']))}\n\n{shown}\n\n{example['why']}"
 
 
 def _json_string(text: str) -> str | None:
@@ -244,5 +216,6 @@ def _json_string(text: str) -> str | None:
 
 
 @cache
-def _shipped(name: str) -> str:
-    return resources.files("summhay_ray.judge").joinpath("prompts", name).read_text(encoding="utf-8")
+def shipped(*path: str) -> str:
+    """The text of a file of this folder."""
+    return resources.files("summhay_ray.judge").joinpath(*path).read_text(encoding="utf-8")

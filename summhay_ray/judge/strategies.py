@@ -1,4 +1,4 @@
-"""Part of the judge room: how a run asks a judge, as `strategy:` in a spec says it. Other rooms take it from `summhay_ray.judge`.
+"""How a run asks a judge, as `strategy:` in a spec says it. Other rooms take it from `summhay_ray.judge`.
 
 A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `few_shot+per_summary`), a judge's code
 (`module:Class`), or, of a judge that is made of others, its name (`names.py`).

@@ -9,13 +9,12 @@ from summhay_ray.llm.calls.gateway import Gateway
 from summhay_ray.llm.limits.budgets import Budgets
 from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals, margins_of
 from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.ledger_loop import LedgerPort, LedgerService, LocalPort
+from summhay_ray.llm.limits.ledger_loop import LedgerPort, LedgerService
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.limits.model_queue import LONGEST_PAUSE_S
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.reply import Usage
+from summhay_ray.llm.messages.reply import RawAnswer, Usage
 from summhay_ray.llm.messages.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
-from summhay_ray.llm.messages.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling
+from summhay_ray.llm.messages.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling, canonical_json
 from summhay_ray.llm.providers.gate import foreign_key
 from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
@@ -30,8 +29,7 @@ from summhay_ray.llm.providers.provider_of_model import (
 )
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, Secrets, key_in, known_secrets
-from summhay_ray.llm.transports.generating import TOKENS, UNDER_WAY
-from summhay_ray.llm.transports.local_model import GeneratingModel, Generation, LocalModel
+from summhay_ray.llm.transports.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
 from summhay_ray.llm.transports.read_reply import read_answer, stored_answer
 from summhay_ray.llm.transports.vectors_and_scores import flaw_of, scores_of, vectors_of
 
@@ -61,7 +59,6 @@ __all__ = [
     "LedgerService",
     "Limits",
     "LocalModel",
-    "LocalPort",
     "Message",
     "ModelSettings",
     "News",
@@ -80,6 +77,7 @@ __all__ = [
     "WorkerMessage",
     "address_of",
     "assistant",
+    "canonical_json",
     "excess_totals",
     "find_price",
     "find_window",

@@ -21,7 +21,6 @@ from summhay_ray.metrics.binary import BinaryScores, binary_scores
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citation_parsing import (
     MAY_BE_UNREAD,
-    Citations,
     Compat,
     by_number,
     extract_citations,
@@ -32,7 +31,6 @@ from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
     Correlations,
-    Interval,
     between_means,
     concordance,
     correlations,
@@ -49,7 +47,6 @@ from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_
 from summhay_ray.metrics.scores_by_system import (
     FIGURES,
     WEIGHTINGS,
-    ByLabels,
     Corrected,
     SystemScore,
     TakenOff,
@@ -84,12 +81,9 @@ __all__ = [
     "Agreement",
     "BinaryScores",
     "Bootstrap",
-    "ByLabels",
-    "Citations",
     "Compat",
     "Corrected",
     "Correlations",
-    "Interval",
     "JudgeBias",
     "LabelledScore",
     "Observed",

@@ -1,4 +1,4 @@
-"""Agreement between two judges, and between two rankings. Part of the metrics room."""
+"""Agreement between two judges, and between two rankings."""
 
 from __future__ import annotations
 

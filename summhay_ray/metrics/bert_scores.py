@@ -1,4 +1,4 @@
-"""BERTScore (Zhang et al., 2020), as `bert_score` computes it: no idf, no rescaling. Part of the metrics room; needs an extra.
+"""BERTScore (Zhang et al., 2020), as `bert_score` computes it: no idf, no rescaling. Needs an extra.
 
 With several references the best one counts (ODSum, section 5.2). For a folder, or a model that `bert_score` does not know, the
 layer whose vectors are compared must be given.

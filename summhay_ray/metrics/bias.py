@@ -1,4 +1,4 @@
-"""Correcting scores for a judge's measured bias against people. Part of the metrics room.
+"""Correcting scores for a judge's measured bias against people.
 
 A judge that finds more insights covered than people do inflates every system's coverage (paper, appendix A.3: by 5 to 7 points).
 The correction makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the interval.

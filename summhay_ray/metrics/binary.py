@@ -1,4 +1,4 @@
-"""How well values between 0 and 1 tell two classes apart, with intervals. Part of the metrics room."""
+"""How well values between 0 and 1 tell two classes apart, with intervals."""
 
 from __future__ import annotations
 

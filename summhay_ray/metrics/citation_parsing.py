@@ -1,4 +1,4 @@
-"""Which documents a text cites (section 4.1). Part of the metrics room.
+"""Which documents a text cites (section 4.1).
 
 `read_citations` is the one reader of citations: for scores, for support without gold, and for the repair of citations.
 """
@@ -27,6 +27,10 @@ _ALIKE = {
     "]": "］】〕〗⟧",
     "(": "（",
     ")": "）",
+    "<": "〈⟨＜",
+    ">": "〉⟩＞",
+    "{": "｛",
+    "}": "｝",
     ",": "，、",
     ";": "；",
     ":": "：",
@@ -52,16 +56,19 @@ _TAGS = "sup|cite|ref|source|doc(?:ument)?"
 _GROUP = re.compile(
     r"""(?P<outer>\[)?\\?\[(?P<bracket>[^\[\]]*)\](?P<link>\([^()\s]++\))?(?(outer)\](?:\([^()\s]++\))?)
     | <(?P<tag>TAGS)\b[^<>]*+>(?P<tagged>[^<>\[\]]{1,100})</(?P=tag)>
-    | (?P<raised>⁽?[⁰¹²³⁴-⁹]++(?:[,⁻\s]*+[⁰¹²³⁴-⁹]++)*+⁾?|\^\{[\d,;\s-]++\})
-    | \((?P<round>(?:(?:see|cf\.?|from|per)\s)?LABEL[^()\[\]]{1,300}|ID(?:[,;]\s?ID){0,20})\)
+    | (?P<raised>⁽?[⁰¹²³⁴-⁹]++(?:[,⁻\s]*+[⁰¹²³⁴-⁹]++)*+⁾?|\^\{[\d,;\s-]++\}|\^\d{1,3}\^)
+    | <(?P<angle>(?!\s)NUMBER|(?:LABEL|cite)[^<>\[\]/]{1,100}|ID(?:,\s?ID){0,20})\s?/?>
+    | \{(?P<curly>NUMBER|LABEL[^{}]{1,300}|ID(?:,\s?ID){0,20})\}
+    | \((?P<round>(?:(?:see|cf\.?|from|per)\s)?(?:NUMBER|LABEL[^()\[\]]{1,300})|ID(?:[,;]\s?ID){0,20})\)
     """.replace("LABEL", _LABEL)
     .replace("TAGS", _TAGS)
-    .replace("ID", r"[^()\[\]\s,;]{2,100}"),
+    .replace("NUMBER", r"\s*+\#?\d[^()\[\]{}<>]{0,300}")
+    .replace("ID", r"[^()\[\]{}<>\s,;]{2,100}"),
     re.IGNORECASE | re.VERBOSE,
 )
 OTHER_CITATION = (
-    rf"[{_ALIKE['[']}{_ALIKE[']']}\\⁰¹²³⁴-⁹]|<(?i:{_TAGS})\b|\^\{{|\]\s*[{_ALIKE['-']}-]\s*\["
-    rf"|(?i)[(（]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:{LABELS})[^a-z]"
+    rf"[{_ALIKE['[']}{_ALIKE[']']}\\⁰¹²³⁴-⁹]|<(?i:{_TAGS})\b|\^\d|\]\s*[{_ALIKE['-']}-]\s*\["
+    rf"|(?i)[(（{{<｛〈⟨＜]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:#?\d{{1,3}}\s*[^\d\s.]|(?:{LABELS})[^a-z])"
 )
 """A regular expression of polars for texts that may cite by number in another form than a bracket of numbers."""
 _SEE = re.compile(r"\A(?:see|cf\.?|from|per)\s+", re.IGNORECASE)
@@ -75,14 +82,22 @@ _TITLED = re.compile(rf"\s*(?:{_LABEL})?\s*#?(?P<name>\d+)\s*:\s+(?=\D*[^\W\d_]{
 _NUMBERS = re.compile(r"(?:\d++(?:\s*+(?:-|to|through|bis|\.{2,3}|…)\s*+\d++)?+(?:\s++#?|\Z))++")
 _PIECE = re.compile(r"(\d+)(?:\s*(?:-|to|through|bis|\.{2,3}|…)\s*(\d+))?")
 _LIKE_AN_ID = re.compile(r"(?=\S*[a-z])(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"\b(?:id|name|nr?|num(?:ber)?|index)\s*=")
+_FILE = re.compile(r"\S+\.(?:txt|md|pdf|html?|json|docx?|csv|xml|eml|rst|tex)", re.IGNORECASE)
+_SHORT = re.compile(rf"#?\d{{1,3}}(?!,\d{{3}})(?:\s*(?:[,;&-]|{_AND})\s*#?\d{{1,3}}(?!,\d{{3}}))*", re.IGNORECASE)
+"""Numbers below 1000, which are no years."""
+_LATEX = re.compile(r"(?:[_^$]|\\[a-z]+(?:\{[^{}]*\})*)\Z", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[*_\"'”’»]*\s*(?:[.;!?。！？]|\Z|\n|[(<{\[])")
 _QUOTES = " \t\n\"'`“”‘’«»<>*_"
 _LONGEST = 18
 _YEARS = 1000
 
 
 _OPEN, _CLOSE = rf"\[{_ALIKE['[']}", rf"\]{_ALIKE[']']}"
-MAY_BE_UNREAD = rf"[{_OPEN}][^{_CLOSE}]*[^\d,; {_OPEN}{_CLOSE}-][^{_CLOSE}]*[{_CLOSE}]"
-"""A regular expression of polars for texts in which `read_citations` may leave a bracket unread: one with more than numbers."""
+MAY_BE_UNREAD = (
+    rf"[{_OPEN}][^{_CLOSE}]*[^\d,; {_OPEN}{_CLOSE}-][^{_CLOSE}]*[{_CLOSE}]|[(（{{<｛〈⟨＜][^()]*(?:\d|\.\w)[^()]*[)）}}>｝〉⟩＞]"
+)
+"""A regular expression of polars for texts in which `read_citations` may leave a bracket unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,8 @@ class Group:
     """Members that are ids of documents."""
     ranges: int = 0
     """Ranges such as `3-7`, which name every document from 3 to 7."""
+    loose: bool = False
+    """Numbers in round brackets: a citation only in a text that cites in no other way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +211,9 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
             groups.append(group)
         elif group:
             unread.append(group)
+    if not all(group.loose for group in groups):
+        groups = [group for group in groups if not group.loose]
+        unread = [one for one in unread if not _SHORT.fullmatch(one.translate(_ASCII).strip("() "))]
     numbers = {one for group in groups for one in group.members if isinstance(one, int)}
     return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread))
 
@@ -208,25 +228,41 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
     begin, end = match.span()
     while begin and text[begin - 1].isspace():
         begin -= 1
-    kind = next(name for name in ("bracket", "tagged", "raised", "round") if match[name] is not None)
+    kind = next(name for name in ("bracket", "tagged", "raised", "angle", "curly", "round") if match[name] is not None)
     inside = " ".join(text[match.start(kind) : match.end(kind)].split())
+    before = text[max(0, match.start() - 3) : match.start()]
+    # `5 km²` and `f(1)` are no citations: these marks cite after a stop, or after a word of three letters.
+    stop = not before.strip(" \t") or before[-1] >= "\u2e80" or before[-1] in ".,;:!?\"'”’)]}>*_({<\n"
+    attached = begin == match.start() and not stop and not (len(before) == 3 and before.isalpha())
     if kind == "raised":
-        before = text[max(0, match.start() - 3) : match.start()]
-        # `5 km²` is no citation: a superscript cites after a stop, or after a word of three letters.
-        if not (before[-1:] in tuple(".,;:!?\"'”’)]") or len(before) == 3 and before.isalpha()):
+        if attached:
             return ""
         inside = inside.translate(_SUPERSCRIPTS)
-    # Round brackets without a word for a document cite by ids alone: `(3)` is often an item of a list.
-    ids_alone = kind == "round" and not re.match(_LABEL, _SEE.sub("", inside), re.IGNORECASE)
-    found = list(_members(inside, ids, room, ids_alone))
+    bare = _SEE.sub("", _ATTRIBUTE.sub(" ", inside) if kind == "angle" else inside).strip()
+    enclosed = kind in ("angle", "curly", "round")
+    labelled = re.match(rf"(?:{_LABEL}|cite)", bare, re.IGNORECASE) if enclosed else None
+    short = _SHORT.fullmatch(_NOISE.sub("", bare.translate(_ASCII)).strip(" ,;")) if enclosed else None
+    if short and (attached or (kind == "curly" and _LATEX.search(text, max(0, match.start() - 40), match.start()))):
+        return ""
+    loose = short is not None and kind == "round"
+    if short and loose:
+        listed = len(_DIGITS.findall(short[0])) > 1 or _CLAUSE_END.match(text, end)
+        if "-" in short[0] or not listed or not re.search(r"\w", text[max(0, begin - 100) : begin].rpartition("\n")[2]):
+            # The number of a list's entry, an age or a result, or else a citation.
+            return text[match.start() : end]
+    found = list(_members(bare, ids, room, enclosed and not (labelled or short)))
     if not found and match["link"]:
         target = match["link"][1:-1].removeprefix("#").removeprefix("./")
         found = [(ids[target], 1, 0)] if target in ids else []
     if any(isinstance(member, int) for member, _, _ in found):
         members = tuple(member for member, _, _ in found)
-        return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found))
-    looks_alike = found or re.search(r"\d", inside) or (re.search(_LABEL, inside, re.IGNORECASE) and len(inside) < 80)
-    return match[0] if kind == "bracket" and looks_alike else ""
+        return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found), loose)
+    looks_alike: object
+    if enclosed:
+        looks_alike = _FILE.search(bare) or (labelled and re.fullmatch(r"\S*\d\S*", bare[labelled.end() :].strip()))
+    else:
+        looks_alike = found or re.search(r"\d", inside) or (re.search(_LABEL, inside, re.IGNORECASE) and len(inside) < 80)
+    return match[0] if kind != "raised" and looks_alike else ""
 
 
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
@@ -261,7 +297,7 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
                     return
     # A word makes no citation of a year: `[Smith, 2020]`.
     cited = [member for member, by_id, _ in found if by_id or (isinstance(member, int) and member < _YEARS)]
-    if not (ids_alone and any(isinstance(member, str) for member, _, _ in found)) and (cited or not odd):
+    if (cited or not odd) and not (ids_alone and any(isinstance(one, str) and not _FILE.fullmatch(one) for one, _, _ in found)):
         yield from found
 
 

@@ -1,4 +1,4 @@
-"""Correlations of ratings with human scores, with bootstrap intervals. Part of the metrics room.
+"""Correlations of ratings with human scores, with bootstrap intervals.
 
 Pairs of one document are correlated, so the bootstrap resamples documents, each with all of its pairs.
 """

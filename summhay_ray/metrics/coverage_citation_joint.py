@@ -1,4 +1,4 @@
-"""Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1). Part of the metrics room.
+"""Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1).
 
 `figures` is their one definition, of one insight as of a million (`by_column`).
 """

@@ -1,4 +1,4 @@
-"""Means of a judge's scores corrected by people's labels of some: prediction-powered inference. Part of the metrics room.
+"""Means of a judge's scores corrected by people's labels of some: prediction-powered inference.
 
 Angelopoulos et al. (2023), Prediction-powered inference, Science 382; with the weight of the judge's scores tuned as in
 Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:2311.01453. The sample may be drawn with unequal chances (Hajek's estimator).

@@ -1,4 +1,4 @@
-"""Nugget scores as the TREC RAG track defines them, beside the plain coverage. Part of the metrics room.
+"""Nugget scores as the TREC RAG track defines them, beside the plain coverage.
 
 Pradeep et al., "The Great Nugget Recall" (arXiv 2504.15068), and castorini/nuggetizer, `core/metrics.py`. A nugget counts 1 if
 the answer supports it and 0.5 if it does so partially (the values of coverage); in a `_strict` score only full support counts. A

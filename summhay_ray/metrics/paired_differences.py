@@ -1,4 +1,4 @@
-"""Differences of systems on the same queries, with tests and intervals at a family-wise error rate. Part of the metrics room.
+"""Differences of systems on the same queries, with tests and intervals at a family-wise error rate.
 
 Each pair of systems has a paired t statistic of its queries' differences. Holm's correction (1979) of the pairs' p-values says
 which pairs differ: in 95 % of tables no pair is wrongly said to differ, however the pairs depend on each other.

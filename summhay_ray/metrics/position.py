@@ -1,4 +1,4 @@
-"""Position sensitivity (Table 3): how a model's score depends on where the relevant documents are. Part of the metrics room."""
+"""Position sensitivity (Table 3): how a model's score depends on where the relevant documents are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a ranking is, query by query. Part of the metrics room; trec_eval computes all of it.
+"""How good a ranking is, query by query. trec_eval computes all of it.
 
 Precision, recall and F1 are of the set that is retrieved: precision is the share of the documents retrieved that are relevant, of
 however many were asked for. nDCG, AP and MRR are of the order, and are None where a ranking has none. AP is divided by all

@@ -1,4 +1,4 @@
-"""ROUGE-1, -2, -L and -Lsum (Lin, 2004), as `rouge_score` computes them with Porter's stems. Part of the metrics room.
+"""ROUGE-1, -2, -L and -Lsum (Lin, 2004), as `rouge_score` computes them with Porter's stems.
 
 With several references the best one counts, separately for each type (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
 common subsequence, which takes nearly all of the library's time, is computed here; every figure equals the library's to the bit.

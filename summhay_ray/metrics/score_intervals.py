@@ -1,6 +1,6 @@
 """95 % intervals of means: one function for every table, which holds with few queries and at the ends of the scale.
 
-Part of the metrics room. `paired_differences.py` has the intervals of differences, with the same standard errors.
+`paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def unit_means(
     Within `bounds` the interval is the beta distribution's at the effective number of units, as Korn and Graubard (1998) give it
     for surveys: an ordinary t interval in the middle of the scale, and near its ends one that is skewed and stays within them.
     Where all units are equal, it is that of as many units of which each is at one end. Without bounds it is Student's t's.
-    None with fewer than FEWEST_UNITS units. tests/perf/mean_coverage.py measures how often the intervals hold.
+    None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
     """
     import numpy as np
     from scipy import special

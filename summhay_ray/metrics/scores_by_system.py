@@ -1,4 +1,4 @@
-"""The scores of systems, pooled over insights, with intervals. Part of the metrics room; imported from `summhay_ray.metrics`."""
+"""The scores of systems, pooled over insights, with intervals."""
 
 from __future__ import annotations
 

@@ -10,21 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.report.failures import failure_blocks, failures_table
 from summhay_ray.report.judge_bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.layout import Fitted, fitted, folded
+from summhay_ray.report.layout import fitted, folded
 from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
-from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.sections import markdown, section_table, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
+    BOUNDS_LEGEND,
     VERIFIED_LEGEND,
+    amiss_table,
+    answers_table,
     audited_tables,
     bounds_table,
+    documents_table,
     failed_table,
+    kinds_table,
     made_table,
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.synth_explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.terminal_tables import (
     TextTable,
     bias_lines,
@@ -51,7 +54,6 @@ __all__ = [
     "BENCH_LEGEND",
     "BOUNDS_LEGEND",
     "VERIFIED_LEGEND",
-    "Fitted",
     "Report",
     "TextTable",
     "amiss_table",

@@ -1,4 +1,4 @@
-"""The table of a section as cells, for a page or a paper. Used only inside the report room."""
+"""The table of a section as cells, for a page or a paper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from summhay_ray.engine import Pivot, Section
+from summhay_ray.engine import Section
 from summhay_ray.metrics import TOO_FEW, of_column
-from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks
+from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain
 
 MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
@@ -107,11 +107,6 @@ def paper_grids(section: Section) -> list[Grid]:
     return [whole] if len(whole.heads) <= MOST_COLUMNS else grids_of(section)
 
 
-def _may_win(row: Mapping[str, Any], pivot: Pivot) -> bool:
-    """Whether a row's figures may be marked as a column's best: not if answers are missing, which may be the hardest ones."""
-    return row[pivot.rows] not in pivot.reference and not lacks(row)
-
-
 def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid:
     """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
@@ -119,9 +114,11 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
     rows = list(section.table.iter_rows(named=True))
     across = list(dict.fromkeys(row[pivot.columns] for row in rows))
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
+    # Figures with missing answers, which may be the hardest ones, are no column's best.
+    may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not lacks(row)}
     best = {
         (figure, column): max(
-            (row[figure] for row in rows if row[pivot.columns] == column and row[figure] is not None and _may_win(row, pivot)),
+            (row[figure] for key, row in found.items() if key in may_win and key[1] == column and row[figure] is not None),
             default=None,
         )
         for figure in figures
@@ -134,12 +131,18 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
             for column in across:
                 row = found.get((name, column))
                 cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, links)
-                top = row is not None and row[figure] == best[figure, column] is not None and _may_win(row, pivot)
+                top = row is not None and row[figure] == best[figure, column] is not None and (name, column) in may_win
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            line.append(_cell(section, {rest: _of_row([row[rest] for row in own])}, rest, True, None))
-        made.append([*line, _total(own)])
+            # The mean of the columns' figures, or a text that they share.
+            known = [row[rest] for row in own if row[rest] is not None]
+            floats = bool(known) and all(isinstance(value, float) for value in known)
+            value = sum(known) / len(known) if floats else next(iter(known), None)
+            line.append(_cell(section, {rest: value}, rest, True, None))
+        n, expected = ([row[key] for row in own if row.get(key) is not None] for key in ("n", "n_expected"))
+        total = f"{sum(n):,}/{sum(expected):,}" if expected else f"{sum(n):,}"
+        made.append([*line, Cell(total, str(sum(n)), cls="figure") if n else Cell("-", cls="figure")])
     groups = [Group("", 1), *(Group(_head(section, figure), len(across)) for figure in figures), Group("", len(pivot.rest) + 1)]
     shared = [_head(section, name) for name in pivot.rest]
     heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *shared, "n"]
@@ -149,21 +152,6 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
 def _head(section: Section, name: str) -> str:
     """The head of a column: its name, and its unit."""
     return plain(f"{name} ({section.units[name]})" if name in section.units else name)
-
-
-def _of_row(values: Sequence[Any]) -> Any:
-    """One value for a row of the pivot: the mean of its columns', or what they all are."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and all(isinstance(value, float) for value in known) else next(iter(known), None)
-
-
-def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
-    counts = [row["n"] for row in rows if row.get("n") is not None]
-    expected = [row["n_expected"] for row in rows if row.get("n_expected") is not None]
-    if not counts:
-        return Cell("-", cls="figure")
-    text = f"{sum(counts):,}/{sum(expected):,}" if expected else f"{sum(counts):,}"
-    return Cell(text, str(sum(counts)), cls="figure")
 
 
 def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, links: Links | None) -> Cell:
@@ -196,14 +184,6 @@ def figure_text(section: Section, name: str, value: float) -> str:
     if section.units.get(name) in SHARES:
         return f"{100 * value:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value:,}"
-
-
-def plain(value: Any) -> str:
-    """A value as one line of printable text, without control characters."""
-    if value is None:
-        return ""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _samples(row: Mapping[str, Any], links: Links | None) -> str:

@@ -1,4 +1,4 @@
-"""The failures of a run: a table, or blocks of lines for a narrow terminal. Part of the report room; prints nothing."""
+"""The failures of a run: a table, or blocks of lines for a narrow terminal."""
 
 from __future__ import annotations
 

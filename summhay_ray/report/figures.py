@@ -1,4 +1,4 @@
-"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers. Part of the report room.
+"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers.
 
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Series also differ in markers and lines.
 """
@@ -6,6 +6,7 @@ The colours are those of Okabe and Ito, which colour-blind readers can distingui
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import logging
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES, lacks
+from summhay_ray.report.sections import SHARES, is_finite, lacks, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,15 +53,13 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
     """The chart of a section as a matplotlib figure, `inches` wide. Raises UserError for a section without a chart or data."""
     from matplotlib import rc_context
 
-    from summhay_ray.report.notebook_figure import ShownFigure
-
     chart, rows = section.chart, _rows(section)
     if chart is None or not rows:
         raise UserError(f"section {section.slug!r} has no chart" + (" yet: no figure is there" if chart else ""))
     size = 7.0 if inches <= COLUMN_INCHES else 9.0
     faint = _FAINT if ink == _INK else "0.75"
     with rc_context({**_STYLE, "font.size": size, **dict.fromkeys(_INKED, ink), "grid.color": faint}):
-        made = ShownFigure(figsize=(inches, _height(section, rows, inches)), layout="constrained")
+        made = _figure_class()(figsize=(inches, _height(section, rows, inches)), layout="constrained")
         axes = made.add_subplot()
         _KINDS[chart.kind](axes, section, chart, rows)
         if ink != _INK:
@@ -69,6 +68,20 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
             made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
         axes.spines[["top", "right"]].set_visible(False)
     return made
+
+
+@functools.cache
+def _figure_class() -> type[Figure]:
+    """A figure that a notebook displays without pyplot. matplotlib is imported only where a figure is drawn."""
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            stream = io.BytesIO()
+            self.savefig(stream, format="png", dpi=200, facecolor="white")
+            return stream.getvalue()
+
+    return ShownFigure
 
 
 def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
@@ -132,11 +145,7 @@ def _rows(section: Section) -> list[Row]:
         return []
     value = {"forest": section.chart.x, "matrix": section.chart.series}.get(section.chart.kind, section.chart.y)
     numeric = [value] if section.chart.kind != "scatter" else [section.chart.x, section.chart.y]
-    return [row for row in section.table.iter_rows(named=True) if all(_finite(row[name]) for name in numeric)]
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return [row for row in section.table.iter_rows(named=True) if all(is_finite(row[name]) for name in numeric)]
 
 
 def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
@@ -161,7 +170,7 @@ def _scaled(section: Section, row: Row, name: str) -> float:
 def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
     """The lengths of the interval below and above the figure, as drawn; (0, 0) without an interval."""
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    if not _finite(low) or not _finite(high):
+    if not is_finite(low) or not is_finite(high):
         return 0.0, 0.0
     middle, scale = _scaled(section, row, name), 100 if section.units.get(name) in SHARES else 1
     assert low is not None and high is not None
@@ -169,10 +178,9 @@ def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
 
 
 def _text(value: Any, longest: int = LONGEST) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    text = plain("None" if value is None else value)
     # Names of systems differ at their ends more often than in their middle.
-    return plain if len(plain) <= longest else f"{plain[: longest // 2]}…{plain[1 - longest // 2 :]}"
+    return text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}"
 
 
 def _axis(section: Section, name: str) -> str:
@@ -260,7 +268,7 @@ def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> Non
 
 
 def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    numeric = all(_finite(row[chart.x]) for row in rows)
+    numeric = all(is_finite(row[chart.x]) for row in rows)
     names = _labelled(dict.fromkeys(row[chart.x] for row in rows))
     places = {name: place for place, name in enumerate(names)}
     for place, (label, own) in enumerate(_series(chart, rows).items()):
@@ -358,7 +366,7 @@ def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     assert axes.figure is not None
     bar = axes.figure.colorbar(step, ax=axes, shrink=0.6)
     bar.set_label(_axis(section, chart.series))
-    sure = [row for row in rows if chart.sure and _finite(row[chart.sure]) and row[chart.sure] < 0.05]
+    sure = [row for row in rows if chart.sure and is_finite(row[chart.sure]) and row[chart.sure] < 0.05]
     for row in sure:
         axes.plot(right[row[chart.x]] + 0.5, down[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
 
@@ -378,7 +386,7 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
         for child in list(parent):
             if child.tag == f"{{{_SVG}}}style":
                 parent.remove(child)
-    own = f"f-{name}-"
+    own, colours = f"f-{name}-", {_INK: "currentColor", _FAINT: "var(--line)"}
     for element in root.iter():
         for attribute, value in list(element.attrib.items()):
             if attribute == "style":
@@ -389,7 +397,7 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
             elif attribute.endswith("href") and value.startswith("#"):
                 element.attrib[attribute] = f"#{own}{value[1:]}"
         for attribute, value in list(element.attrib.items()):
-            element.attrib[attribute] = _own_colour(re.sub(r"url\(#", f"url(#{own}", value))
+            element.attrib[attribute] = colours.get(value, re.sub(r"url\(#", f"url(#{own}", value))
     for attribute in ("width", "height"):
         root.attrib.pop(attribute, None)
     root.attrib.update(
@@ -408,7 +416,3 @@ def _attributes(style: str) -> dict[str, str]:
         elif name:
             found[name] = value
     return found
-
-
-def _own_colour(value: str) -> str:
-    return {_INK: "currentColor", _FAINT: "var(--line)"}.get(value, value)

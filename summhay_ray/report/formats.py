@@ -1,9 +1,10 @@
-"""Tables of a report for papers and other tools: LaTeX, CSV and JSON. Part of the report room."""
+"""Tables of a report for papers and other tools: LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import Any
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
-from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
+from summhay_ray.report.cells import Cell, Grid, paper_grids
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
-from summhay_ray.report.sections import HIDDEN, is_figure, notes
+from summhay_ray.report.sections import HIDDEN, is_figure, notes, plain
 from summhay_ray.text import quoted
 
 _SPECIAL = {
@@ -59,14 +60,9 @@ def csv_text(section: Section) -> str:
     assert section.table is not None
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(_safe, section.table.columns))
-    for row in section.table.iter_rows():
-        writer.writerow([_safe(value) for value in row])
+    for row in (section.table.columns, *section.table.iter_rows()):
+        writer.writerow([value if value is None or isinstance(value, int | float) else quoted(plain(value)) for value in row])
     return stream.getvalue()
-
-
-def _safe(value: Any) -> Any:
-    return value if value is None or isinstance(value, int | float) else quoted(plain(value))
 
 
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
@@ -131,10 +127,21 @@ def _parts(rows: Sequence[Line]) -> list[list[Line]]:
 def _tabular(rows: Sequence[Line]) -> list[str]:
     """The grids one below the other under one line of heads. With several grids, each is preceded by its group's name."""
     first = rows[0][0]
-    lines = [f"\\begin{{tabular}}{{{_alignment(first, [row for _, row in rows])}}}", r"\toprule"]
+    kinds = ["l" if place < first.n_heads else "r" for place in range(len(first.heads))]
+    for place in range(len(kinds)):
+        if max(len(row[place].text) for _, row in rows) > _LONG_TEXT:
+            kinds[place] = r">{\raggedright\arraybackslash}p{5cm}"
+    lines = [f"\\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule"]
     side_by_side = bool(first.groups) and all(grid is first for grid, _ in rows)
     if side_by_side:
-        lines += _group_lines(first)
+        groups = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in first.groups]
+        starts = itertools.accumulate((group.span for group in first.groups), initial=1)
+        rules = [
+            f"\\cmidrule(lr){{{start}-{start + group.span - 1}}}"
+            for start, group in zip(starts, first.groups, strict=False)
+            if group.name
+        ]
+        lines += [" & ".join(groups) + r" \\", "".join(rules)]
     upright = any(len(head) > _LONG_HEAD for head in first.heads[first.n_heads :]) and len(first.heads) > 8
     heads = [
         f"\\rotatebox{{90}}{{{_escaped(head)}}}" if upright and place >= first.n_heads else _escaped(head)
@@ -164,32 +171,12 @@ def _set(cell: Cell, wide: bool) -> str:
     return f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
 
 
-def _alignment(grid: Grid, rows: Sequence[Sequence[Cell]]) -> str:
-    def kind(place: int) -> str:
-        if max(len(row[place].text) for row in rows) > _LONG_TEXT:
-            return r">{\raggedright\arraybackslash}p{5cm}"
-        return "l" if place < grid.n_heads else "r"
-
-    return "".join(map(kind, range(len(grid.heads))))
-
-
-def _group_lines(grid: Grid) -> list[str]:
-    cells = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in grid.groups]
-    rules, place = [], 1
-    for group in grid.groups:
-        if group.name:
-            rules.append(f"\\cmidrule(lr){{{place}-{place + group.span - 1}}}")
-        place += group.span
-    return [" & ".join(cells) + r" \\", "".join(rules)]
-
-
 def _escaped(text: str) -> str:
     """Text escaped for LaTeX. A character that common fonts lack becomes a question mark."""
-    return "".join(_SPECIAL.get(letter, letter if _is_set(letter) else "?") for letter in plain(text))
-
-
-def _is_set(letter: str) -> bool:
-    return letter.isascii() or (letter < "\u0100" and letter.isalpha())
+    return "".join(
+        _SPECIAL.get(letter, letter if letter.isascii() or (letter < "\u0100" and letter.isalpha()) else "?")
+        for letter in plain(text)
+    )
 
 
 def results_json(reported: ReportedRun) -> dict[str, Any]:
@@ -201,7 +188,10 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, int]] = {}
     better: dict[str, dict[str, bool]] = {}
-    for section in _scored(reported.sections):
+    # Rows are tasks in sections with a pivot or, for a benchmark without one, in those that count what was expected.
+    known = [section for section in reported.sections if section.table is not None and section.table.height]
+    wide = [section for section in known if section.pivot is not None]
+    for section in wide or [one for one in known if one.table is not None and "n_expected" in one.table.columns]:
         assert section.table is not None
         names, figures = _names_and_figures(section)
         for row in section.table.iter_rows(named=True):
@@ -225,13 +215,6 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "hashes": hashes(record),
         "sections": [_section(section) for section in reported.sections],
     }
-
-
-def _scored(sections: Sequence[Section]) -> list[Section]:
-    """The sections whose rows are tasks: those with a pivot; of a benchmark without one, those that count what was expected."""
-    known = [section for section in sections if section.table is not None and section.table.height]
-    wide = [section for section in known if section.pivot is not None]
-    return wide or [section for section in known if section.table is not None and "n_expected" in section.table.columns]
 
 
 def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""The HTML page of a report: tables and figures in the page, samples in files beside it. Part of the report room.
+"""The HTML page of a report: tables and figures in the page, samples in files beside it.
 
 Text from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
 only the page's own script.
@@ -17,9 +17,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Section
-from summhay_ray.report.cells import Links, grids_of, plain
+from summhay_ray.errors import printable
+from summhay_ray.report.cells import Links, grids_of
 from summhay_ray.report.figures import drawable, page_svg
-from summhay_ray.report.sections import names, notes
+from summhay_ray.report.sections import names, notes, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -115,10 +116,5 @@ def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
         "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
         "svg": page_svg(section, name) if drawable(section) else "",
         "tables": grids_of(section, links),
-        "listing": "\n".join(_line(line) for line in section.listing.split("\n")),
+        "listing": printable(section.listing, keep="\n", instead=" "),
     }
-
-
-def _line(text: str) -> str:
-    """A line with control characters replaced by spaces."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,4 +1,4 @@
-"""Tables of `judge-bench`: the paper's Table 1 and Table 6. Part of the report room; prints nothing."""
+"""Tables of `judge-bench`: the paper's Table 1 and Table 6."""
 
 from __future__ import annotations
 
@@ -25,8 +25,20 @@ def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
     Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure, `*` fewer
     insights than expected.
     """
-    agreement = TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows)))
-    return [agreement, *_beyond_chance(rows), *_panels(rows), _bias(rows)]
+    agreement = tuple(
+        (
+            row.judge,
+            _ranged(_figure(found.correlation) + _star(row), found.correlation_ci, _figure),
+            _figure(found.correlation_labels) + _star(row),
+            _ranged(percent(found.linking_accuracy) + _star(row), found.linking_ci, percent),
+            str(found.linking_n),
+            _dollars(row, row.usd_per_200),
+            f"{found.n_scored}/{found.n_expected}",
+        )
+        for row in rows
+        for found in [row.figures]
+    )
+    return [TextTable("Agreement with people", _AGREEMENT, agreement), *_beyond_chance(rows), *_panels(rows), _bias(rows)]
 
 
 def _beyond_chance(rows: Sequence[BenchRow]) -> list[TextTable]:
@@ -48,19 +60,6 @@ def _panels(rows: Sequence[BenchRow]) -> list[TextTable]:
     )
     columns = ("Panel", "Members", "Unanimous %", "Tied", "Alpha of members", "n")
     return [TextTable("Members of a panel among each other", columns, cells)] if cells else []
-
-
-def _agreement(row: BenchRow) -> tuple[str, ...]:
-    found, star = row.figures, _star(row)
-    return (
-        row.judge,
-        _ranged(_figure(found.correlation) + star, found.correlation_ci, _figure),
-        _figure(found.correlation_labels) + star,
-        _ranged(percent(found.linking_accuracy) + star, found.linking_ci, percent),
-        str(found.linking_n),
-        _dollars(row, row.usd_per_200),
-        f"{found.n_scored}/{found.n_expected}",
-    )
 
 
 def _bias(rows: Sequence[BenchRow]) -> TextTable:

@@ -1,4 +1,4 @@
-"""Fit tables to the width of a terminal, by splitting their columns into parts. Part of the report room; prints nothing."""
+"""Fit tables to the width of a terminal, by splitting their columns into parts."""
 
 from __future__ import annotations
 
@@ -33,19 +33,22 @@ def fitted(grid: TextTable, width: int) -> list[Fitted]:
     """
     available = width - 1
     natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
-    heads = _shrunk(natural[: grid.heads], max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :])))
+    heads = natural[: grid.heads]
+    for_heads = max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :]))
+    while sum(heads) + FRAME * len(heads) > for_heads and max(heads) > _NARROWEST:
+        heads[heads.index(max(heads))] -= 1
     most = max(available - sum(heads) - FRAME * (len(heads) + 1), _NARROWEST)
     rest = [min(one, most) for one in natural[grid.heads :]]
     room = available - sum(one + FRAME for one in heads)
     parts = _parts(rest, room)
-    first = list(range(grid.heads))
-    return [
-        Fitted(
-            _part(grid, [*first, *(grid.heads + place for place in part)], f" ({index}/{len(parts)})" if len(parts) > 1 else ""),
-            (*heads, *(rest[place] for place in part)),
-        )
-        for index, part in enumerate(parts, start=1)
-    ]
+    found = []
+    for index, part in enumerate(parts, start=1):
+        places = [*range(grid.heads), *(grid.heads + place for place in part)]
+        columns, *rows = (tuple(row[place] for place in places) for row in (grid.columns, *grid.rows))
+        title = grid.title + (f" ({index}/{len(parts)})" if len(parts) > 1 else "")
+        own = replace(grid, title=title, columns=columns, rows=tuple(rows))
+        found.append(Fitted(own, (*heads, *(rest[place] for place in part))))
+    return found
 
 
 def folded(text: str, width: int) -> str:
@@ -61,14 +64,6 @@ def folded(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _shrunk(widths: list[int], room: int) -> list[int]:
-    """The widths, with the widest reduced until all fit into `room` together with their frames."""
-    widths = list(widths)
-    while sum(widths) + FRAME * len(widths) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    return widths
-
-
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
     """Indexes of the columns in each part: as many as fit into `room`, and at least one."""
     parts: list[list[int]] = [[]]
@@ -80,10 +75,3 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
         parts[-1].append(place)
         used += width + FRAME
     return parts
-
-
-def _part(grid: TextTable, places: Sequence[int], which: str) -> TextTable:
-    def pick(cells: Sequence[str]) -> tuple[str, ...]:
-        return tuple(cells[place] for place in places)
-
-    return replace(grid, title=grid.title + which, columns=pick(grid.columns), rows=tuple(map(pick, grid.rows)))

@@ -1,4 +1,4 @@
-"""`summhay report`: an HTML page with samples, or the same tables in other formats. Part of the report room."""
+"""`summhay report`: an HTML page with samples, or the same tables in other formats."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ class Report:
         return draw(self.section(name))
 
     def _repr_html_(self) -> str:
-        return framed(page([reported.page_run() for reported in self.runs]))
+        """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
+        from html import escape
+
+        look, text = "width:100%;height:640px;border:1px solid #ccc", page([reported.page_run() for reported in self.runs])
+        return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'
 
     def write(self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = ()) -> list[str]:
         """Write the report into a folder or `s3://...`. Returns the names of the files to open.
@@ -62,9 +66,13 @@ class Report:
         if kind == "html":
             self.write_page(files)
             return ["index.html", *written]
+        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
+        title = " + ".join(dict.fromkeys(reported.title for reported in self.runs))
         texts = {
-            "md": lambda: {"report.md": self._markdown()},
-            "latex": lambda: {"report.tex": latex_document(self._title(), dict(self._named()))},
+            "md": lambda: {
+                "report.md": "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
+            },
+            "latex": lambda: {"report.tex": latex_document(title, dict(self._named()))},
             "csv": lambda: {f"{name}.csv": csv_text(section) for name, section in self._named() if section.table is not None},
             "json": lambda: {
                 "results.json": json.dumps(
@@ -87,13 +95,6 @@ class Report:
             for begin, reported in zip(begins, self.runs, strict=True)
             for name, section in zip(names(reported.sections), reported.sections, strict=True)
         ]
-
-    def _markdown(self) -> str:
-        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
-        return "\n".join(markdown(reported.sections, head) for head, reported in zip(heads, self.runs, strict=True))
-
-    def _title(self) -> str:
-        return " + ".join(dict.fromkeys(reported.title for reported in self.runs))
 
     def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
         drawn = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]
@@ -137,11 +138,3 @@ def report(
         workload.reader.judge, workload.reader.labels, workload.reader.over = judge, labels, over
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
-
-
-def framed(text: str) -> str:
-    """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
-    from html import escape
-
-    look = "width:100%;height:640px;border:1px solid #ccc"
-    return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'

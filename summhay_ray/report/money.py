@@ -1,9 +1,8 @@
-"""Tables of calls, tokens and dollars, planned and used. Part of the report room; prints nothing."""
+"""Tables of calls, tokens and dollars, planned and used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.report.terminal_tables import TextTable
@@ -42,40 +41,30 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     """
     if not usage:
         return None
-    if any("min_calls" in (row["planned"] or ()) for row in usage):
-        rows = tuple(_named(row, map(partial(_between, row), ("calls", "usd", "input_tokens", "output_tokens"))) for row in usage)
-        return TextTable("Used, of what was planned at least / expected / at most", _BESIDE_BOUNDS, rows, heads=2)
+    bounded = any("min_calls" in (row["planned"] or ()) for row in usage)
+    rows = []
+    for row in usage:
+        planned = row["planned"] or {}
+        text: dict[str, str] = {}
+        for name in ("calls", "usd", "input_tokens", "output_tokens"):
+            shown = "{:.4f}".format if name == "usd" else "{:,}".format if bounded else str
+            bounds = ("usd_min", "usd", "usd_max") if name == "usd" else (f"min_{name}", name, f"max_{name}")
+            text[name] = shown(row["real"][name])
+            if planned.get(name) is not None:
+                text[name] += " of " if bounded else " / "
+                text[name] += " / ".join(shown(planned[one]) for one in (bounds if bounded else (name,)))
+        most = f"{planned['usd_max']:.4f}" if planned else "-"
+        figures = [*text.values()] if bounded else [text["calls"], text["input_tokens"], text["output_tokens"], text["usd"], most]
+        cached = "-" if row["cached_share"] is None else f"{100 * row['cached_share']:.1f} %"
+        rows.append((row["stage"] or "-", row["model"] or "-", *figures, cached, f"{row['saved_usd']:.4f}"))
     title = "Used / planned (a question that comes again is asked once)"
-    return TextTable(title, _USAGE, tuple(_named(row, _one_number(row)) for row in usage), heads=2)
-
-
-def _named(row: Mapping[str, Any], figures: Iterable[str]) -> tuple[str, ...]:
-    cached = "-" if row["cached_share"] is None else f"{100 * row['cached_share']:.1f} %"
-    return (row["stage"] or "-", row["model"] or "-", *figures, cached, f"{row['saved_usd']:.4f}")
-
-
-def _one_number(row: Mapping[str, Any]) -> Iterator[str]:
-    planned, real = row["planned"] or {}, row["real"]
-    for name in ("calls", "input_tokens", "output_tokens"):
-        yield _of(str(real[name]), planned.get(name), str, "/")
-    yield _of(f"{real['usd']:.4f}", planned.get("usd"), "{:.4f}".format, "/")
-    yield f"{planned['usd_max']:.4f}" if planned else "-"
-
-
-def _between(row: Mapping[str, Any], name: str) -> str:
-    """The amount that a synthesis used, with the minimum, expected value and maximum of its plan."""
-    shown = "{:.4f}".format if name == "usd" else "{:,}".format
-    bounds = ("usd_min", "usd", "usd_max") if name == "usd" else (f"min_{name}", name, f"max_{name}")
-    return _of(shown(row["real"][name]), row["planned"], lambda planned: " / ".join(shown(planned[one]) for one in bounds))
+    title = "Used, of what was planned at least / expected / at most" if bounded else title
+    return TextTable(title, _BESIDE_BOUNDS if bounded else _USAGE, tuple(rows), heads=2)
 
 
 def minutes(value: float | None) -> str:
     """Minutes as text; a dash if no rate limit implies any."""
     return "-" if value is None else f"{value:.1f}"
-
-
-def _of(real: str, planned: Any, shown: Any, word: str = "of") -> str:
-    return real if planned is None else f"{real} {word} {shown(planned)}"
 
 
 def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:

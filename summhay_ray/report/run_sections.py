@@ -1,4 +1,4 @@
-"""The sections that every run has: overview, failures, money, and how it was made. Part of the report room."""
+"""The sections that every run has: overview, failures, money, and how it was made."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import yaml
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.cells import plain
 from summhay_ray.report.html import PageRun
 from summhay_ray.report.money import dollars_line
+from summhay_ray.report.sections import plain
 from summhay_ray.store import RunStore
 
 _KEYS = ("stage", "judge", "kind", "error")
@@ -109,40 +109,36 @@ def _failures(run: RunStore) -> Section:
 
 def _money(run: RunStore, now: StatusResult) -> Section:
     """Dollars and time by stage and model: planned, used, and saved by caches."""
-    rows = [_row(usage) for usage in now.usage]
+    rows = [
+        {
+            "stage": usage["stage"],
+            "model": usage["model"],
+            "planned calls": planned.get("calls"),
+            "reused": planned.get("reused"),
+            "planned minutes": planned.get("minutes"),
+            "planned dollars": planned.get("usd"),
+            "dollars": real["usd"],
+            "saved by cache": usage["saved_usd"],
+            "input tokens": real["input_tokens"],
+            "output tokens": real["output_tokens"],
+            "n": real["calls"],
+        }
+        for usage in now.usage
+        for planned, real in [(usage["planned"] or {}, usage["real"])]
+    ]
     if not rows:
         return Section("Money and time", "Nothing was asked, and nothing paid.", name="money")
     dollars = ("planned dollars", "dollars", "saved by cache")
     commits = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/commits")]
     took = max(0.0, max(commits, default=0.0) - datetime.fromisoformat(now.began).timestamp())
+    time = f"{took:.0f} seconds" if took < 120 else f"{took / 60:,.0f} minutes"
     text = (
-        f"Dollars: {dollars_line(now.usd)}. The run took {_time(took)} from its creation to its last commit, pauses included. "
+        f"Dollars: {dollars_line(now.usd)}. The run took {time} from its creation to its last commit, pauses included. "
         "Planned minutes: the least that the rate limits allow. Reused: answers that the store had before the "
         "run, which cost nothing again. Saved by cache: by the prompt cache of the provider. n: calls."
     )
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*dollars, "planned minutes").cast(pl.Float64))
     return Section("Money and time", text, frame, dict.fromkeys(dollars, "$"), name="money")
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
-
-
-def _row(usage: Mapping[str, Any]) -> dict[str, Any]:
-    planned, real = usage["planned"] or {}, usage["real"]
-    return {
-        "stage": usage["stage"],
-        "model": usage["model"],
-        "planned calls": planned.get("calls"),
-        "reused": planned.get("reused"),
-        "planned minutes": planned.get("minutes"),
-        "planned dollars": planned.get("usd"),
-        "dollars": real["usd"],
-        "saved by cache": usage["saved_usd"],
-        "input tokens": real["input_tokens"],
-        "output tokens": real["output_tokens"],
-        "n": real["calls"],
-    }
 
 
 def _made(run: RunStore) -> Section:

@@ -1,6 +1,6 @@
 """The data files beside a report's page: samples, their shared contents, and their index, as scripts loaded on demand.
 
-Part of the report room. Everything is written in one pass, with one chunk in memory at a time.
+Everything is written in one pass, with one chunk in memory at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import heapq
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -26,7 +26,8 @@ LONGEST = 200_000
 
 def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
     """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each facet of text."""
-    facets = _facets(runs)
+    every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
+    facets = list({one.name: one for one in every}.values())
     book = _Book(files, facets)
     for run_id, one in runs:
         for sample in one.samples:
@@ -48,11 +49,6 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     }
     _put(files, "manifest", _json(manifest))
     return book.n, book.dictionaries
-
-
-def _facets(runs: Sequence[tuple[str, Samples]]) -> list[Facet]:
-    every = [Facet("run")] if len(runs) > 1 else []
-    return list({one.name: one for one in [*every, *(facet for _, found in runs for facet in found.facets)]}.values())
 
 
 class _Book:
@@ -78,20 +74,18 @@ class _Book:
         self._bytes += len(text)
         self._ids.append(sample.id)
         for facet in self._facets:
-            self._columns[facet.name].append(self._coded(facet, sample.facets.get(facet.name)))
+            value = sample.facets.get(facet.name)
+            if value is not None and facet.kind == "text":
+                words = self.dictionaries[facet.name]
+                value = words.setdefault(_bounded(str(value)), len(words))
+            elif value is not None:
+                value = int(bool(value)) if facet.kind == "flag" else _bounded(value)
+            self._columns[facet.name].append(value)
         self.n += 1
         if self._bytes >= CHUNK_BYTES:
             self._end_chunk()
         if len(self._ids) >= ROWS_A_LIST:
             self._end_list()
-
-    def _coded(self, facet: Facet, value: Any) -> Any:
-        if value is None:
-            return None
-        if facet.kind == "text":
-            words = self.dictionaries[facet.name]
-            return words.setdefault(_bounded(str(value)), len(words))
-        return int(bool(value)) if facet.kind == "flag" else _finite(value)
 
     def close(self) -> None:
         """Write the last chunk and the last part of the index."""
@@ -115,7 +109,8 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
     firsts: list[str] = []
     chunk: list[str] = []
     size = 0
-    for key, content in _once(found):
+    for key, same in itertools.groupby(found, key=itemgetter(0)):
+        content = next(same)[1]
         if not chunk:
             firsts.append(key)
         text = f"{_json(key)}:{_json(content)}"
@@ -127,11 +122,6 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
     if chunk:
         _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
     return firsts
-
-
-def _once(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    for _, same in itertools.groupby(found, key=itemgetter(0)):
-        yield next(same)
 
 
 def _put(files: Files, name: str, text: str) -> None:
@@ -159,8 +149,4 @@ def _bounded(content: Any) -> Any:
         return {name: _bounded(value) for name, value in content.items()}
     if isinstance(content, list | tuple):
         return [_bounded(value) for value in content]
-    return _finite(content)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -1,4 +1,4 @@
-"""Sections as tables and charts for the terminal, and as Markdown. Part of the report room; prints nothing."""
+"""Sections as tables and charts for the terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from summhay_ray.engine import Section
+from summhay_ray.errors import printable
 from summhay_ray.metrics import FEWEST_UNITS, TOO_FEW
 from summhay_ray.report.terminal_tables import TextTable
 
@@ -105,7 +106,7 @@ def chart_lines(section: Section, width: int) -> list[str]:
     if chart is None or table is None or not table.height:
         return []
     rows = list(table.iter_rows(named=True))
-    values = [float(row[chart.y]) for row in rows if _finite(row[chart.y])]
+    values = [float(row[chart.y]) for row in rows if is_finite(row[chart.y])]
     if not values:
         return []
     percent = section.units.get(chart.y) in SHARES
@@ -146,8 +147,7 @@ def markdown(sections: Sequence[Section], title: str = "") -> str:
 
 def _as_it_stands(lines: Iterable[str]) -> str:
     """Lines as a preformatted block. It is indented, not fenced, so that no text of a document can end it."""
-    printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
-    return "\n".join(f"    {line}".rstrip() for line in printable)
+    return "\n".join(f"    {printable(line, instead=' ')}".rstrip() for line in lines)
 
 
 def is_figure(section: Section, name: str) -> bool:
@@ -172,7 +172,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
     text = _figure(section, row, name)
     percent = section.units.get(name) in SHARES
     low, high, floor = (
-        _value(end, 100 if percent else 1, percent) if _finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
+        _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
     interval = f" [{low}, {high}]" if low and high else f" [{TOO_FEW}]" if is_too_few(row, name) else ""
     return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
@@ -188,7 +188,7 @@ def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
 
 def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
+        return plain(str(value))
     if percent:
         return f"{value * scale:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value}"
@@ -210,13 +210,14 @@ def lacks(row: Mapping[str, Any]) -> bool:
     return n is not None and expected is not None and n < expected
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _bar(value: Any, low: float, high: float, room: int) -> str:
     """A bar from 0 to the value, with a resolution of an eighth of a character."""
-    if not _finite(value) or high <= low:
+    if not is_finite(value) or high <= low:
         return " " * room
     ends = sorted((0.0, float(value)))
     begin, end = (round(8 * room * (one - low) / (high - low)) for one in ends)
@@ -229,5 +230,11 @@ def _paragraph(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text escaped for Markdown, so that text from a model or document cannot become a link, a picture or a tag."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    return _MEANS.sub(r"\\\g<0>", " ".join(plain.split()))
+    return _MEANS.sub(r"\\\g<0>", plain(text))
+
+
+def plain(value: Any) -> str:
+    """A value as one line of printable text."""
+    if value is None:
+        return ""
+    return " ".join(printable(f"{value:g}" if isinstance(value, float) else str(value), instead=" ").split())

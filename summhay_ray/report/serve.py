@@ -1,4 +1,4 @@
-"""Serve a report on this machine and update it when its runs change. Part of the report room.
+"""Serve a report on this machine and update it when its runs change.
 
 Nobody but the person who started it is to read the report, least of all a page of another site in the same browser. The server
 listens on this machine alone, answers to its own name alone (another site's name may be made to point here), under a secret

@@ -1,10 +1,11 @@
-"""Tables of a synthesis: its haystacks, its plan, and its audit. Part of the report room; prints nothing."""
+"""Tables of a synthesis: its haystacks, its plan, its audit, and what `explain` shows of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from summhay_ray.outcome import MICROS
 from summhay_ray.report.terminal_tables import TextTable
 
 if TYPE_CHECKING:
@@ -35,8 +36,19 @@ VERIFIED_LEGEND = (
     "Otherwise: certainly not as the file states, since a number, a name or a date is nowhere in the text, or two texts are the "
     "same. Unsure: the words speak against the file, but a paraphrase may say it; a person or a model must look."
 )
+BOUNDS_LEGEND = (
+    "at least: every answer is right at once and as short as can be, and the offline checks are sure of all that they see",
+    "expected: 8 % of the subtopics, insights and queries are asked for again, 20 % of the documents are edited once, 5 % of the "
+    "chapters are written again; models.check is asked where the offline checks are usually unsure; what other runs have "
+    "asked already is reused, and not known here",
+    "at most: all is asked for again as often as the domain allows (tries, rounds, outline_rounds; whole documents up to 3 "
+    "times), each time after 2 answers that cannot be read, and every answer is max_tokens long; no answers can break this "
+    "bound (of input tokens: none but texts of quotation marks alone), real ones stay far below it, and a budget stops sooner",
+)
+"""The legend of `bounds_table`, one line each. The assumptions are those of `summhay_ray.synth.making.bounds`."""
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""
+_Rows = Sequence[Mapping[str, Any]]
 
 
 def made_table(made: Sequence[MadeHaystack]) -> TextTable:
@@ -59,15 +71,14 @@ def failed_table(failed: Sequence[FailedTopic]) -> TextTable:
 
 def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
     """Minimum, expected and maximum calls, tokens and dollars of a synthesis, from the `stages` of its plan."""
-
-    def between(stage: Mapping[str, Any], name: str) -> str:
-        return f"{stage[f'min_{name}']:,} / {stage[name]:,} / {stage[f'max_{name}']:,}"
-
     rows = tuple(
         (
             stage["stage"],
             stage["model"],
-            *(between(stage, name) for name in ("calls", "input_tokens", "output_tokens")),
+            *(
+                f"{stage[f'min_{name}']:,} / {stage[name]:,} / {stage[f'max_{name}']:,}"
+                for name in ("calls", "input_tokens", "output_tokens")
+            ),
             f"{stage['usd_min']:.4f} / {stage['usd']:.4f} / {stage['usd_max']:.4f}",
         )
         for stage in stages
@@ -108,15 +119,12 @@ def otherwise_table(verified: VerifiedFile) -> TextTable:
             "yes" if row["sure"] else "unsure",
             *(str(row[name]) for name in ("kind", "subject", "object", "expected", "found")),
             f"{row['score']:.2f}",
-            _shortened(row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]),
+            text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "...",
         )
         for row in otherwise[:MOST_ROWS]
+        for text in [row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]]
     )
     return TextTable(f"Otherwise than stated, or unsure: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."
 
 
 def _number(rows: Sequence[object]) -> str:
@@ -127,3 +135,58 @@ def _number(rows: Sequence[object]) -> str:
 def _figure(value: float | None) -> str:
     """A figure that is already a percentage; a dash if there is none."""
     return "-" if value is None else f"{value:.2f}"
+
+
+def kinds_table(kinds: _Rows) -> TextTable:
+    """The checks by kind: their number, how many had an unexpected result, and who made them."""
+    rows = []
+    for one in kinds:
+        by = ", ".join(f"{name} {count:,}" for name, count in sorted(one["by"].items()))
+        rows.append((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", by))
+    return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), tuple(rows))
+
+
+def amiss_table(checks: _Rows, made: bool) -> TextTable:
+    """The checks whose final result was not the expected one, with the score of the offline check.
+
+    `made`: whether a haystack was made; then none of these checks makes it wrong.
+    """
+    rows = [
+        (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")
+        for one in checks
+    ]
+    heads = ("Kind", "Of", "Expected", "Found", "By", "Score")
+    why = " (they corrected the plan, or were not sure enough to count)" if made else ""
+    return _cut(f"Unexpected at the end{why}", heads, rows, 2)
+
+
+def documents_table(documents: _Rows) -> TextTable:
+    """The documents of a haystack, one row each."""
+    rows = [
+        (
+            one["document_id"],
+            f"{one['words']:,}",
+            str(len(one["insights"])),
+            str(len(one["distractors"])),
+            "-" if one["corrections"] is None else str(one["corrections"]),
+            one["date"] or "-",
+            ", ".join(one["refers_to"] or ()) or "-",
+        )
+        for one in documents
+    ]
+    heads = ("Document", "Words", "Insights", "Distractors", "Corrections", "Date", "Refers to")
+    return _cut("Documents", heads, rows, 1)
+
+
+def answers_table(answers: _Rows) -> TextTable:
+    """The model answers behind a document, each with the beginning of its key, which `explain` accepts."""
+    rows = [
+        (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / MICROS:.6f}")
+        for one in answers
+    ]
+    return _cut("Answers that it stands on", ("Task", "Key", "Model", "Tokens out", "Dollars"), rows, 2)
+
+
+def _cut(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], named: int) -> TextTable:
+    more = f" ({len(rows)}; the first {MOST_ROWS}, --json has all)" if len(rows) > MOST_ROWS else ""
+    return TextTable(title + more, heads, tuple(rows[:MOST_ROWS]), named)

@@ -1,4 +1,4 @@
-"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing.
+"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper.
 
 The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/paper_tables.py`.
 """
@@ -76,19 +76,15 @@ def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[Te
     # Without gold documents, coverage alone is known.
     ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
     metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", ends, words=True) for field, name in metrics]
+    bias = next((system.bias for system in systems if system.bias is not None), None)
+    of = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{of}", ends, words=True) for field, name in metrics]
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
     if n := sum(system.labels.n for system in systems if system.labels is not None):
         how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
         tables += [_grid(systems, field, f"{name} (%), {how}, {by}", ends) for field, name in of_labels]
     return tables
-
-
-def _bias_of(systems: Sequence[SystemScore]) -> str:
-    """The bias of the systems' judge, for a title; empty if unknown."""
-    bias = next((system.bias for system in systems if system.bias is not None), None)
-    return "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
 
 
 def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, words: bool = False) -> TextTable:
@@ -99,7 +95,10 @@ def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, wo
     for model in sorted({system.model for system in systems}):
         mine = [found[model, column] for column in columns if (model, column) in found]
         figures = [_figure(found.get((model, column)), field, ends) for column in columns]
-        rows.append((model, *figures, *([_words(mine)] if words else []), _n_of(mine)))
+        if words:
+            known = [system.words_per_bullet for system in mine if system.words_per_bullet is not None]
+            figures.append(f"{sum(known) / len(known):.1f}" if known else "-")
+        rows.append((model, *figures, _n_of(mine)))
     return TextTable(title, ("Summarizer", *columns, *(["W/bullet"] if words else []), "n"), tuple(rows))
 
 
@@ -162,21 +161,21 @@ def _n_of(systems: Sequence[SystemScore]) -> str:
 
 def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
     """A line for each judge with the bias that was subtracted, and a last line that names the judges of unknown bias."""
-    lines = [_taken_off(judge, bias) for judge, bias in biases.items() if bias is not None]
+    lines = []
+    for judge, bias in biases.items():
+        if bias is not None:
+            name = "" if bias.judge == judge else f" as {bias.judge}"
+            measured = f"measured{name}{f' on {bias.source}' if bias.source else ''}"
+            taken = f"{100 * bias.mean:.1f} ±{196 * bias.se:.1f} points"
+            lines.append(
+                f"{judge}: a bias of {taken} (mean over insights, 95 % CI) is subtracted in corrected coverage, {measured}"
+            )
     if unknown := [judge for judge, bias in biases.items() if bias is None]:
         lines.append(
             f"{', '.join(unknown)}: no bias against people is known, so nothing is corrected; to measure it: summhay judge-bench "
             f"ANNOTATIONS.json --judge NAME --out FILE, then summhay score {run} --bias FILE"
         )
     return lines
-
-
-def _taken_off(judge: str, bias: JudgeBias) -> str:
-    """The line for one judge. The bias is in points (hundredths) of coverage: mean over insights, with its 95 % interval."""
-    name = "" if bias.judge == judge else f" as {bias.judge}"
-    of = f" on {bias.source}" if bias.source else ""
-    taken = f"{100 * bias.mean:.1f} ±{196 * bias.se:.1f} points"
-    return f"{judge}: a bias of {taken} (mean over insights, 95 % CI) is subtracted in corrected coverage, measured{name}{of}"
 
 
 def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
@@ -243,18 +242,13 @@ def rejudge_table(result: RunResult) -> TextTable:
     return TextTable(title, ("Judge", "Joint", "Coverage", "Failures", "n"), tuple(rows))
 
 
-def _words(systems: Sequence[SystemScore]) -> str:
-    known = [system.words_per_bullet for system in systems if system.words_per_bullet is not None]
-    return f"{sum(known) / len(known):.1f}" if known else "-"
-
-
 def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
     """A store's runs, from the `runs` of `summhay runs --json`."""
     rows = tuple(
         (
             one["run"],
             one["status"],
-            _finished(one["cells"]),
+            "-" if cells is None else f"{cells['done']}/{cells['total']}{f', {failed} failed' if failed else ''}",
             *("-" if one["usd"] is None else f"{one['usd'][name]:.4f}" for name in ("spent", "reserved", "uncertain")),
             one["name"][:24],
             one["kind"],
@@ -262,14 +256,8 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
             f"{one['bytes'] / 2**20:,.1f}",
         )
         for one in runs
+        for cells, failed in [(one["cells"], (one["cells"] or {}).get("failed"))]
     )
     return TextTable(
         "", ("Run", "Status", "Done", "$ spent", "$ reserved", "$ uncertain", "Name", "Kind", "Created (UTC)", "MiB"), rows
     )
-
-
-def _finished(cells: Mapping[str, int] | None) -> str:
-    if cells is None:
-        return "-"
-    finished = f"{cells['done']}/{cells['total']}"
-    return f"{finished}, {cells['failed']} failed" if cells["failed"] else finished

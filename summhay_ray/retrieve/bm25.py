@@ -2,7 +2,7 @@
 
 The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of
 any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such weight of common terms.
-tests/perf/bm25_costs.py measures what each of them costs.
+tools/bm25_costs.py measures what each of them costs.
 """
 
 from __future__ import annotations

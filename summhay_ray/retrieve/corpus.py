@@ -1,4 +1,4 @@
-"""The input of retrievers: ordered documents, and queries with or without gold documents. Part of the `retrieve` room."""
+"""The input of retrievers: ordered documents, and queries with or without gold documents."""
 
 from __future__ import annotations
 

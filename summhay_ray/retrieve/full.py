@@ -1,4 +1,4 @@
-"""The `full` retriever: no retrieval, the whole haystack (paper, section 5.1, "Full"). Part of the `retrieve` room."""
+"""The `full` retriever: no retrieval, the whole haystack (paper, section 5.1, "Full")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusion of several rankings: `{fuse: [bm25, vector], method: rrf|sum}`. Part of the `retrieve` room."""
+"""Fusion of several rankings: `{fuse: [bm25, vector], method: rrf|sum}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `keywords` retriever (paper, section 5.1, "KWs"), defined as in the release. Part of the `retrieve` room."""
+"""The `keywords` retriever (paper, section 5.1, "KWs"), defined as in the release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface to models of retrievers, and its implementation with local models. Part of the `retrieve` room."""
+"""The interface to models of retrievers, and its implementation with local models."""
 
 from __future__ import annotations
 

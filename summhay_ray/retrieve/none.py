@@ -1,4 +1,4 @@
-"""The `none` retriever: the baseline without documents (paper, section 5.5). Part of the `retrieve` room."""
+"""The `none` retriever: the baseline without documents (paper, section 5.5)."""
 
 from __future__ import annotations
 

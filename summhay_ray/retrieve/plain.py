@@ -1,4 +1,4 @@
-"""Base classes of the retrievers of this room. For this room alone."""
+"""Base classes of the retrievers of this room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `random` retriever: the lower bound of retrieval (paper, section 5.1, "Rand"). Part of the `retrieve` room."""
+"""The `random` retriever: the lower bound of retrieval (paper, section 5.1, "Rand")."""
 
 from __future__ import annotations
 

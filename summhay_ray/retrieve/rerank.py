@@ -1,4 +1,4 @@
-"""Reranking: `rerank3` (paper, section 5.1, "RR3") and `{rerank: MODEL, of: RETRIEVER, top: N}`. Part of the `retrieve` room."""
+"""Reranking: `rerank3` (paper, section 5.1, "RR3") and `{rerank: MODEL, of: RETRIEVER, top: N}`."""
 
 from __future__ import annotations
 

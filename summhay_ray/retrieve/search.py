@@ -1,4 +1,4 @@
-"""Retrieval by a search service of one's own: `{search: NAME, api_base: URL, ...}`. Part of the `retrieve` room."""
+"""Retrieval by a search service of one's own: `{search: NAME, api_base: URL, ...}`."""
 
 from __future__ import annotations
 

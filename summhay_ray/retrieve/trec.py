@@ -1,4 +1,4 @@
-"""Reads and writes TREC runs and qrels; `{run: FILE}` ranks by a run file. Part of the `retrieve` room."""
+"""Reads and writes TREC runs and qrels; `{run: FILE}` ranks by a run file."""
 
 from __future__ import annotations
 

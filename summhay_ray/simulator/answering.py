@@ -1,4 +1,4 @@
-"""Computes the simulated provider's answers in threads, once per prompt, and caches them. Part of the simulator room."""
+"""Computes the simulated provider's answers in threads, once per prompt, and caches them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated provider's records of calls and bills, by key and model. Part of the simulator room. Money is in micro-dollars.
+"""The simulated provider's records of calls and bills, by key and model. Money is in micro-dollars.
 
 A served call is one that is billed, whether or not its answer arrives. Errors (4xx, 429, 5xx) are neither served nor billed.
 """
@@ -118,17 +118,14 @@ class Books:
 
     def __init__(self, record: IO[str] | None = None) -> None:
         self._record = record
-        self._begin()
+        self.reset()
 
-    def _begin(self) -> None:
+    def reset(self) -> None:
+        """Forget everything, including bills, limits and caches. Calls in flight no longer count."""
         self.calls: dict[int, Call] = {}
         self.arrived = 0
         self.micros: Counter[str] = Counter()
         self._totals: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
-
-    def reset(self) -> None:
-        """Forget everything, including bills, limits and caches. Calls in flight no longer count."""
-        self._begin()
 
     def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
         """Register a new request."""

@@ -1,9 +1,10 @@
-"""The request and response bodies of OpenAI's API, and its errors. Part of the simulator room."""
+"""The request and response bodies of OpenAI's API, and its errors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -132,7 +133,15 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
     lengths = [_length(body, name) for name in ("max_tokens", "max_completion_tokens")]
     given = [length for length in lengths if length is not None]
     text = prompt if len(roles_texts) == len(by_user) == 1 else marked(roles_texts)
-    return ChatAsk(model, prompt, text, min(given) if given else None, _n(body), _logprobs(body))
+    value = body.get("n") if body.get("n") is not None else 1
+    if not _whole(value) or not 1 <= value <= _MOST_ANSWERS:
+        raise _bad("n", f"n is a whole number from 1 to {_MOST_ANSWERS}")
+    top, wanted = body.get("top_logprobs"), body.get("logprobs") or False
+    if not isinstance(wanted, bool):
+        raise _bad("logprobs", "logprobs is true or false")
+    if top is not None and not (wanted and _whole(top) and 0 <= top <= MOST_LOGPROBS):
+        raise _bad("top_logprobs", f"top_logprobs is a whole number from 0 to {MOST_LOGPROBS}, beside logprobs: true")
+    return ChatAsk(model, prompt, text, min(given) if given else None, value, (top or 0) if wanted else None)
 
 
 def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
@@ -244,25 +253,35 @@ def _length(body: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _n(body: Mapping[str, Any]) -> int:
-    value = body.get("n") if body.get("n") is not None else 1
-    if not _whole(value) or not 1 <= value <= _MOST_ANSWERS:
-        raise _bad("n", f"n is a whole number from 1 to {_MOST_ANSWERS}")
-    return value
-
-
-def _logprobs(body: Mapping[str, Any]) -> int | None:
-    top, wanted = body.get("top_logprobs"), body.get("logprobs") or False
-    if not isinstance(wanted, bool):
-        raise _bad("logprobs", "logprobs is true or false")
-    if top is not None and not (wanted and _whole(top) and 0 <= top <= MOST_LOGPROBS):
-        raise _bad("top_logprobs", f"top_logprobs is a whole number from 0 to {MOST_LOGPROBS}, beside logprobs: true")
-    return (top or 0) if wanted else None
-
-
 def _whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_tokens(row: Any) -> bool:
     return isinstance(row, list) and bool(row) and all(map(_whole, row))
+
+
+_KINDS = {
+    "rpm": ("requests per min (RPM)", "requests"),
+    "input_tpm": ("input tokens per min (TPM)", "tokens"),
+    "output_tpm": ("output tokens per min (TPM)", "tokens"),
+}
+
+
+def too_long(window: int, tokens_in: int, max_tokens: int) -> Refused:
+    """400: prompt and max_tokens exceed the context window."""
+    requested = f"you requested {tokens_in + max_tokens} tokens ({tokens_in} in the messages, {max_tokens} in the completion)"
+    exceeded = f"This model's maximum context length is {window} tokens. However, {requested}."
+    message = f"{exceeded} Please reduce the length of either one."
+    return Refused(400, "context_length_exceeded", message, param="messages")
+
+
+def over_limit(which: str, model: str, limit: float, amount: int, wait_s: float) -> Refused:
+    """429 with the time to wait, in seconds and in milliseconds, both rounded up; without it if waiting never helps."""
+    words, kind = _KINDS[which]
+    if math.isinf(wait_s):
+        message = f"Request too large for {model} on {words}: Limit {limit:g}, Requested {amount}."
+        return Refused(429, "rate_limit_exceeded", message, type=kind, limit=which)
+    headers = {"Retry-After": str(max(math.ceil(wait_s), 1)), "retry-after-ms": str(max(math.ceil(wait_s * 1000), 1))}
+    message = f"Rate limit reached for {model} on {words}: Limit {limit:g}. Please try again in {wait_s:.3f}s."
+    return Refused(429, "rate_limit_exceeded", message, type=kind, limit=which, headers=headers)

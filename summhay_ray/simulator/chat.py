@@ -1,13 +1,16 @@
-"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure; part of the simulator room."""
+"""Turns an answer's text into a choice and a token count, with faults and limits applied. Pure."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.simulator.bodies import choice_of, usage_of
 from summhay_ray.simulator.prefixes import LEAST, STEP, Encoder
-from summhay_ray.text import first_tokens
+from summhay_ray.text import first_tokens, token_pieces
 
 REFUSAL = "I'm sorry, but I can't help with that."
 ABSURD_TOKENS = 10**9
@@ -19,11 +22,6 @@ class Finished:
 
     choice: dict[str, Any]
     tokens_out: int
-
-
-def scaled(n: int, factor: float) -> int:
-    """The provider's count for a count of cl100k tokens."""
-    return round(n * factor)
 
 
 def scaled_prefix(n: int, factor: float) -> int:
@@ -45,7 +43,7 @@ def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder
     reason = "length" if most < n or fault == "cut" else "stop"
     if most < n:
         text = first_tokens(text, most)
-    tokens_out = scaled(most, factor)
+    tokens_out = round(most * factor)
     if max_tokens is not None:
         tokens_out = min(tokens_out, max_tokens)
     choice = choice_of(None, "stop", text) if fault == "refusals" else choice_of(text, reason)
@@ -60,3 +58,33 @@ def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: in
         wrong = (0, ABSURD_TOKENS, -1)[int(variant * 3)]
         return usage_of(wrong, 0, wrong)
     return usage_of(tokens_in, tokens_cached, tokens_out)
+
+
+_OTHERS = [b" the", b" a", b" and", b" of", b" to", b" in", b" is", b" it", b" no", b" yes", b"0", b"1", b"2", b"3"]
+_OTHERS += [b"4", b"5", b".", b",", b"\n", b"[", b"]"]
+"""The alternatives to any token: one more than can be requested, since the token itself may be one of them."""
+
+
+def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:
+    """The choice of a completion, with log probabilities of its tokens and, for each, the `top` most likely tokens.
+
+    A token's probability, from 0.5 to 0.75, is hashed from the token and its position; each alternative gets half of the rest.
+    """
+    text = choice["message"]["content"]
+    if not text:
+        return dict(choice)
+    content = [_entry(place, token, top) for place, token in enumerate(token_pieces(text))]
+    return {**choice, "logprobs": {"content": content, "refusal": None}}
+
+
+def _entry(place: int, token: bytes, top: int) -> dict[str, Any]:
+    digest = hashlib.blake2b(token + place.to_bytes(8, "little"), digest_size=8).digest()
+    chosen = 0.5 + int.from_bytes(digest, "little") / 2**66
+    others = [other for other in _OTHERS if other != token][: max(top - 1, 0)]
+    left = [(1 - chosen) / 2 ** (rank + 1) for rank in range(len(others))]
+    likeliest = [_listed(token, chosen), *map(_listed, others, left)]
+    return {**_listed(token, chosen), "top_logprobs": likeliest[:top]}
+
+
+def _listed(token: bytes, probability: float) -> dict[str, Any]:
+    return {"token": token.decode("utf-8", "replace"), "logprob": math.log(probability), "bytes": list(token)}

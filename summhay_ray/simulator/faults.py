@@ -1,4 +1,4 @@
-"""Draws the faults of a request, which depend only on seed, model, prompt and attempt. Part of the simulator room."""
+"""Draws the faults of a request, which depend only on seed, model, prompt and attempt."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
         return Fate(latency_s=settings.latency)
     a, b, variant, spread = _uniform(4, settings.seed, model, prompt_sha, attempt)
     latency = settings.latency * (1 + settings.latency_spread * (2 * spread - 1))
-    return Fate(_chosen(settings, FAULTS, a), _chosen(settings, USAGE_FAULTS, b), variant, latency)
+    return Fate(_choose(settings, FAULTS, a), _choose(settings, USAGE_FAULTS, b), variant, latency)
 
 
 def skew(settings: Settings, model: str, prompt_sha: str) -> float:
@@ -41,7 +41,7 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
     return 1 + settings.token_skew * (2 * drawn - 1)
 
 
-def _chosen(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
+def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
     """The name in whose share of [0, 1) the number falls; empty beyond all shares."""
     total = 0.0
     for name in names:

@@ -1,11 +1,11 @@
-"""Exact rate limits over sliding minutes. Part of the simulator room."""
+"""Exact rate limits over sliding minutes."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MINUTE_S = 60.0
 
@@ -57,11 +57,13 @@ class Minute:
         taken.amount = 0
 
 
+@dataclass
 class Limiter:
     """The three windows of one key and model."""
 
-    def __init__(self) -> None:
-        self.rpm, self.input_tpm, self.output_tpm = Minute(), Minute(), Minute()
+    rpm: Minute = field(default_factory=Minute)
+    input_tpm: Minute = field(default_factory=Minute)
+    output_tpm: Minute = field(default_factory=Minute)
 
 
 def most_in_a_minute(times: Sequence[float]) -> int:

@@ -1,4 +1,4 @@
-"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently. Part of the simulator room.
+"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently.
 
 The cache is exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128, that it
 shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
@@ -45,6 +45,11 @@ class Encoder:
         """The number of tokens in `text`."""
         return len(self.encode(text)) // _TOKEN
 
+    def read(self, text: str) -> tuple[int, list[bytes]]:
+        """The number of tokens in `text`, and its prefixes (see `steps`)."""
+        encoded = self.encode(text)
+        return len(encoded) // _TOKEN, steps(encoded)
+
     def _learn(self, known: dict[str, bytes], name: str, text: str) -> bytes:
         encoded = array("I", encode_tokens(text)).tobytes()
         if self._kept > self._most:
@@ -54,11 +59,6 @@ class Encoder:
         known[name] = encoded
         self._kept += len(encoded) + 2 * len(name) + 150
         return encoded
-
-
-def n_tokens(encoded: bytes) -> int:
-    """The number of tokens in a result of `Encoder.encode`."""
-    return len(encoded) // _TOKEN
 
 
 def steps(encoded: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The simulated provider without its web server: admits, answers and bills requests. Part of the simulator room.
+"""The simulated provider without its web server: admits, answers and bills requests.
 
 A request is checked (key, model, quota), counted against the rate limits on arrival, answered, billed, and only then delayed: a
 client that disconnects meanwhile has still paid. Everything runs in one event loop, except for the computation of answers.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from summhay_ray.llm import Price, Usage
-from summhay_ray.simulator import refusals, vectors
+from summhay_ray.simulator import vectors
 from summhay_ray.simulator.answering import Answers
 from summhay_ray.simulator.bills import Books, Call, Totals, fingerprint
 from summhay_ray.simulator.bodies import (
@@ -26,17 +26,18 @@ from summhay_ray.simulator.bodies import (
     completion,
     embeddings,
     model_of,
+    over_limit,
     read_body,
     read_chat,
     read_embeddings,
     read_rerank,
     reranking,
+    too_long,
 )
-from summhay_ray.simulator.chat import finish, reported_usage, scaled, scaled_prefix
+from summhay_ray.simulator.chat import finish, reported_usage, scaled_prefix, with_logprobs
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
 from summhay_ray.simulator.limits import Amount, Minute
-from summhay_ray.simulator.logprobs import with_logprobs
-from summhay_ray.simulator.prefixes import Encoder, n_tokens, steps
+from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator_settings import Settings
 
 _LONG_TEXT = 100_000
@@ -77,7 +78,7 @@ class Provider:
         self._settings, self._answers, self._keys = settings, answers, keys
         self._of: dict[str, Settings] = {}
         self._encoder = Encoder()
-        self._read = functools.lru_cache(maxsize=_KEPT_TEXTS)(self._encoded)
+        self._read = functools.lru_cache(maxsize=_KEPT_TEXTS)(self._encoder.read)
         """Tokens and prefixes of a text. Cached, since repeats send the same prompt again."""
 
     @property
@@ -121,7 +122,8 @@ class Provider:
 
     async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
         if self._keys is not None and key not in self._keys:
-            raise refusals.wrong_key()
+            message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
+            raise Refused(401, "invalid_api_key", message)
         body = read_body(raw)
         call.model = model_of(body)
         ask = _READ[call.kind](body)
@@ -130,12 +132,15 @@ class Provider:
         if settings is None:
             settings = self._of[call.model] = self._settings.of(call.model)
         if call.model in settings.unknown_models:
-            raise refusals.unknown_model(call.model)
+            raise Refused(404, "model_not_found", f"The model `{call.model}` does not exist or you do not have access to it.")
         if settings.quota is not None and self.books.micros[call.key] >= settings.quota * 1e6:
-            raise refusals.no_quota()
+            message = "You exceeded your current quota, please check your plan and billing details."
+            raise Refused(429, "insufficient_quota", message, type="insufficient_quota")
         job = _Job(call, ask, settings, self.books.totals(call), skew(settings, call.model, call.prompt))
         if settings.concurrency is not None and job.totals.in_flight >= settings.concurrency:
-            raise refusals.too_many_at_once(call.model, settings.concurrency)
+            limit = f"limit {settings.concurrency}. Please wait for an answer before the next request."
+            message = f"Too many requests at once for {call.model}: {limit}"
+            raise Refused(429, "rate_limit_exceeded", message, type="requests", limit="concurrency")
         job.totals.in_flight += 1
         try:
             return await self._work(job)
@@ -154,21 +159,26 @@ class Provider:
         totals.most_in_flight = max(totals.most_in_flight, totals.in_flight)
         call.attempt = totals.attempts[call.prompt]
         totals.attempts[call.prompt] += 1
-        job.fate = self._draw(job)
+        fate = draw(job.settings, job.call.model, job.call.prompt, job.call.attempt)
+        if isinstance(job.ask, EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
+            fate = Fate("", fate.usage_fault, fate.variant, fate.latency_s)
+        job.fate = fate
         if job.fate.fault == "errors":
             totals.accepted.append(call.monotonic)
             totals.faults["errors"] += 1
             await self._wait(job)
-            raise refusals.server_error(SERVER_ERRORS[int(job.fate.variant * len(SERVER_ERRORS))])
+            message = "The server had an error while processing your request. Sorry about that! (simulated)"
+            raise Refused(
+                SERVER_ERRORS[int(job.fate.variant * len(SERVER_ERRORS))], "", message, type="server_error", limit="errors"
+            )
         body = await self._served(job)
         await self._wait(job)
-        return self._outcome(job, body)
-
-    def _draw(self, job: _Job) -> Fate:
-        fate = draw(job.settings, job.call.model, job.call.prompt, job.call.attempt)
-        if isinstance(job.ask, EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
-            fate = Fate("", fate.usage_fault, fate.variant, fate.latency_s)
-        return fate
+        if job.prefixes:
+            job.totals.cache.remember(job.prefixes, time.monotonic())
+        if job.fate.fault == "drops":
+            return Reply(0, b"", drop=True)
+        job.call.status = 200
+        return Reply(200, body[: len(body) // 2] if job.fate.fault == "broken" else body)
 
     def _take(self, job: _Job, which: str, amount: int) -> None:
         limit = getattr(job.settings, which)
@@ -178,7 +188,7 @@ class Provider:
         now = time.monotonic()
         wait_s = window.wait_s(amount, limit, now)
         if wait_s > 0:
-            raise refusals.over_limit(which, job.call.model, limit, amount, wait_s)
+            raise over_limit(which, job.call.model, limit, amount, wait_s)
         job.taken.append((window, window.take(amount, now)))
 
     def _undo(self, job: _Job) -> None:
@@ -193,17 +203,13 @@ class Provider:
         if isinstance(ask, EmbeddingAsk) and ask.n_given_tokens is not None:
             n = ask.n_given_tokens
         elif len(text) > _LONG_TEXT:
-            n, job.prefixes = await asyncio.to_thread(self._encoded, text)
+            n, job.prefixes = await asyncio.to_thread(self._encoder.read, text)
         else:
             n, job.prefixes = self._read(text)
-        job.call.tokens_in = scaled(n, job.factor)
+        job.call.tokens_in = round(n * job.factor)
         longest = (ask.max_tokens or 0) if isinstance(ask, ChatAsk) else 0
         if window is not None and job.call.tokens_in + longest > window:
-            raise refusals.too_long(window, job.call.tokens_in, longest)
-
-    def _encoded(self, text: str) -> tuple[int, list[bytes]]:
-        encoded = self._encoder.encode(text)
-        return n_tokens(encoded), steps(encoded)
+            raise too_long(window, job.call.tokens_in, longest)
 
     async def _served(self, job: _Job) -> bytes:
         """Bill the request. Returns the body of the answer."""
@@ -211,14 +217,16 @@ class Provider:
             return self._embed(job, job.ask)
         if isinstance(job.ask, RerankAsk):
             return self._rerank(job, job.ask)
-        text = self._answers.known(job.ask.model, job.ask.prompt, job.call.prompt)
+        ask = job.ask
+        text = self._answers.known(ask.model, ask.prompt, job.call.prompt)
         if text is not None:
-            return self._charge(job, job.ask, text)
-        # A client that disconnects while the answer is computed pays for it nevertheless.
-        return await asyncio.shield(asyncio.ensure_future(self._compute(job, job.ask)))
+            return self._charge(job, ask, text)
 
-    async def _compute(self, job: _Job, ask: ChatAsk) -> bytes:
-        return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
+        async def compute() -> bytes:
+            return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
+
+        # A client that disconnects while the answer is computed pays for it nevertheless.
+        return await asyncio.shield(asyncio.ensure_future(compute()))
 
     def _charge(self, job: _Job, ask: ChatAsk, text: str) -> bytes:
         call = job.call
@@ -234,7 +242,7 @@ class Provider:
         call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
         call.tokens_out = done.tokens_out * ask.n
         self._bill(job)
-        claimed = (scaled(n, job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
+        claimed = (round(n * job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
         usage = reported_usage(job.fate.usage_fault, job.fate.variant, *claimed)
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
         # All answers of a call are the same, as those of a real provider at temperature 0.
@@ -249,7 +257,7 @@ class Provider:
 
     def _rerank(self, job: _Job, ask: RerankAsk) -> bytes:
         # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
-        lengths = (scaled(self._encoder.count(ask.query + document), job.factor) for document in ask.documents)
+        lengths = (round(self._encoder.count(ask.query + document) * job.factor) for document in ask.documents)
         pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
         job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
         self._bill(job)
@@ -276,12 +284,3 @@ class Provider:
         left = job.fate.latency_s - (time.monotonic() - job.call.monotonic)
         if left > 0:
             await asyncio.sleep(left)
-
-    def _outcome(self, job: _Job, body: bytes) -> Reply:
-        """The reply after the delay. From now on the prompt's prefixes are cached."""
-        if job.prefixes:
-            job.totals.cache.remember(job.prefixes, time.monotonic())
-        if job.fate.fault == "drops":
-            return Reply(0, b"", drop=True)
-        job.call.status = 200
-        return Reply(200, body[: len(body) // 2] if job.fate.fault == "broken" else body)

@@ -1,4 +1,4 @@
-"""The simulated provider's web server (aiohttp). Part of the simulator room; imported only to serve."""
+"""The simulated provider's web server (aiohttp)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from typing import Any
 
 from aiohttp import web
 
@@ -14,6 +15,7 @@ from summhay_ray.simulator.provider import Provider
 
 _LONGEST_BODY = 256 * 2**20
 _JSON = "application/json"
+_MODEL = {"object": "model", "created": 0, "owned_by": "summhay"}
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -25,22 +27,23 @@ def application(provider: Provider) -> web.Application:
         made.router.add_post(f"{prefix}/chat/completions", _handler(provider, "chat"))
         made.router.add_post(f"{prefix}/embeddings", _handler(provider, "embeddings"))
         made.router.add_post(f"{prefix}/rerank", _handler(provider, "rerank"))
-        made.router.add_get(f"{prefix}/models", _models(provider))
 
     made.router.add_post("/v2/rerank", _handler(provider, "rerank"))
 
-    async def stats(_: web.Request) -> web.Response:
-        return web.json_response(provider.books.to_json())
+    def get(path: str, content: Callable[[], Any]) -> None:
+        async def handle(_: web.Request) -> web.Response:
+            return web.json_response(content())
 
-    async def calls(_: web.Request) -> web.Response:
-        return web.json_response([asdict(call) for call in provider.books.calls.values()])
+        made.router.add_get(path, handle)
 
     async def reset(_: web.Request) -> web.Response:
         provider.books.reset()
         return web.json_response({"reset": True})
 
-    made.router.add_get("/simulated/stats", stats)
-    made.router.add_get("/simulated/calls", calls)
+    get("/simulated/stats", provider.books.to_json)
+    get("/simulated/calls", lambda: [asdict(call) for call in provider.books.calls.values()])
+    for path in ("/v1/models", "/models"):
+        get(path, lambda: {"object": "list", "data": [{"id": model, **_MODEL} for model in provider.models]})
     made.router.add_post("/simulated/reset", reset)
     return made
 
@@ -55,14 +58,6 @@ def _handler(provider: Provider, kind: str) -> Handler:
             transport.abort()
         provider.sent(call, is_open and not reply.drop)
         return web.Response(status=reply.status or 500, body=reply.body, content_type=_JSON, headers=reply.headers)
-
-    return handle
-
-
-def _models(provider: Provider) -> Handler:
-    async def handle(_: web.Request) -> web.StreamResponse:
-        listed = [{"id": model, "object": "model", "created": 0, "owned_by": "summhay"} for model in provider.models]
-        return web.json_response({"object": "list", "data": listed})
 
     return handle
 

@@ -1,4 +1,4 @@
-"""Starts the simulated provider, and chooses its answers: those of our local models. Part of the simulator room."""
+"""Starts the simulated provider, and chooses its answers: those of our local models."""
 
 from __future__ import annotations
 

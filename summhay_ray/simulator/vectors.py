@@ -1,4 +1,4 @@
-"""Made-up embeddings and relevance scores, from hashed and common words. Part of the simulator room."""
+"""Made-up embeddings and relevance scores, from hashed and common words."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Amount, Count, Name, Sha256, Total, as_record, read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.files.s3_place import with_endpoint
-from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
+from summhay_ray.store.log.answer_record import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
 from summhay_ray.store.log.log_lines import encode as encode_record
@@ -30,10 +30,9 @@ from summhay_ray.store.runs.drivers import (
 )
 from summhay_ray.store.runs.open_tables import TableFormat, write_tables
 from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
-from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.parts import Finished, Parts
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of, digest
-from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws
+from summhay_ray.store.tables.vectors import Dimensions, VectorSpace, n_vector_files, vector_flaws
 
 __all__ = [
     "ATTRIBUTION",

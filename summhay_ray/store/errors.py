@@ -1,4 +1,4 @@
-"""The errors that a store raises. Part of the store room."""
+"""The errors that a store raises."""
 
 from summhay_ray.errors import UserError
 

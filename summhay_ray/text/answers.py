@@ -1,4 +1,4 @@
-"""Reading what models answer: thinking is removed, then JSON, a label or a number is read. Part of the text room.
+"""Reading what models answer: thinking is removed, then JSON, a label or a number is read.
 
 Thinking is found at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced, within
 prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.
@@ -22,24 +22,46 @@ class UnusableAnswer(ValueError):
 
 
 _NAME = (
-    r"(?:ant)?think(?:ing)?(?:[-_]process)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|draft|cot|chain[-_]of[-_]thought"
-    r"|(?:inner|internal)[-_](?:monologue|thoughts?|reasoning)|deliberation"
+    r"(?:ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|思考|推理|思维链)(?:[-_ ]?(?:process|block|steps?|trace|content|过程))?"
+    r"|reflection|scratchpad|analysis|draft|cot|chain[-_]of[-_]thought|planning|rationale|monologue|deliberation"
+    r"|(?:inner|internal)[-_](?:monologue|thoughts?|reasoning)"
 )
 _MARK = re.compile(
-    rf"(^[ \t]*(?:```|~~~))|< ?(/?) ?(?:\w+[:_])?({_NAME})(?:\s[^<>\n]*)?>|◁(/?)({_NAME})▷"
-    r"|\[(/?)((?-i:THINK(?:ING)?|THOUGHT|REASONING))\]|<\|(?:(/|end_(?:of_)?)|(?:begin|start)_(?:of_)?)?"
-    rf"({_NAME})\|>|<\|(?=\w+_(end)\|)?({_NAME})_(?:start|begin|end)\|>",
+    rf"^[ \t]*(?:```|~~~)(?P<info>[^\n]*)|(?P<comment><!--|(?P<ends1>-->))"
+    # The harmony format (gpt-oss).
+    r"|(?P<channel>(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b[^<]*(?:<\|message\|>)?"
+    r"|(?P<ends2><\|end\|>\s*(?:<\|start\|>assistant\s*)?(?:<\|channel\|>(?!\s*(?:analysis|commentary))[^<]*|(?=<\|message\|>)|(?!<))"
+    r"(?:<\|constrain\|>[^<]*)?(?:<\|message\|>)?|(?:<\|start\|>assistant\s*)?<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>))"
+    r"|(?P<details><details\b[^<>]*>\s*<summary>[^<\n]*\b(?:think|thought|reason)[^<\n]*</summary>|(?P<ends3></details>))"
+    rf"|(?:<|＜|&lt;|◁) ?(?P<ends4>/)? ?(?:\w+[:_])?(?P<tag>{_NAME})(?:\s[^<>\n]*)?(?:>|＞|&gt;|▷)"
+    rf"|(?P<open>[\[{{(【])(?P<ends5>/)?(?P<name>{_NAME})[\]}})】](?!\()"
+    rf"|<\|(?:(?P<ends6>/|end_(?:of_)?)|(?:begin|start)_(?:of_)?)?(?P<token>{_NAME})\|>"
+    rf"|<\|(?=\w+_(?P<ends7>end)\|)?(?P<token2>{_NAME})_(?:start|begin|end)\|>",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A code fence, or a tag that begins or ends thinking."""
+"""A code fence, or a mark that begins or ends thinking."""
+_ENDS = tuple(f"ends{number}" for number in range(1, 8))
+_LOUD = re.compile(r"\[(?:THINK|THOUGHT|REASONING)")
+"""A tag in square brackets needs its end in the text, unless it is such a one, or begins the answer."""
+_CLOSED = re.compile(rf"[\[{{(【]/({_NAME})[\]}})】]", re.IGNORECASE)
+_HEADING = (
+    r"(?:\#{{1,6}}[ \t]*)?[*_]{{0,3}}(?:my[ ]|the[ ])?(?i:{})"
+    r"(?:[*_]{{0,3}}[ \t]*(?:[:：]|\.\.\.|…)[*_]{{0,3}}|[*_]{{0,3}}[ \t]*\n)"
+)
+_THINKS = r"thinking(?:[ ]process)?|thought[ ]process|chain[- ]of[- ]thought|internal[ ]monologue"
+_THOUGHTS = (
+    rf"{_THINKS}|thoughts?|reasoning(?:[ ]process)?|rationale|scratchpad|pensées?|réflexion|raisonnement|gedanken(?:gang)?"
+    r"|überlegung(?:en)?|pensamientos?|razonamiento|ragionamento|raciocínio|рассуждени[ея]|размышлени[ея]|思考(?:过程|過程)?|推理(?:过程)?|التفكير"
+)
+_ANSWER = r"\n[ \t]*" + _HEADING.format(
+    r"(?:final[ ])?(?:answer|response|output|verdict|rating|score|summary)|réponse|antwort|respuesta|risposta|resposta|ответ"
+    r"|(?:最终)?(?:回答|答案)|答え|الإجابة|الجواب"
+)
+_RULE = r"\n[ \t]*[-*_]{3,}[ \t]*\n"
 _BLOCKS = tuple(
     (re.compile(begin, re.DOTALL), re.compile(end, re.DOTALL))
     for begin, end in (
-        # The harmony format (gpt-oss), also without its opening or, as some servers decode it, without its special tokens.
-        (
-            r"\s*<\|(?:channel|start)\|>|(?=.*<\|end\|>\s*<\|start\|>assistant<\|channel\|>final\b)",
-            r".*<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
-        ),
+        # The harmony format as some servers decode it, without its special tokens.
         (r"\s*analysis(?=[A-Z]|.*assistantfinal)", r".*assistantfinal"),
         # Gemma, MedGemma and Granite.
         (r"\s*<\|channel>thought", r"<channel\|>"),
@@ -48,6 +70,11 @@ _BLOCKS = tuple(
         # Apriel, and Ollama's command line.
         (r"\s*Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]"),
         (r"\s*Thinking\.\.\.\n", r"\.\.\. ?done thinking\."),
+        # A quoted block, and headings.
+        (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
+        (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
+        # Without an end it fails, unless JSON follows: whatever stands around that does not count.
+        (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
 """What thinking begins with at the start of an answer, and what it ends with."""
@@ -58,7 +85,7 @@ _WRAPPED = re.compile(
 )
 _EDGE_TOKENS = re.compile(
     r"\A(?:\s*<\|\w+\|>(?:assistant\b)?)+\s*"
-    r"|(?:\s*(?:<\|\w+\|>|\[\|\w+\|\]|\[END FINAL RESPONSE\]|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>))+\s*\Z",
+    r"|(?:(?:<\|\w+\|>|\[\|\w+\|\]|\[END FINAL RESPONSE\]|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>)\s*){1,9}\Z",
     re.IGNORECASE,
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
@@ -94,23 +121,26 @@ def without_thinking(text: str) -> str:
     kept: list[str] = []
     start, inside, fenced = 0, "", False
     quoted: dict[str, int] = {}
+    closed = {mark[1].lower() for mark in _CLOSED.finditer(text)}
+    first = len(text) - len(text.lstrip()) if re.match(r"\s*\[think", text, re.IGNORECASE) else -1
     for mark in _MARK.finditer(text):
-        # The name is the last group that matched; whether the tag ends thinking, the one before it.
-        name, ends = mark[mark.lastindex or 0].lower(), mark.lastindex != 1 and bool(mark[(mark.lastindex or 1) - 1])
+        kind, info = mark.lastgroup or "", (mark["info"] or "").strip().lower()
+        name, ends = (mark[kind].lower() if kind in ("tag", "name", "token", "token2") else kind), any(mark.group(*_ENDS))
         before, after = text[max(0, mark.start() - 200) : mark.start()].rpartition("\n")[2], text[mark.end() : mark.end() + 80]
         opens_quote = before[-1:] != "" and before[-1:] in _QUOTES
         in_quotes = opens_quote and after[:1] != "" and after[:1] in _QUOTES
         if inside:
-            if ends and name == inside and not in_quotes:
+            if name == inside and not in_quotes and (ends or name == "info" and not info):
                 start, inside = mark.end(), ""
-        elif mark[1]:
+        elif name == "info" and (fenced or not re.fullmatch(_NAME, info)):
             fenced = not fenced
-        elif fenced:
+        elif fenced or (mark["open"] and not (ends or name in closed or _LOUD.match(mark[0]) or mark.start() == first)):
             continue
         elif ends:
             within = before[-1:].isspace() and _WITHIN.search(before) and _GOES_ON.match(after)
             paired = name in quoted and "\n" not in text[quoted.pop(name) : mark.start()]
-            if not (in_quotes or within or paired):
+            alone = kind in ("comment", "details") or (kind == "channel" and "<|channel|>" not in mark[0])
+            if not (in_quotes or within or paired or alone):
                 kept.clear()
                 start = mark.end()
         elif opens_quote or _WITHIN.search(before):
@@ -120,7 +150,7 @@ def without_thinking(text: str) -> str:
             inside = name
     if inside:
         raise _unfinished()
-    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:]))).strip()
+    answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:])).strip()).strip()
     wrapped = _WRAPPED.fullmatch(answer)
     return (wrapped[2] or wrapped[3] or wrapped[4] or "").strip() if wrapped else answer
 

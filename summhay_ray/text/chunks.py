@@ -1,4 +1,4 @@
-"""Splitting a text into chunks of limited length at sentence and paragraph ends. Part of the text room."""
+"""Splitting a text into chunks of limited length at sentence and paragraph ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement says otherwise than its evidence: numbers, amounts, dates, times, names, denials. Part of the text room.
+"""What a statement says otherwise than its evidence: numbers, amounts, dates, times, names, denials.
 
 A fact of the statement contradicts one of the evidence that has the same role and another value: the same noun, unit or
 neighbours, in sentences that share words with the statement. A fact that the evidence repeats anywhere, in whatever form,

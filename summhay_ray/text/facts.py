@@ -1,4 +1,4 @@
-"""The numbers, dates, times, names and denials of a sentence, as values that can be compared. Part of the text room.
+"""The numbers, dates, times, names and denials of a sentence, as values that can be compared.
 
 One pattern finds the tokens; dates, times, quantities and names become facts, and the other words become roots (`stems.py`).
 "2 hours", "two hours" and "120 minutes" are one value, and so are $1.2m and 1,200,000 USD, 22 July 2021 and 2021-07-22.

@@ -1,4 +1,4 @@
-"""Part of the text room: the hash that identifies a text."""
+"""The hash that identifies a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Citations in legal texts: reporters, case names, short forms, sections, dockets. Part of the text room."""
+"""Citations in legal texts: reporters, case names, short forms, sections, dockets."""
 
 from __future__ import annotations
 

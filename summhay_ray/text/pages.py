@@ -1,4 +1,4 @@
-"""HTML pages as Markdown text, by Python's own parser. Part of the text room.
+"""HTML pages as Markdown text, by Python's own parser.
 
 Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and what
 frames a page (navigation, header, footer) are left out.

@@ -1,4 +1,4 @@
-"""Part of the text room: reads JSON of the user's, whose texts must be fit for tables and prompts."""
+"""Reads JSON of the user's, whose texts must be fit for tables and prompts."""
 
 from __future__ import annotations
 

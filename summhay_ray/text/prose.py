@@ -1,4 +1,4 @@
-"""The prose of a document: its statements, and what is left out of it with the reason. Part of the text room.
+"""The prose of a document: its statements, and what is left out of it with the reason.
 
 `read_prose` reads plain text and Markdown, which HTML and Word files are converted to. markdown-it-py finds the blocks; the rules
 here say which of their lines state something. Three kinds of statements are kept:

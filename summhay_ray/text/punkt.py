@@ -1,4 +1,4 @@
-"""The Punkt sentence splitter for English (Kiss and Strunk, 2006), which some papers fix. Part of the text room.
+"""The Punkt sentence splitter for English (Kiss and Strunk, 2006), which some papers fix.
 
 The rules and the trained parameters are those of NLTK (3.10), reimplemented: importing NLTK takes seconds. The parameters lie in
 `data/punkt_english` (data/README.txt names their source); nothing is downloaded or unpickled.

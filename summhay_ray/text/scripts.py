@@ -1,4 +1,4 @@
-"""Words and sentences of texts in scripts other than Latin, by ICU (Unicode's own library). Part of the text room.
+"""Words and sentences of texts in scripts other than Latin, by ICU (Unicode's own library).
 
 The tokenizers of the papers know ASCII letters: for them a text in Hindi, Thai, Arabic or Chinese has no word and one sentence.
 ICU has the rules of Unicode for all scripts (UAX #29), and dictionaries for those that put no blanks between words.

@@ -1,4 +1,4 @@
-"""Splitting a text into sentences. Part of the text room."""
+"""Splitting a text into sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that stand in a spreadsheet's cells. Part of the text room."""
+"""Texts that stand in a spreadsheet's cells."""
 
 from __future__ import annotations
 

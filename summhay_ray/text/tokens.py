@@ -1,4 +1,4 @@
-"""Token counts by OpenAI's cl100k_base, offline. Part of the text room.
+"""Token counts by OpenAI's cl100k_base, offline.
 
 tiktoken would download its vocabulary; litellm's package folder contains it, so it is read from there.
 Text is never interpreted as a special token: a document may contain `<|endoftext|>`.

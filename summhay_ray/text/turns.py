@@ -1,4 +1,4 @@
-"""The speakers of a transcript, and the names in what stands before a colon. Part of the text room."""
+"""The speakers of a transcript, and the names in what stands before a colon."""
 
 from __future__ import annotations
 

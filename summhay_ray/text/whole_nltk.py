@@ -1,4 +1,4 @@
-"""NLTK, for what is not reimplemented here: Snowball's stems, WordNet, the stemmer behind `rouge_score`. Part of the text room.
+"""NLTK, for what is not reimplemented here: Snowball's stems, WordNet, the stemmer behind `rouge_score`.
 
 Its import takes seconds, so nothing imports it before it is needed.
 """

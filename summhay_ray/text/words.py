@@ -1,4 +1,4 @@
-"""Words and function words. Part of the text room."""
+"""Words and function words."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import Synth
-from summhay_ray.engine import RunOptions, RunResult, Workload, run_workload
+from summhay_ray.engine import RunResult, Workload, run_workload
 from summhay_ray.store import RunStore, Store
 
 SMALL: Mapping[str, Any] = {
@@ -32,7 +32,7 @@ def small(**fields: Any) -> Synth:
 
 def run_inline(workload: Workload[Any], store: Store, budget_usd: float | None = None) -> tuple[RunStore, RunResult]:
     """Run or resume in this process."""
-    result = run_workload(workload, store, RunOptions(budget_usd, executor="inline"))
+    result = run_workload(workload, store, {"budget": budget_usd, "executor": "inline"})
     return store.run(result.run), result
 
 

@@ -228,5 +228,5 @@ def test_json_is_read_whatever_stands_around_it(value: dict[str, Any], before: s
     ],
 )
 def test_json_that_cannot_be_read_is_an_answer_without_use(text: str) -> None:
-    with pytest.raises(Unreadable, match="expected one JSON object with right; found"):
+    with pytest.raises(Unreadable, match="expected one JSON object with right"):
         read_json(answer(text), "right")

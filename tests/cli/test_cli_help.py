@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -9,9 +10,12 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import typer
 from commands import SUMMHAY, Said, command
 
+from summhay_ray import api
 from summhay_ray.cli.app import app
+from summhay_ray.run_options import RunOptions, StartOptions
 
 pytestmark = pytest.mark.core
 
@@ -105,3 +109,15 @@ def test_the_script_is_the_same_command_line_and_completes_in_silence() -> None:
     assert said.refusal == "nowhere.yaml: no such file; give the path of a spec (YAML)"
     asked = {"_SUMMHAY_COMPLETE": "complete_bash", "COMP_WORDS": "summhay re", "COMP_CWORD": "1"}
     assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nrecite\nretrieve\nrelease\n", "")
+
+
+@pytest.mark.parametrize("name", ["run", "retrieve", "coverage", "rejudge", "support", "synth", "mine"])
+def test_the_options_of_a_run_are_those_of_the_python_api(name: str) -> None:
+    of = RunOptions if name == "run" else StartOptions
+    function = getattr(api, name, None) or api.specs.retrieve
+    keywords = inspect.signature(function).parameters
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    options = {one.name for one in command.params}
+    assert set(of.__annotations__) <= keywords.keys()
+    assert {one for one in of.__annotations__ if one not in ("watch", "note")} <= options
+    assert keywords["budget"].default is None and keywords["untrusted"].default is False

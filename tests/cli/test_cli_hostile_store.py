@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -155,21 +156,26 @@ def huge(made: Made, path: Path) -> None:
     os.truncate(path, 2**40)
 
 
+TRAPS = [
+    *zip(FILES, itertools.cycle([(pipe, outside, huge), (outside, sideways, zero), (pipe, itself, huge), (outside, pipe, zero)])),
+    *zip(FOLDERS, itertools.cycle([(outside, sideways, up), (pipe, mine, itself), (outside, pipe, mine)])),
+]
+"""Each place -> three traps, of which all commands meet the first."""
 CASES = [
-    *((place, trap) for place in FILES for trap in (outside, sideways, itself, pipe, zero, huge)),
-    *((place, trap) for place in FOLDERS for trap in (outside, mine, sideways, itself, up, pipe)),
+    pytest.param(place, trap, not number, id=f"{place}-{trap.__name__}")
+    for place, traps in TRAPS
+    for number, trap in enumerate(traps)
 ]
 
 
-@pytest.mark.parametrize(("place", "trap"), CASES, ids=lambda one: one if isinstance(one, str) else one.__name__)
+@pytest.mark.parametrize(("place", "trap", "whole"), CASES)
 def test_a_trap_is_named_and_leads_no_command_out_of_the_store(
-    cli: Cli, made: Made, place: str, trap: Callable[[Made, Path], None]
+    cli: Cli, made: Made, place: str, trap: Callable[[Made, Path], None], whole: bool
 ) -> None:
     path = made.place(place)
     trap(made, path)
     before = files_below(made.outside)
     # The first few list and read what the others do, which are not quick.
-    whole = trap in (outside, pipe)
     for name, line in list(made.commands().items())[: None if whole else 3]:
         said = cli(*line, "--store", made.store)
         assert said.code in (0, 1), (name, said)
@@ -206,8 +212,9 @@ FORGED: Mapping[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES, ids=repr)
-@pytest.mark.parametrize("what", FORGED)
+@pytest.mark.parametrize(
+    ("what", "name"), [("a part", name) for name in NAMES] + list(zip(list(FORGED)[1:] * 2, NAMES, strict=True)), ids=repr
+)
 def test_a_name_in_a_record_that_is_none_is_damage(cli: Cli, made: Made, what: str, name: Any) -> None:
     place, change = FORGED[what]
     path = made.place(place)

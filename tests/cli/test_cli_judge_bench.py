@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from annotated import summary, write
 from commands import Said, released, write_json
 
-from summhay_ray import api
 from summhay_ray.cli.judge_bench import FITTED
 
 pytestmark = pytest.mark.core
@@ -65,24 +63,6 @@ def test_missing_judgments_are_told_and_exit_4(cli: Cli, tmp_path: Path) -> None
     assert said.err == f"stored/{GPT}: judgments are missing: 3 missing_prediction\n"
     [row] = said.document["judges"]
     assert (row["n_scored"], row["n_expected"], row["failures"]) == (3, 6, {"missing_prediction": 3})
-
-
-def test_a_stop_at_the_budget_says_what_is_left_and_its_dollars(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = api.judge_bench(file, [f"stored/{GPT}"])
-    usd = {"min": 0.1, "expected": 0.2, "max": 1.25}
-    rows = [replace(found.judges[0], failures={"budget": 1200})]
-    for calls, dollars, more in ((150, usd, ", 150 calls, at most $1.250000"), (None, None, "")):
-        left = {"judgments": 1200, "calls": calls, "usd": dollars}
-        stopped = replace(found, judges=rows, left=left, warnings=("it cannot be planned",))
-        monkeypatch.setattr(api, "judge_bench", lambda *_, stopped=stopped, **__: stopped)
-        said = cli("judge-bench", file, "--judge", "openai/gpt-4o")
-        assert said.code == 3
-        told = f"1,200 judgments{more}; go on with the same command and a larger --budget"
-        assert said.err.splitlines() == [
-            f"stored/{GPT}: judgments are missing: 1200 budget",
-            "it cannot be planned",
-            f"stopped at the budget; left: {told}",
-        ]
 
 
 @pytest.mark.parametrize(

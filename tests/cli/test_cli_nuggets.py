@@ -110,22 +110,17 @@ TREC = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("n.json", json.dumps(TREC)),
-        ("n.json", json.dumps(TREC, indent=1)),
-        ("n.jsonl", "\ufeff" + "\n".join(map(json.dumps, TREC))),
-        ("n.jsonl", json.dumps(TREC, indent=2)),
-        ("n.json", "\n".join(map(json.dumps, TREC))),
-    ],
-)
-def test_a_file_of_nuggets_is_read_in_each_of_its_forms(folder: Path, cli: Cli, name: str, content: str) -> None:
-    Path(name).write_text(content)
-    answers = [{"query_id": "1", "text": FACTS[0]}, {"query_id": "2", "text": FACTS[1]}]
+def test_a_file_of_nuggets_is_read_in_each_of_its_forms(folder: Path, cli: Cli) -> None:
+    lines, answers = map(json.dumps, TREC), [{"query_id": "1", "text": FACTS[0]}, {"query_id": "2", "text": FACTS[1]}]
     Path("a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers))
-    run = cli("run", spec(haystacks=[name], retrievers=["none"], summarizers=[{"answers": "a.jsonl", "name": "mine"}]), "--json")
-    assert run.code == 0, run.err
+    name, mine = "n.json", {"answers": "a.jsonl", "name": "mine"}
+    runs = set()
+    for content in (json.dumps(TREC, indent=1), "\ufeff" + "\n".join(lines), json.dumps(TREC)):
+        Path(name).write_text(content)
+        run = cli("run", spec(haystacks=[name], retrievers=["none"], summarizers=[mine]), "--json")
+        assert run.code == 0, run.err
+        runs.add(run.document["run"])
+    assert len(runs) == 1
     assert "1 of 3 nuggets are neither vital nor okay" in run.err
     (system,) = cli("score", run.document["run"], "--json").document["systems"]
     assert (system["coverage"], system["joint"], system["citation"]) == (pytest.approx(2 / 3), None, None)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from summhay_ray.cli import progress as progress_room
 from summhay_ray.cli.progress import ProgressDisplay, line
 from summhay_ray.cli.show import document, facts, lines, note, tables
-from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.engine import Progress
+from summhay_ray.errors import printable
 from summhay_ray.report import TextTable
 
 pytestmark = pytest.mark.core
@@ -45,13 +45,13 @@ AT = Progress(
 
 @given(st.text())
 def test_no_text_steers_a_terminal(text: str) -> None:
-    assert one_line(text).isprintable()
-    assert all(letter in "\n\t" or letter.isprintable() for letter in visible(text))
+    assert printable(text).isprintable()
+    assert all(letter in "\n\t" or letter.isprintable() for letter in printable(text, "\n\t"))
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"])))
 def test_printable_text_stays_as_it_is(text: str) -> None:
-    assert one_line(text) == visible(text) == text
+    assert printable(text) == printable(text, "\n\t") == text
 
 
 def test_tables_show_names_literally(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,7 +128,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
     fields = {**SAMPLE, "name": "first"}
     done = api.run(fields, store, executor="inline")
     fields |= {"name": "second", "seed": 5, "summarizers": [{"model": "offline/lead", "price": price, "max_tokens": 300}]}
-    stopped = api.run(fields, store, 0.001, executor="inline")
+    stopped = api.run(fields, store, budget=0.001, executor="inline")
     assert (done.status, stopped.status) == ("done", "budget")
     return store, [done.run, stopped.run]
 

@@ -75,7 +75,7 @@ def test_a_price_that_is_none(price: Any) -> None:
         (lambda: api.run(SMALL, budget=True), "budget: expected a number or None, found True"),
         (lambda: api.plan(SMALL, budget=[5]), "budget: expected a number or None"),  # type: ignore[arg-type]
         (lambda: api.run(SMALL, limit=2.5), "limit: expected a whole number or None, found 2.5"),  # type: ignore[arg-type]
-        (lambda: api.run(SMALL, executor="rya"), "executor: expected one of auto, inline, ray, found 'rya'"),
+        (lambda: api.run(SMALL, executor="rya"), "executor: expected 'auto' or 'inline' or 'ray' or None, found 'rya'"),
         (lambda: api.run(SMALL, overrides="seed=4"), "overrides: expected a list of text, found 'seed=4'"),
         (lambda: api.run(SMALL, overrides=[4]), "overrides: expected a list of text, found [4]"),  # type: ignore[list-item]
         (lambda: api.run(SMALL, store=3), "store: expected text or None, found 3"),  # type: ignore[arg-type]

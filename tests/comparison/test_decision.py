@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from summhay_ray.benchmark import ByQuery
-from summhay_ray.comparison import RunScores, compare_runs
-from summhay_ray.decision import Decision
+from summhay_ray.comparison import RunScores, SystemDecision, compare_runs
 
 pytestmark = pytest.mark.core
 
@@ -24,7 +23,7 @@ def decided(
     costs: Mapping[str, float] | None = None,
     ceilings: Sequence[str] = (),
     limits: Sequence[str] = (),
-) -> Decision:
+) -> SystemDecision:
     rows = [
         {"system": name, "query": f"q{n:02}", "f1": value} for name, values in systems.items() for n, value in enumerate(values)
     ]

@@ -28,7 +28,7 @@ def loaded(**fields: Any) -> Workload[Any]:
 
 def answered(store: Path | str, budget: float | None = None, **fields: Any) -> tuple[RunResult, RunStore]:
     """The run of that spec, answered in this process: its result, and the run in the store."""
-    result = api.run({**SAMPLE, **fields}, str(store), budget, executor="inline")
+    result = api.run({**SAMPLE, **fields}, str(store), budget=budget, executor="inline")
     return result, Store(str(store)).run(result.run)
 
 

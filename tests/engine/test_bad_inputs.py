@@ -175,7 +175,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     with path.open("wb") as stream:
         stream.truncate(100 * 2**30)
     line = refusal(lambda: api.verify(path))
-    assert line == f"{path}: is larger than {inputs.MAX_MB} MB; make it smaller, or set {inputs.LIMIT} higher"
+    assert str(path) in line and f"{inputs.MAX_MB} MB" in line and inputs.LIMIT in line
     assert f"larger than {inputs.MAX_MB} MB" in refusal(lambda: api.load(path))
     monkeypatch.setenv(inputs.LIMIT, "many")
     assert f"{inputs.LIMIT} is 'many'; expected a number of MB" in refusal(lambda: api.verify(path))

@@ -64,6 +64,5 @@ def test_a_throttled_summarizer_and_a_throttled_judge_slow_no_other(tmp_path: Pa
     monkeypatch.setenv("SUMMHAY_TEST_KEY", KEY)
     with simulated_provider("--answers", "short", "--latency", str(LATENCY_S)) as provider:
         seconds = seconds_of(provider, tmp_path / "beside", ["slow", "slow-judge"])
-    # Alone they take under 4 s; who waited for a model of 60 requests a minute would take 40 s or more. How near they come to
-    # their time alone: tests/perf/fairness.py.
+    # Alone they take under 4 s; who waited for a model of 60 requests a minute would take 40 s or more.
     assert max(seconds.values()) <= ENOUGH_S, seconds

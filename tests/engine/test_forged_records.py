@@ -160,7 +160,7 @@ def test_no_json_with_a_right_hash_ends_a_command(
         inner = inner[name]
     inner[place[-1]] = data.draw(JUNK)
     path.write_bytes(with_hash(body) if had_hash else json.dumps(body).encode())
-    for command in (("status", run), ("doctor",), ("runs",), ("score", run)):
+    for command in (("doctor",), data.draw(st.sampled_from([("status", run), ("runs",), ("score", run)]))):
         assert ended(*command, "--store", store) in (0, 1, 2)
 
 

@@ -13,7 +13,7 @@ from summhay_ray.engine import ITEM, all_tables, plan, status
 from summhay_ray.engine.state.history import History, keep_plan, keep_start, keep_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
-from summhay_ray.store import RUN, AnswerTotals, Finished, LogWriter, MoneyRecord, RunStore, Store
+from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, RunStore, Store
 
 pytestmark = pytest.mark.core
 
@@ -77,13 +77,6 @@ def test_the_first_plan_stays(run: RunStore) -> None:
     assert (History(run).plan or {})["budget_usd"] == 3
 
 
-def test_a_damaged_plan_is_said(run: RunStore) -> None:
-    run.store.files.create(f"runs/{run.run_id}/plan.json", b"[1")
-    assert History(run).plan is None
-    (line,) = History(run).damaged()
-    assert "plan.json is damaged: it is not as it was written; delete it" in line
-
-
 def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
     assert stops(run) == [] and History(run).stop is None
     keep_stop(run, 2, BUDGET)
@@ -115,14 +108,6 @@ def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> Non
     run.committer(2)
     assert run.version() == 5, "two commits, taken over, merged, taken over"
     assert len(stops(run)) == 2 and (History(run).stop or {})["left"] == BUDGET["left"]
-
-
-def test_a_damaged_stop_is_said(run: RunStore) -> None:
-    keep_stop(run, 1, BUDGET)
-    (Path(run.store.uri) / f"runs/{run.run_id}/stops/00000001.json").write_bytes(b"[1")
-    assert History(run).stop is None
-    (line,) = History(run).damaged()
-    assert "stops/00000001.json is damaged; delete it and those after it" in line
 
 
 def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
@@ -210,17 +195,6 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
     assert found.finish_reasons == {"content_filter": 1, "length": 2}
     assert (found.damaged, found.failures) == (1, {"cut_answer": 1})
     assert found.usage == [] and found.usd["spent"] == 0.0
-
-
-def test_status_says_the_tables_as_the_store_does(run: RunStore) -> None:
-    commit(run, "c1", raw_answers=[RawAnswer("k", "m", "text", "stop", 1, 0, 1, 0, 1)])
-    assert status(run).tables == run.digests()
-
-
-def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> None:
-    assert AnswerTotals().answers == 0
-    stages = [(stage.stage, stage.model) for stage in plan_of(run).stages]
-    assert stages == [("summarize", "openai/gpt-mine"), ("judge", "offline/judge")]
 
 
 def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:

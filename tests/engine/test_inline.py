@@ -207,6 +207,6 @@ def test_auto_takes_ray_where_a_cluster_is_asked_for_or_sooner_done() -> None:
 
 @pytest.mark.core
 def test_inline_on_a_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="--executor inline runs in this process, and --address names a cluster; leave one"):
+    with pytest.raises(UserError, match="--executor inline runs in this process, and --address names a cluster"):
         api.run(SAMPLE, str(tmp_path / "store"), address="127.0.0.1:1", executor="inline")
     assert not (tmp_path / "store" / "log").exists()

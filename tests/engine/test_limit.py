@@ -68,7 +68,7 @@ def test_failures_and_the_budget_go_before_the_limit(tmp_path: Path) -> None:
     lost = [{"model": "offline/lead", "context_window": 10}]
     assert api.run({**SPEC, "summarizers": lost}, str(tmp_path), limit=3).status == "partial"
     paid = [{"model": "offline/lead", "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}]
-    assert api.run({**SPEC, "summarizers": paid}, str(tmp_path), 0.0, limit=3).status == "budget"
+    assert api.run({**SPEC, "summarizers": paid}, str(tmp_path), budget=0.0, limit=3).status == "budget"
 
 
 def test_whatever_is_taken_first_is_spread_over_the_models() -> None:

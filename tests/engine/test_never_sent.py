@@ -15,18 +15,19 @@ from summhay_ray.llm.calls import attempts
 pytestmark = pytest.mark.core
 
 
-@pytest.mark.parametrize("model", ["openai/m", "anthropic/m"])
 @pytest.mark.parametrize(
-    ("base", "environment", "words"),
+    ("model", "base", "environment", "words"),
     [
-        ("http://127.0.0.1:PORT/v1", {}, "nobody answers at http://127.0.0.1:PORT ("),
-        ("http://provider.invalid/v1", {}, "nobody answers at http://provider.invalid:80 ("),
+        ("openai/m", "http://127.0.0.1:PORT/v1", {}, "nobody answers at http://127.0.0.1:PORT ("),
+        ("openai/m", "http://provider.invalid/v1", {}, "nobody answers at http://provider.invalid:80 ("),
+        ("anthropic/m", "http://provider.invalid/v1", {}, "nobody answers at http://provider.invalid:80 ("),
         (
+            "anthropic/m",
             "https://provider.invalid/v1",
             {"HTTPS_PROXY": "127.0.0.1:PORT"},
             "the proxy 127.0.0.1:PORT of HTTPS_PROXY does not lead",
         ),
-        ("https://provider.invalid/v1", {"ALL_PROXY": "socks5h://127.0.0.1:PORT"}, "ALL_PROXY names a socks5h proxy"),
+        ("openai/m", "https://provider.invalid/v1", {"ALL_PROXY": "socks5h://127.0.0.1:PORT"}, "ALL_PROXY names a socks5h proxy"),
     ],
 )
 def test_what_is_never_sent_costs_nothing(

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
+from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, loaded
 
 from summhay_ray import api
 from summhay_ray.engine import PlanResult, Progress, StagePlan
 from summhay_ray.engine.run.progress import Extent, Timeline, Watch
 from summhay_ray.engine.start import budgets_of
-from summhay_ray.engine.state.items_left import RunSnapshot, state_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
 
 pytestmark = pytest.mark.core
@@ -175,23 +174,6 @@ def test_money_in_whole_micro_dollars() -> None:
     grid = loaded(summarizers=[{"model": "openai/a", "price": 0}], **budgets)
     assert budgets_of(grid, 0.57) == Budgets(570_000, {"judge": 290_000}, {"openai/a": 1_000_001})
     assert budgets_of(grid, None).total is None
-
-
-def test_a_snapshot_of_a_run_reads_each_table_once_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, run = answered(tmp_path / "store")
-    names = list(run.declared)
-    expected = {name: run.table(name) for name in names}
-    before = RunSnapshot(run)
-    reads: list[str] = []
-    real = run.store.files.read
-    monkeypatch.setattr(type(run.store.files), "read", lambda _, name: reads.append(name) or real(name))
-    for _ in range(3):
-        found = before.tables(names)
-        assert all(found[name].equals(before.table(name)) and found[name].equals(expected[name]) for name in names)
-    assert len(reads) == len(set(reads))
-    assert before.finished("item") == run.finished("item")
-    state = state_of(loaded(), before)
-    assert (state.total, state.left(), sum(item.size for item in state.items())) == (N_QUERIES, {}, N_INSIGHTS)
 
 
 def test_whoever_watches_sees_the_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:

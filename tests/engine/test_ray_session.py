@@ -13,8 +13,8 @@ import pytest
 import ray
 
 from summhay_ray.engine import Stopped
-from summhay_ray.engine.ray.executor import RAYS_LISTENER, RayMissing, ray_session
 from summhay_ray.engine.ray.placement import PlacementError
+from summhay_ray.engine.ray.session import RAYS_LISTENER, RayMissing, ray_session
 
 pytestmark = pytest.mark.core
 
@@ -38,7 +38,7 @@ def test_a_persons_own_ray_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     ended: list[bool] = []
     monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
-    with pytest.raises(RayMissing, match="^this process is connected to a Ray already; "), ray_session("local"):
+    with pytest.raises(RayMissing, match="^this process is connected to a Ray already"), ray_session("local"):
         pass
     assert not ended
 
@@ -56,7 +56,7 @@ def test_ctrl_c_while_ray_comes_up_leaves_nothing(monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("summhay_ray.engine.ray.executor.LONGEST_BASE", 999)
+    monkeypatch.setattr("summhay_ray.engine.ray.session.LONGEST_BASE", 999)
     monkeypatch.setattr(ray, "init", interrupted)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
     with pytest.raises(KeyboardInterrupt), ray_session("local"):

@@ -24,7 +24,7 @@ def commands(run: str, store: str, folder: Path) -> Mapping[str, Callable[[], ob
         "failures": lambda: api.failures(run, store),
         "score": lambda: api.score(run, store),
         "export": lambda: api.export(run, folder / "out", store),
-        "rejudge": lambda: api.rejudge(run, ["offline"], store, 0.0, address="nowhere:1"),
+        "rejudge": lambda: api.rejudge(run, ["offline"], store, budget=0.0, address="nowhere:1"),
         "audit": lambda: api.audit(run, folder / "sheet.csv", store),
         "labels": lambda: api.audited(run, folder / "labels.csv", store),
         "compare": lambda: api.compare(run, store=store),

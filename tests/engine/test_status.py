@@ -209,10 +209,10 @@ def test_a_driver_that_dies_while_it_is_asked_to_stop_is_not_waited_for(run: Run
     killed = threading.Timer(0.3, child.kill)
     killed.start()
     try:
-        with pytest.raises(UserError, match=f"pid {child.pid}.* gives no sign of life; run again to go on"):
+        with pytest.raises(UserError, match=f"pid {child.pid}.* gives no sign of life"):
             stop(run)
     finally:
         killed.join()
         child.wait()
-    with pytest.raises(UserError, match="is not running; nothing to stop"):
+    with pytest.raises(UserError, match="is not running"):
         stop(run)

@@ -23,8 +23,6 @@ pytestmark = [pytest.mark.s3, pytest.mark.timeout(600)]
 TOLD_WITHIN_S = 20.0
 """Of a command's whole time: a person waits for it."""
 
-NOBODY = "http://127.0.0.1:1"
-
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Simulated]:
@@ -54,37 +52,10 @@ def test_a_bucket_that_does_not_exist(provider: Simulated, server: S3Server, tmp
     check(provider, tmp_path, server.uri("no-such-bucket"), "has no bucket 'no-such-bucket'", "create it")
 
 
-@pytest.mark.parametrize(
-    ("code", "word"), [("InvalidAccessKeyId", "does not accept the credentials"), ("AccessDenied", "denies access to bucket")]
-)
-def test_a_wrong_or_powerless_key(provider: Simulated, server: S3Server, tmp_path: Path, code: str, word: str) -> None:
-    with FaultProxy(server.url) as proxy:
-        proxy.add(Fault("refuse", code=code))
-        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), word, proxy.url)
-        assert {seen.status for seen in proxy.requests} == {403}
-
-
 def test_a_key_that_may_read_and_not_write(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
     with FaultProxy(server.url) as proxy:
         proxy.add(Fault("refuse", method="PUT", code="AccessDenied"))
         check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), "denies access to bucket", "s3:PutObject")
-
-
-def test_no_credentials(provider: Simulated, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = server.bucket()
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    check(provider, tmp_path, server.uri(bucket), "no credentials; set AWS_ACCESS_KEY_ID")
-
-
-def test_an_endpoint_where_nobody_is(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
-    check(provider, tmp_path, server.uri("bucket", url=NOBODY), NOBODY, "cannot be reached")
-
-
-def test_a_service_that_ignores_conditions(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
-    with FaultProxy(server.url) as proxy:
-        proxy.add(Fault("strip", method="PUT"))
-        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), "conditional")
 
 
 @pytest.mark.parametrize("far", [False, True])
@@ -101,9 +72,6 @@ def test_a_store_of_a_newer_version(provider: Simulated, server: S3Server, tmp_p
 
 
 # From here on: real runs, and a real disk that is full.
-
-
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Disk:

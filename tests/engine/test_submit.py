@@ -34,11 +34,11 @@ RUN = api.load(SPEC).run_id
 
 def sent_to(folder: Path, budget: float | None = None, **more: Any) -> RayJob:
     """The job of the spec, its store in a folder."""
-    return api.submit(SPEC, URL, str(folder / "a store"), budget, **more)
+    return api.submit(SPEC, URL, str(folder / "a store"), budget=budget, **more)
 
 
 def test_a_job_is_summhay_run_with_the_code_that_checked_it(server: Server, tmp_path: Path) -> None:
-    job = api.submit(SPEC, "127.0.0.1:8265", str(tmp_path / "a store"), 0.1, compat="release")
+    job = api.submit(SPEC, "127.0.0.1:8265", str(tmp_path / "a store"), budget=0.1, compat="release")
     (sent,) = server.sent
     assert (job.job, job.run, job.address, job.attached) == (f"{RUN}-1", RUN, URL, False)
     words = shlex.split(sent["entrypoint"])
@@ -90,12 +90,12 @@ def test_a_server_that_takes_no_job_says_why(server: Server, tmp_path: Path) -> 
         raise RuntimeError("Request failed with status code 500:\nNo available agent")
 
     server.first = refuse
-    with pytest.raises(UserError, match="^the job server took no job: Request failed with status code 500: No available agent$"):
+    with pytest.raises(UserError, match="status code 500: No available agent$"):
         sent_to(tmp_path)
 
 
 def test_a_run_of_one_process_is_no_job(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="^executor: inline runs in one process, and a job on a cluster; leave it out"):
+    with pytest.raises(UserError, match="^executor: inline runs in one process, and a job on a cluster"):
         sent_to(tmp_path, overrides=["executor=inline"])
     assert server.sent == []
 
@@ -120,7 +120,7 @@ def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.M
     uri, bucket, notes = submit.store_for_job("./store", URL)
     assert (uri, bucket) == (str(tmp_path / "store"), None) and "every node must see that folder" in notes[0]
     assert submit.store_for_job("/shared/store", "http://head:8265")[0] == "/shared/store"
-    with pytest.raises(UserError, match=r"^store './store' is a folder of this machine; give one"):
+    with pytest.raises(UserError, match=r"^store './store' is a folder of this machine"):
         submit.store_for_job("./store", "http://head:8265")
 
 

@@ -194,5 +194,5 @@ def test_a_module_and_a_file_of_one_name_are_refused(own: Path, tmp_path: Path) 
     (own / "specs").mkdir()
     writer = {"model": "offline/lead", "prompt": "own_module.py"}
     mine = load(tmp_path / "far", retrievers=["own_module:Own"], summarizers=[writer])
-    with pytest.raises(package.UserError, match="have one name; rename one"):
+    with pytest.raises(package.UserError, match="have one name"):
         package.pack(mine)

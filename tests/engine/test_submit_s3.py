@@ -105,7 +105,7 @@ def test_a_spec_of_the_store_s_haystacks_needs_them_here(
     again = api.submit(tmp_path / "spec.yaml", URL, uri)
     assert (again.run, again.attached) == (first.run, True)
     no_credentials(monkeypatch)
-    with pytest.raises(NoCredentials, match="^store s3://.*: no credentials; set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(NoCredentials, match="^store s3://.*: no credentials"):
         api.submit(tmp_path / "spec.yaml", URL, uri)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.engine.work.worker import COMMIT_EVERY_S, WORKERS_A_SECOND, Answered, Commits, Worker
+from summhay_ray.engine.work.worker import COMMIT_EVERY_S, Answered, Commits
 
 pytestmark = pytest.mark.core
 
@@ -82,12 +82,3 @@ def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
         return made[-1] - began
 
     assert [still_time.run(run(every_s)) for every_s in (0.05, 2.0, 62.5)] == pytest.approx([0.05, 2.0, 62.5], abs=1e-3)
-
-
-def test_with_many_workers_each_commits_less_often() -> None:
-    workload: Any = SimpleNamespace(models=SimpleNamespace(settings=dict))
-    nobody: Any = None
-    few, many = (Worker(workload, nobody, nobody, nobody, nobody, workers) for workers in (32, 1000))
-    assert few._commits._linger_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND
-    # A thousand workers: 16 commits a second over all of them.
-    assert many._commits._linger_s == 1000 / 16 == 62.5

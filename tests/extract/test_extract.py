@@ -173,7 +173,7 @@ def test_extracts_are_the_same_in_every_process() -> None:
 
 
 def test_what_cannot_be_extracted_is_told() -> None:
-    with pytest.raises(UnknownName, match="no extraction method is named 'rouge-3'; did you mean 'rouge-"):
+    with pytest.raises(UnknownName, match="no extraction method is named 'rouge-3'"):
         extract(SOURCE, "x", "rouge-3", BUDGETS)
     for budget in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="a budget is"):
@@ -188,7 +188,7 @@ def test_what_cannot_be_extracted_is_told() -> None:
     for text in (None, 3):
         with pytest.raises(ValueError, match="summary is .*; expected a text"):
             extract(SOURCE, text, "lead", [5])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="method is None; expected the name"):
+    with pytest.raises(ValueError, match="method is None"):
         extract(SOURCE, "x", None, [5])  # type: ignore[arg-type]
 
 

@@ -167,7 +167,7 @@ def test_nli_reads_its_columns_by_their_names(folders: dict[str, str]) -> None:
     alone = load_pair_classifier(folders["nli"], 2048).probabilities(pairs[1:]).values
     assert np.allclose(alone, theirs[1:], atol=1e-5), "what stands beside a pair changes nothing"
     assert len(extract(SOURCE, "The key is hid.", "nli", [20], model=folders["nli"])[20].index) >= 2
-    with pytest.raises(NoModel, match="its classes are label_0, label_1; expected contradiction"):
+    with pytest.raises(NoModel, match="its classes are label_0, label_1"):
         probabilities(folders["other"], pairs, 4096, None)
 
 
@@ -311,6 +311,6 @@ class NeedsWeights(Sums):
 
 @pytest.mark.core
 def test_a_metric_that_needs_a_model_is_not_made_without_it() -> None:
-    with pytest.raises(ValueError, match="NeedsWeights reads a model, and has none of its own; name its folder or hub name"):
+    with pytest.raises(ValueError, match="NeedsWeights reads a model, and has none of its own"):
         make_metric(f"{__name__}:NeedsWeights")
     assert make_metric(f"{__name__}:NeedsWeights", "abc").score([Texts("1", "", "")]) == [4.0]

@@ -261,12 +261,14 @@ def in_batches(
     return found
 
 
-LONGEST, EARLY = 480, 40
+LONGEST, EARLY = 320, 40
 """Tokens of the longest answer, and words among which some answers end."""
 
 
-def ending_early(folder: Path, to: Path) -> tuple[Path, set[int], set[int]]:
+@pytest.fixture(scope="module")
+def ending_early(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int], set[int]]:
     """A copy of the model for which one of its words ends an answer; requests that it ends early, and that it never ends."""
+    folder, to = folders["loud"], tmp_path_factory.mktemp("early") / "model"
     model, requests = asked(folder, max_tokens=LONGEST)
     said = [text.split() for _, text in sorted(in_batches(model, requests, len(requests)).items())]
 
@@ -302,8 +304,8 @@ def test_what_padding_would_change_is_batched_by_equal_length(folders: dict[str,
     assert {len({len(requests[place].prompt.split()) for place in batch}) for batch in model.batches(requests, 8)} == {1}
 
 
-def test_a_stopped_batch_gives_the_answers_that_have_ended_and_no_others(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder, early, never = ending_early(folders["loud"], tmp_path / "model")
+def test_a_stopped_batch_gives_the_answers_that_have_ended_and_no_others(ending_early: tuple[Path, set[int], set[int]]) -> None:
+    folder, early, never = ending_early
     model, requests = asked(folder, max_tokens=LONGEST)
     found = in_batches(model, requests, len(requests), lambda n_tokens, _: n_tokens < 2 * EARLY)
     assert early <= set(found) and not never & set(found)
@@ -353,11 +355,11 @@ def said_by(folder: Path, tmp_path: Path, **fields: Any) -> Path:
 
 
 def test_sigterm_keeps_the_answers_that_have_ended_and_only_these(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending_early: tuple[Path, set[int], set[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from summhay_ray import api
 
-    folder, early, never = ending_early(folders["loud"], tmp_path / "model")
+    folder, early, never = ending_early
     spec, store = said_by(folder, tmp_path), tmp_path / "store"
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

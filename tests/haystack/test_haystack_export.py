@@ -77,7 +77,7 @@ def test_a_runs_answers_take_the_place_of_the_files() -> None:
 def test_one_judge_is_exported() -> None:
     raw = small_file()
     judgments = [Judgment("m0", judge, "i1", 0, "", "FULL_COVERAGE", number) for judge, number in (("a", "1"), ("b", "2"))]
-    with pytest.raises(ValueError, match="room for one judge; name one of a, b"):
+    with pytest.raises(ValueError, match="room for one judge"):
         export_run(raw, [summary(raw, "m")], judgments, [])
     for judge, bullet in (("a", 1), ("b", 2)):
         exported = export_run(raw, [summary(raw, "m")], judgments, [], judge)

@@ -30,11 +30,14 @@ IMPORTS: Mapping[str, set[str]] = {
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
+    "run_options": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
-    "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "store", "text", "yaml_text"},
+    "engine": {
+        *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "store", "text", "yaml_text"}
+    },
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
@@ -58,11 +61,10 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
-    "decision": {"metrics"},
-    "comparison": {"decision", "engine", "errors", "metrics"},
+    "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "comparison", "decision", "encoders", "local_models"},
+        *{"benchmark", "comparison", "encoders", "local_models"},
         *{
             "extract",
             "encoders",
@@ -78,6 +80,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "errors",
             "records",
             "retrieve",
+            "run_options",
             "citations",
             "summarize",
             "synth",
@@ -98,6 +101,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "plugins",
         "report",
         "retrieve",
+        "run_options",
         "store",
     },
     "cli": {
@@ -112,6 +116,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "outcome",
         "errors",
         "report",
+        "run_options",
         "simulator",
         "simulator_settings",
     },

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import check_prompt, prompt_identity
-from summhay_ray.judge.prompt import Form, bullets_json, insight_line, read, render, render_together, template
+from summhay_ray.judge.prompt import Form, insight_line, numbered_json, read, render, render_together, template
 from summhay_ray.text import text_hash
 
 pytestmark = pytest.mark.core
@@ -98,12 +98,12 @@ def test_an_insight_that_could_pose_as_something_else_is_a_json_string(insight: 
 
 def test_an_inserted_text_is_one_line_that_utf8_can_carry() -> None:
     for text in HOSTILE:
-        for inserted in (insight_line(text), bullets_json([text])):
+        for inserted in (insight_line(text), numbered_json("bullet", (text,))):
             assert "\n" not in inserted and "\x00" not in inserted and inserted.encode("utf-8")
 
 
 def test_bullets_are_numbered_from_one_in_a_json_object() -> None:
-    assert json.loads(bullets_json(["first", "second"])) == {
+    assert json.loads(numbered_json("bullet", ("first", "second"))) == {
         "bullets": [{"bullet_id": 1, "text": "first"}, {"bullet_id": 2, "text": "second"}]
     }
 

@@ -17,7 +17,6 @@ from summhay_ray.llm import (
     LedgerService,
     Limits,
     LocalModel,
-    LocalPort,
     ModelSettings,
     Price,
     RawAnswer,
@@ -94,7 +93,7 @@ class Room:
         files = LocalFiles(self.root)
         log = LogWriter(files, self.session)
         models = {settings.model: settings for settings in self.settings}
-        gateway = Gateway(models, LocalPort(self.service, log.writer), files, log, self.run_id, local=self.local)
+        gateway = Gateway(models, self.service.port(log.writer), files, log, self.run_id, local=self.local)
         OPEN.append(gateway)
         return gateway, log
 
@@ -132,7 +131,7 @@ class Room:
     def money(self) -> tuple[int, int]:
         """(spent, reserved), as the ledger has it when all that was said has arrived."""
         self.run(asyncio.sleep(1.5 * TRIP_EVERY_S))
-        return self.ledger.account.spent(), self.ledger.account.reserved()
+        return self.ledger.account.spent["", ""], self.ledger.account.reserved["", ""]
 
     @property
     def in_flight(self) -> int:

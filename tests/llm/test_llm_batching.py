@@ -12,8 +12,6 @@ from summhay_ray.llm.calls.batching import Batched
 
 pytestmark = pytest.mark.core
 
-Work = Callable[[list[int]], Awaitable[Sequence[int]]]
-
 
 class Trips:
     """Doubles its items; remembers its trips; waits at the gate."""
@@ -100,41 +98,3 @@ def test_a_cancelled_caller_costs_nobody_else() -> None:
         assert trips.trips == [[1, 2, 3]]
 
     asyncio.run(scene())
-
-
-def test_when_the_trip_is_cancelled_nobody_waits_for_ever() -> None:
-    async def scene() -> None:
-        trips = Trips()
-        batched = Batched(trips)
-        first = asyncio.ensure_future(batched(1))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        waiting = asyncio.ensure_future(batched(2))
-        await asyncio.sleep(0)
-        assert batched._trip is not None
-        batched._trip.cancel()
-        found = await settled([first, waiting])
-        assert all(isinstance(error, asyncio.CancelledError) for error in found)
-        trips.at_once, trips.gate = 0, asyncio.Event()
-        trips.gate.set()
-        assert await batched(3) == 6
-
-    asyncio.run(scene())
-
-
-def test_trips_outlive_a_loop_that_stops_and_goes_on() -> None:
-    loop = asyncio.new_event_loop()
-    batched: Batched[int, int] = Batched(Trips())
-
-    async def open_gate(trips: Any) -> int:
-        trips.gate.set()
-        return await batched(2)
-
-    try:
-        first = loop.create_task(batched(1))
-        loop.run_until_complete(asyncio.sleep(0.01))
-        assert not first.done()
-        assert loop.run_until_complete(open_gate(batched._work)) == 4
-        assert first.result() == 2
-    finally:
-        loop.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import summhay_ray
-from summhay_ray.llm import Claim, Grant, Limits, LocalPort, Settlement, WorkerMessage
+from summhay_ray.llm import Claim, Grant, Limits, Settlement, WorkerMessage
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.ledger_client import LedgerClient
@@ -104,7 +104,7 @@ def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jum
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
             assert not news.evicted and not news.halted
-            service.snapshot()
+            service.act(Ledger.snapshot)
             found += [grant for _, grant in news.grants]
         return found
 
@@ -117,7 +117,7 @@ def test_a_worker_in_the_process_of_the_ledger_outlives_a_standstill_of_both(
     async def scene() -> None:
         service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(concurrency=1)}), lambda _: None)
         ended = asyncio.Event()
-        client = LedgerClient(LocalPort(service, "w"), ended.set)
+        client = LedgerClient(service.port("w"), ended.set)
         await client.claim(Claim("first", "m"))
         waiting = asyncio.ensure_future(client.claim(Claim("second", "m")))
         await asyncio.sleep(0.1)

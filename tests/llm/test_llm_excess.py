@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_provider import FakeProvider, Reply
-from gateway_room import MODEL, PRICE, Room
+from gateway_room import PRICE, Room
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue, log_answer
 
-from summhay_ray.llm import Claim, Limits, ModelSettings, excess_totals
+from summhay_ray.llm import Claim, ModelSettings, excess_totals
 from summhay_ray.llm.messages import reply as llm_reply
 from summhay_ray.llm.transports.read_reply import answer_of
 from summhay_ray.outcome import Answer, Failed
@@ -165,13 +163,3 @@ def test_over_http_a_liar_is_charged_what_was_reserved_and_its_answers_count(mak
     assert again.one("another")[0] == later and again.one()[1] == raw
     assert len(provider.requests) == 1
     assert isinstance(room.again(run_id="other").one("another")[0], Answer)
-
-
-def test_a_claim_takes_no_more_of_the_limits_than_was_reserved(make_room: Make, provider: FakeProvider) -> None:
-    provider.default = Reply(usage={"prompt_tokens": 10**7, "completion_tokens": 5})
-    # Prompts cost nothing here, so that nothing is said against the claim itself.
-    room = make_room(price=replace(PRICE, input_per_mtok=0), limits=Limits(input_tpm=600_000))
-    assert all(isinstance(outcome, Answer) for outcome, _ in room.ask("a prompt", "a second"))
-    numbers: dict[str, Any] = room.ledger.snapshot(0.0)
-    room.money  # noqa: B018 (waits until all has arrived)
-    assert numbers["stopped"] == {} and room.ledger._models[MODEL].pacer._used == {"input": 38.0}

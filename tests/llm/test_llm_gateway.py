@@ -315,7 +315,7 @@ def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakePro
         room.one()
     assert len(provider.requests) == 1 and room.in_flight == 0
     # What was paid and is not durable is uncertain; asking again is possible.
-    assert room.money == (0, 0) and room.ledger.account.uncertain() == WORST
+    assert room.money == (0, 0) and room.ledger.account.uncertain["", ""] == WORST
     assert isinstance(room.one()[0], Answer) and room.money == (REAL, 0)
 
 
@@ -377,4 +377,4 @@ def test_a_drain_keeps_what_is_in_flight_and_gives_back_what_is_not_sent(room: R
 
     assert room.run(scene()) == [True, False, False]
     assert len(provider.requests) == 2 and len(room.records()) == 1
-    assert (room.money, room.in_flight, room.ledger.account.uncertain()) == ((REAL, 0), 0, 0)
+    assert (room.money, room.in_flight, room.ledger.account.uncertain["", ""]) == ((REAL, 0), 0, 0)

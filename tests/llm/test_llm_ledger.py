@@ -84,8 +84,8 @@ def test_without_a_driver_that_asks_nobody_is_silent(tmp_path: Path) -> None:
 
 def test_counters_add_up(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path)
-    desk.books.count({"cells_done": 2})
-    desk.books.count({"cells_done": 3, "failures": 1})
+    desk.books.count("w", {"cells_done": 2}, 0.0)
+    desk.books.count("w", {"cells_done": 3, "failures": 1}, 0.0)
     snapshot = desk.books.snapshot(0.0)
     assert (snapshot["cells_done"], snapshot["failures"], snapshot["in_flight"]) == (5, 1, 0)
     assert (snapshot["spent_micros"], snapshot["over_budget"], snapshot["stopped"]) == (0, False, {})
@@ -113,7 +113,7 @@ def test_of_the_dead_what_is_in_the_log_is_charged_and_the_rest_is_uncertain(tmp
     desk.bury(now := DEAD_AFTER_S + 1)
     assert desk.claimed("alive", "answered", "mine", now=now) == ["answered", "waits"]
     assert desk.states("alive", early) == ["go"]
-    assert desk.money == (30, 200) and desk.books.account.uncertain() == 100
+    assert desk.money == (30, 200) and desk.books.account.uncertain["", ""] == 100
     # It comes back: its call is another's, it is told so, and what it settles is not charged.
     assert desk.books.collect("dead", now + 1).evicted
     desk.settle("dead", "sent", 90, now=now + 1)
@@ -129,7 +129,7 @@ def test_who_takes_the_place_of_another_buries_it_at_once(tmp_path: Path) -> Non
     desk.books.hello("after", "calling 0", 0.6)
     desk.bury(0.6)
     assert desk.claimed("after", "a", worst_micros=100, now=0.7) == ["waits"], "the slot went to who had waited"
-    assert desk.money == (0, 400) and desk.books.account.uncertain() == 100
+    assert desk.money == (0, 400) and desk.books.account.uncertain["", ""] == 100
     assert desk.books.collect("before", 0.8).evicted and not desk.books.collect("other", 0.8).evicted
 
 
@@ -187,4 +187,4 @@ def test_an_answer_that_was_read_for_another_dead_worker_is_charged(tmp_path: Pa
     for worker in ("first", "second"):
         desk.books.hello(f"{worker} again", worker, 0.5)
         desk.bury(0.5)
-    assert desk.money == (30, 0) and desk.books.account.uncertain() == 100
+    assert desk.money == (30, 0) and desk.books.account.uncertain["", ""] == 100

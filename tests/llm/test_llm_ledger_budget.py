@@ -82,10 +82,10 @@ def test_a_kill_leaves_in_doubt_what_was_granted_and_is_in_no_answer_and_once(tm
     assert 230 <= ceiling <= 300 + 4 * 100
     for _ in range(3):
         desk = ModelQueue(tmp_path, 10_000, earlier_record=desk.recorded)
-        assert desk.money == (100, 0) and desk.books.account.uncertain() == ceiling - 100
+        assert desk.money == (100, 0) and desk.books.account.uncertain["", ""] == ceiling - 100
     last = desk.books.account.last_record()
     desk = ModelQueue(tmp_path, 10_000, earlier_record=last)
-    assert desk.money == (100, 0) and desk.books.account.uncertain() == ceiling - 100
+    assert desk.money == (100, 0) and desk.books.account.uncertain["", ""] == ceiling - 100
 
 
 def test_without_a_budget_everything_is_granted_and_counted(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ class World:
         key, worst = f"k{self.random.randrange(10_000)}", self.random.randrange(1, 400)
         spent, reserved = self.desk.money
         worker.waiting[self.desk.claim(worker.name, key, worst_micros=worst, now=self.now)[0]] = (key, worst)
-        self.hear(worker, BUDGET - spent - reserved - self.books.account.uncertain())
+        self.hear(worker, BUDGET - spent - reserved - self.books.account.uncertain["", ""])
 
     def hear(self, worker: Worker, free: int = 0) -> None:
         self.desk.hear(worker.name, self.now)
@@ -200,7 +200,7 @@ class World:
 
     def check(self) -> None:
         in_flight = sum(worst for worker in self.workers for worst in worker.calls.values())
-        (spent, reserved), uncertain = self.desk.money, self.books.account.uncertain()
+        (spent, reserved), uncertain = self.desk.money, self.books.account.uncertain["", ""]
         assert spent + reserved + uncertain <= BUDGET
         assert self.truth + in_flight <= spent + reserved + uncertain
         assert spent + reserved + uncertain <= max(self.desk.recorded.ceiling.get(RUN, 0), spent + uncertain)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, Ledger, LedgerService, News, Settlement, WorkerMessage
+from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.limits.ledger_client import PAD_S, GrantedCall, LedgerClient
-from summhay_ray.store import LocalFiles, LogIndex
 
 pytestmark = pytest.mark.core
 
@@ -256,25 +254,3 @@ def test_what_settles_after_the_end_begins_nothing() -> None:
         assert asyncio.all_tasks() == before, "a task that nobody ends is destroyed with the loop"
 
     play(scene)
-
-
-@pytest.mark.parametrize("ticks", range(4))
-def test_a_listener_that_is_ended_as_its_bell_rings_ends(tmp_path: Path, ticks: int) -> None:
-    async def scene() -> None:
-        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path))), lambda record: None)
-
-        async def listen() -> None:
-            while True:
-                await service.listen("worker")
-
-        listening = asyncio.create_task(listen())
-        await asyncio.sleep(0.1)
-        service._bells["worker"].set()
-        for _ in range(ticks):
-            await asyncio.sleep(0)
-        listening.cancel()
-        ended, _ = await asyncio.wait({listening}, timeout=10)
-        listening.cancel()
-        assert ended, "the cancellation was lost"
-
-    still_time.run(scene())

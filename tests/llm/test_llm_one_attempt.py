@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,8 +60,9 @@ def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: st
     return decide(raised.value)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-@pytest.mark.parametrize("provider", EAGER + OTHERS)
+@pytest.mark.parametrize(
+    ("provider", "status"), [*zip(EAGER + OTHERS, itertools.cycle([429, 500, 503])), ("openai", 429), ("openai", 503)]
+)
 def test_an_error_is_asked_for_once(
     server: Recording, transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, status: int
 ) -> None:

@@ -143,47 +143,6 @@ def test_a_prefix_that_is_cached_no_more_is_led_again() -> None:
     play(scene, PrefixGate(lifetime_s=-60.0))
 
 
-def test_each_use_makes_it_live_longer() -> None:
-    gate = PrefixGate(lifetime_s=-60.0)
-
-    async def scene(calls: Calls) -> None:
-        await calls.start("a", "b")
-        gate._lifetime_s = 3600.0
-        await calls.end("a")
-        await calls.start("c", "d")
-        assert calls.sent == ["a", "b", "c", "d"]
-        gate._lifetime_s = -60.0
-        await calls.end("b")
-        await calls.start("e", "f")
-        assert calls.sent == ["a", "b", "c", "d", "e"]
-
-    play(scene, gate)
-
-
-def test_what_is_cold_is_forgotten() -> None:
-    gate = PrefixGate(lifetime_s=-60.0)
-
-    async def scene(calls: Calls) -> None:
-        for number in range(500):
-            async with gate.turn((str(number),)) as turn:
-                turn.answered = True
-        assert not gate._warm_until and not gate._leading
-
-    play(scene, gate)
-
-
-def test_what_is_used_again_gets_cold_last() -> None:
-    gate = PrefixGate(lifetime_s=3600.0)
-
-    async def scene(calls: Calls) -> None:
-        for name in ("p", "q", "p"):
-            async with gate.turn((name,)) as turn:
-                turn.answered = True
-        assert list(gate._warm_until) == ["q", "p"]
-
-    play(scene, gate)
-
-
 def test_who_shares_a_part_waits_for_that_part_alone() -> None:
     async def scene(calls: Calls) -> None:
         # p: the first document; pq: all documents in one order; pr: in another.

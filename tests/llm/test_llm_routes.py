@@ -75,7 +75,7 @@ def proxy() -> Iterator[Recording]:
 
 def nothing_paid(room: Room) -> bool:
     """Whether the books are empty: nothing is spent, reserved or uncertain."""
-    return room.money == (0, 0) and room.ledger.account.uncertain() == 0
+    return room.money == (0, 0) and room.ledger.account.uncertain["", ""] == 0
 
 
 def test_what_stays_here_and_plain_http_goes_through_no_proxy(

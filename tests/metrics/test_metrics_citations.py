@@ -100,6 +100,9 @@ def test_both_modes_read_plain_brackets(bullet: str, cited: tuple[int, ...]) -> 
         ("in May<cite>1</cite>", (1,)),
         ("in May.^{1,3}", (1, 3)),
         ("〖1〗⟦3⟧", (1, 3)),
+        *[(f"It opened in May {one}.", (1, 3)) for one in ("(1, 3)", "(1)(3)", "(1; 3)", "{1}{3}", "<1><3>", "<doc 1>, <doc 3>")],
+        *[(f"It opened in May {one}", (1, 3)) for one in ("(see 1 and 3).", "{1, 3}.", "<1, 3>", '<doc id="1"/><ref name="3"/>')],
+        *[("五月（1、3）。", (1, 3)), ("in May^1^ ^3^", (1, 3)), ("[doc_1, doc_3]", (1, 3)), ("**(1)**. And ⟨3⟩", (3,))],
     ],
 )
 def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> None:
@@ -113,6 +116,8 @@ def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> N
     [
         "[sic]", "[E85]", "[900 hp]", "[Word count: 12]", "[12 words]", "[1.5]", "[3%]", "[2024-05-01]", "[1-]", "[-3]", "[1--3]",
         "[,]", "[ ]", "[]", "[and]", "[Article]", "[Articles]", "[Article E85]", "[1-,3]",
+        "It opened in 2020 (2021).",
+        "He said f(1) = 2.", "It sold (1,025).", "(3 times)", r"\\frac{1}{2} x_{1}", "<h1> <b>x</b>", '{"a": 1}',
         "(3)", "Article 3", "[3", "3]", "[documentary 3]", "[3rd]", "(March 3)", "[March 5, 2021]", "5 m²", "(e.g., 3)", "10³",
     ],
 )  # fmt: skip
@@ -137,6 +142,7 @@ IDS = {"a.txt": 1, "b.txt": 2, "c, d.txt": 3, "a": 1, "b": 2}
         ("May [a.txt, gone.txt]", "May [1, gone.txt]"),
         ("May [a.txt:3; b.txt (p. 4)]", "May [1, 2]"),
         ("May [b.txt, gone]", "May [2, gone]"),
+        ("May <a.txt> {b.txt} (a.txt, gone.txt)", "May [1] [2] [1, gone.txt]"),
         ("[3] stays, and (a note) does", "[3] stays, and (a note) does"),
     ],
 )
@@ -149,6 +155,15 @@ def test_an_unknown_member_voids_no_bracket_and_counts_as_wrong() -> None:
     assert (found.numbers, found.unknown, found.unread) == ((2, 9), ("gone.txt",), ())
     assert len(extract_citations("[2, gone.txt]")) == 2
     assert read_citations("[doc-99] [Word count: 20] [sic]").unread == ("[doc-99]", "[Word count: 20]")
+    assert read_citations("They won (3–1). (2) Joe (9), a boy; (gone.txt) (doc-9)").unread == (
+        "(3–1)",
+        "(2)",
+        "(9)",
+        "(gone.txt)",
+        "(doc-9)",
+    )
+    assert read_citations("Joe (9), a boy (7). [3] (gone.txt)").unread == ("(gone.txt)",), "numbers, where brackets cite"
+    assert read_citations("In (2021) <b>it</b> opened (U.S.).").unread == ()
     assert len(extract_citations("[1, ibid.]")) == 2 and extract_citations("[Smith, 2020]") == ()
 
 
@@ -168,7 +183,7 @@ def test_numbers_that_no_integer_column_holds_are_counted_one_by_one() -> None:
         assert max(found) < 2**63
 
 
-@pytest.mark.parametrize("filler", ["[1 ", "[" * 3, " ", "1", "-", "1-", "[1-2000]", "and ", "[1,"])
+@pytest.mark.parametrize("filler", ["[1 ", "[" * 3, " ", "1", "-", "1-", "[1-2000]", "and ", "[1,", "(1", "<doc 1,"])
 def test_long_bullets_cost_one_pass(filler: str) -> None:
     bullet = "[" + filler * (300_000 // len(filler)) + "x]"
     start = time.perf_counter()

@@ -69,7 +69,14 @@ def test_labels_that_all_agree_at_the_floor_leave_an_interval() -> None:
 
 @pytest.mark.parametrize(
     ("judge", "level", "n"),
-    [("good", "any", 30), ("good", "floor", 30), ("good", "ceiling", 90), ("flatters", "any", 90), ("noise", "any", 30)],
+    [
+        ("good", "floor", 30),
+        ("flatters", "any", 90),
+        *(
+            pytest.param(*case, marks=pytest.mark.soak)
+            for case in (("good", "any", 30), ("good", "ceiling", 90), ("noise", "any", 30))
+        ),
+    ],
 )
 def test_intervals_hold_also_near_the_ends_and_where_the_judge_flatters_one_system(judge: str, level: str, n: int) -> None:
     own, pooled = label_coverage.measured(judge, 3, n, level, times=900)

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import faults
 import pytest
 
-FAULTS = Path(__file__).with_name("faults.py")
+FAULTS = Path(faults.__file__)
 
 
 def play(*options: str, timeout_s: float) -> dict[str, Any]:

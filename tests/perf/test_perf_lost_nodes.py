@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lost_nodes
 import pytest
 from lost_nodes import Found, at_once, parser
 
-LOST_NODES = Path(__file__).with_name("lost_nodes.py")
+LOST_NODES = Path(lost_nodes.__file__)
 
 
 @pytest.mark.soak

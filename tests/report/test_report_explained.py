@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.report import amiss_table, documents_table
-from summhay_ray.report.synth_explained import MOST_ROWS
+from summhay_ray.report.synth import MOST_ROWS
 
 pytestmark = pytest.mark.core
 

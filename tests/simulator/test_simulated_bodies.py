@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.simulator.bodies import Refused, choice_of, read_body, read_chat, read_embeddings
-from summhay_ray.simulator.chat import ABSURD_TOKENS, REFUSAL, finish, reported_usage, scaled_prefix
-from summhay_ray.simulator.logprobs import with_logprobs
+from summhay_ray.simulator.chat import ABSURD_TOKENS, REFUSAL, finish, reported_usage, scaled_prefix, with_logprobs
 from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator.vectors import embed, packed
 

@@ -15,17 +15,11 @@ class FarFiles(LocalFiles):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
+        self.folder = None
+        self.uri = f"far:{root}"
         self.counts: Counter[str] = Counter()
         self.before: Callable[[str, str], None] = lambda operation, name: None
         self.after: Callable[[str, str], None] = lambda operation, name: None
-
-    @property
-    def folder(self) -> Path | None:
-        return None
-
-    @property
-    def uri(self) -> str:
-        return f"far:{self.root}"
 
     def create(self, name: str, content: bytes) -> bool:
         return bool(self._do("create", name, lambda: LocalFiles.create(self, name, content)))

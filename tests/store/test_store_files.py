@@ -116,9 +116,7 @@ def test_missing_files_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("uri", ["gs://bucket", "http://user:secret@host/store", "S3://bucket", "s3:/bucket/runs"])
 def test_other_places_are_refused_in_one_line(uri: str) -> None:
-    with pytest.raises(
-        StoreError, match="not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"
-    ) as refused:
+    with pytest.raises(StoreError, match="not supported") as refused:
         open_files(uri)
     assert uri.partition(":")[0] in str(refused.value) and "\n" not in str(refused.value) and "secret" not in str(refused.value)
 
@@ -183,5 +181,5 @@ def test_a_file_system_on_which_a_second_link_replaces_the_first_is_refused(
 
 def test_a_folder_below_a_file_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="file is a file; give a folder"):
+    with pytest.raises(StoreError, match="file is a file"):
         open_files(str(tmp_path / "file" / "store"))

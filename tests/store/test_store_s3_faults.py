@@ -45,7 +45,7 @@ def test_a_check_tries_again(s3_bucket: Bucket, kind: Kind) -> None:
 def test_a_first_request_waits_as_long_as_any_once_another_was_answered(
     s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summhay_ray.store.files.s3_client.FIRST_S", 3.0)
+    monkeypatch.setattr("summhay_ray.store.files.s3.FIRST_S", 3.0)
     with FaultProxy(s3_bucket.server.url) as proxy, ThreadPoolExecutor(1) as pool:
         files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault("500", times=6, key="unlucky"))
         assert files.uri, "the client is made, so that what follows takes no time"

@@ -140,7 +140,7 @@ def test_a_frame_has_the_declared_columns_even_without_rows(table: Table) -> Non
 def test_columns_come_back_from_json_with_their_meanings(table: Table) -> None:
     back = tables.Columns.from_json(json.loads(json.dumps(table.columns.to_json())))
     assert (back.table, back.key) == (table.name, table.key)
-    assert back.schema.equals(table.columns.schema, check_metadata=True) and back.same_as(table.columns)
+    assert back.schema.equals(table.columns.schema, check_metadata=True) and back == table.columns
 
 
 def test_a_field_without_a_meaning_is_a_column_without_one() -> None:
@@ -231,7 +231,7 @@ def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, v
 
 
 def test_two_tables_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two tables are named 'failures'; give each a name of its own"):
+    with pytest.raises(UserError, match="two tables are named 'failures'"):
         columns_of([FAILURES, Table("failures", Everything, ("name",))])
 
 
@@ -239,7 +239,6 @@ def failure(cell_id: str, message: str) -> records.Failure:
     return records.Failure(cell_id, "judge", "j", "i", "failed", "e", message, "", 1, 2)
 
 
-@settings(max_examples=25)
 @given(st.permutations(range(6)), st.integers(1, 6))
 def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int], size: int) -> None:
     rows = [failure(f"cell-{number}", "m") for number in range(6)]
@@ -279,10 +278,10 @@ def test_of_two_rows_with_one_key_the_first_is_kept() -> None:
 @given(st.integers(1, 7))
 def test_the_digest_of_a_table_in_pieces_is_that_of_the_whole(size: int) -> None:
     frame = FAILURES.frame([failure(f"cell-{number}", "m") for number in range(6)])
-    whole = tables.Digest()
+    whole = hashlib.sha256()
     for piece in frame.iter_slices(size):
-        whole.add(piece)
-    assert (whole.sha256, whole.rows) == (digest(frame), frame.height)
+        tables.hash_rows(whole, piece)
+    assert whole.hexdigest() == digest(frame)
 
 
 def test_a_null_where_none_is_allowed_is_refused() -> None:
@@ -314,7 +313,7 @@ def test_a_float_may_be_part_of_a_key_where_it_is_a_number() -> None:
 def test_a_column_has_the_name_of_a_field_in_any_script_and_a_record_gives_it_no_other() -> None:
     table = Table("sizes", dataclasses.make_dataclass("Size", [("größe", str), ("名前", int)], frozen=True), ("größe",))
     described = table.columns.to_json()
-    assert tables.Columns.from_json(described).same_as(table.columns)
+    assert tables.Columns.from_json(described) == table.columns
     frame = table.frame([table.record("a", 1)])
     assert frame.rows() == [("a", 1)] and len(digest(frame)) == 64
     for name in ("../up", "%s", "^.*$", "a\n", "", "a b"):

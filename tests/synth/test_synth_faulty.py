@@ -6,15 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from writer_asking import PEOPLE, listed, outline, prompt_of
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import Faults, OfflineWriter, faulty
 from summhay_ray.synth.checking.presence import Presence
-from summhay_ray.synth.making.prompting import read_input
-from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core
 
@@ -67,20 +63,6 @@ def test_documents_state_one_insight_that_they_should_not(rate: float) -> None:
     assert set(extra) <= {0, 1} and abs(share(sum(extra)) - rate) <= 0.06
 
 
-def test_both_faults_are_independent() -> None:
-    answer = faulty(honest, Faults(forget=0.5, extra=0.5, seed=3))
-    found = [held(answer("m", document(number))) for number in range(N)]
-    both = [not set(TOLD) <= texts and bool(texts - set(TOLD)) for texts in found]
-    assert abs(share(sum(both)) - 0.25) <= 0.07
-
-
-def test_an_extraneous_insight_is_invented_if_nothing_is_to_be_avoided() -> None:
-    prompt = document(0, avoid=[])
-    plain, text = honest("m", prompt), faulty(honest, Faults(extra=1))("m", prompt)
-    assert set(TOLD) <= held(text) and text != plain
-    assert any(sign.isdigit() for sentence in set(sentences(text)) - set(sentences(plain)) for sign in sentence)
-
-
 def test_chapters_forget_their_insight_or_state_a_second_one() -> None:
     assert held(honest("m", chapter(0))) == {TOLD[0]}
     assert held(faulty(honest, Faults(forget=1))("m", chapter(0))) == set()
@@ -117,48 +99,11 @@ def test_json_answers_are_malformed_at_the_rate_asked_for(rate: float) -> None:
         assert min(kinds["no json"], kinds["other"]) > 0.2 * rate * N
 
 
-def test_an_answer_cut_off_is_never_whole() -> None:
-    answer = faulty(lambda model, prompt: '{"subtopic": 1}', Faults(malformed=1))
-    for number in range(N):
-        assert answer("m", prompt_of("assign_subtopic", number=number)) != '{"subtopic": 1}'
-
-
 def test_only_json_is_malformed_and_only_texts_forget() -> None:
     answer = faulty(honest, Faults(malformed=1))
     assert answer("m", document(0)) == honest("m", document(0))
     subtopics = prompt_of("subtopics", n=3)
     assert faulty(honest, Faults(forget=1, extra=1))("m", subtopics) == honest("m", subtopics)
-
-
-def test_a_text_with_nothing_to_forget_is_unchanged() -> None:
-    prompt = document(0, insights=[])
-    assert faulty(honest, Faults(forget=1))("m", prompt) == honest("m", prompt)
-
-
-@given(prompt=st.text())
-def test_other_prompts_pass_through_untouched(prompt: str) -> None:
-    seen: list[tuple[str, str]] = []
-
-    def answer(model: str, asked: str) -> str:
-        seen.append((model, asked))
-        return "an answer"
-
-    assert faulty(answer, Faults(1, 1, 1))("a/model", prompt) == "an answer"
-    assert seen == [("a/model", prompt)]
-
-
-def test_the_model_and_the_instructions_are_passed_on() -> None:
-    seen: list[tuple[str, str]] = []
-
-    def answer(model: str, asked: str) -> str:
-        seen.append((model, asked))
-        return ""
-
-    faulty(answer, Faults(forget=1))("a/model", document(0))
-    model, asked = seen[0]
-    assert model == "a/model" and asked.startswith("Do as you are told.\n\nInput:\n")
-    before, after = read_input(document(0)), read_input(asked)
-    assert {**before, "insights": []} == {**after, "insights": []} and len(after["insights"]) == len(before["insights"]) - 1
 
 
 def test_faults_are_the_same_for_the_same_seed_and_prompt() -> None:

@@ -1,6 +1,6 @@
 """Faults planted in synthesized haystacks are found without a model, and there are no false alarms.
 
-The full measurement: `python tests/perf/plants.py --plants 1000`.
+The full measurement: `python tools/plants.py --plants 1000`.
 """
 
 from __future__ import annotations

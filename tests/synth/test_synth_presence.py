@@ -44,21 +44,6 @@ def test_an_insight_is_found_in_other_words(insight: str, told: str) -> None:
     assert found(f"{FILLER} {told} {FILLER}") == {insight}
 
 
-@pytest.mark.parametrize(
-    ("insight", "told"),
-    [
-        (TICKET, "A ticket costs 38 pounds for adults, and children under 14 come free."),
-        (TALK, "Dr. Boris Reed, who discovered two comets, gives the main talk on Sunday at eight."),
-        (TANK, "A water tank of 2,000 litres is hired because the farm's tap is too slow."),
-        (TRUST, "The Larch Trust gives 1,200 pounds, which must be spent by 30 October."),
-        (VAN, "The pancake van Sweet Circles serves until two in the morning."),
-    ],
-)
-def test_another_number_or_name_is_not_the_insight(insight: str, told: str) -> None:
-    verdict = dict(zip(INSIGHTS, Presence(INSIGHTS).of(f"{FILLER} {told}"), strict=True))[insight]
-    assert not verdict.found and verdict.score < 0.5 and verdict.evidence == ""
-
-
 def test_evidence_is_the_sentences_that_say_it() -> None:
     text = f"{FILLER} The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres. {FILLER}"
     verdict = Presence(INSIGHTS).of(text)[2]

@@ -22,6 +22,7 @@ TAGS = [
     *[("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|begin_of_thought|>", "<|end_of_thought|>")],
     *[('<think mode="x">', "</think>"), ("<|START_THINKING|>", "<|END_THINKING|>"), ("<antThinking>", "</antThinking>")],
     *[("< think >", "< /think >"), ("<|thought_start|>", "<|thought_end|>"), ("<internal_monologue>", "</internal_monologue>")],
+    *[("[THOUGHT]", "[/THOUGHT]"), ("＜think＞", "＜/think＞"), ("&lt;think&gt;", "&lt;/think&gt;"), ("<思考>", "</思考>")],
 ]
 CHANNELS = [
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
@@ -32,6 +33,15 @@ CHANNELS = [
     ("Here is my thought process:", "Here is my response:"),
     ("Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]"),
     ("Thinking...\n", "...done thinking."),
+    *[("[think]", "[/think]"), ("[Thinking]\n", "\n[/Thinking]"), ("```thinking\n", "\n```\n"), ("~~~reasoning\n", "\n~~~\n")],
+    *[("<!-- ", " -->"), ("<details>\n<summary>Thought for 3 s</summary>\n", "\n</details>")],
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<|channel|>commentary<|message|>", "<|end|><|start|>assistant<|message|>"),
+]
+HEADINGS = [
+    *[("**Thinking:** ", "\n\n**Answer:**\n"), ("## Thought process\n", "\n## Final Answer\n"), ("*Thinking...*\n", "\n---\n")],
+    *[("Reasoning: ", "\n\nFinal answer:\n"), ("**Pensée :** ", "\n**Réponse :** "), ("**思考：**", "\n**回答：**")],
+    ("> Thinking: ", "\n\n"),
 ]
 
 
@@ -47,6 +57,13 @@ def test_thinking_before_an_answer_is_removed_and_fails_if_it_does_not_end(begin
         assert without_thinking(text) == ANSWER
     assert error_of(begin + THOUGHT) == "unfinished_thinking"
     assert without_thinking(f"{begin}{THOUGHT}{end}") == ""
+
+
+@pytest.mark.parametrize(("begin", "end"), HEADINGS)
+def test_thinking_under_a_heading_ends_at_the_answers(begin: str, end: str) -> None:
+    assert without_thinking(begin + THOUGHT.replace("\n", " ") + end + ANSWER) == ANSWER
+    assert json_value(without_thinking("**Thinking:** Bullet 3?\n" + '{"a": 1}')) == {"a": 1}
+    assert error_of("**Thinking:** Bullet 3?") == "unfinished_thinking"
 
 
 @pytest.mark.parametrize(("begin", "end"), TAGS)
@@ -79,6 +96,8 @@ def test_thinking_after_an_answer_or_without_its_beginning_is_removed(begin: str
         "analysis: the tram opened.",
         "Analysis of the tram: it opened.",
         "The format has <|channel|>final<|message|> tokens.",
+        "[Analysis] of the tram. [1]\n[reasoning] matters.\n(draft) Maybe {thought}.\nThey went a --> b.",
+        "Thinking big, the mayor spoke.\n- Reasoning: it opened.\n```html\n<!-- a -->\n```\nA comment is <!-- a -->.",
     ],
 )
 def test_a_tag_that_the_answer_quotes_is_text(text: str) -> None:
@@ -221,6 +240,8 @@ def test_hostile_answers_are_quick() -> None:
         "<think>" * 30_000,
         "</think> a" * 20_000,
         "`<think>`" * 20_000,
+        *(f"x{one * 20_000}x" for one in ("\n", "<|end|>", "[think]", "<!--", "```think\n", "<|channel|>analysis")),
+        "Thinking: " + "\n" * 50_000,
         '{"a": "' + '"x' * 50_000,
     ):
         for read in (

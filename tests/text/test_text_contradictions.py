@@ -6,7 +6,7 @@ import datetime
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.text import find_contradictions
@@ -92,7 +92,6 @@ MIXED = """
 WORDS = st.sampled_from(MIXED.split())
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(st.lists(WORDS, max_size=25).map(" ".join), st.text(max_size=80)))
 def test_a_statement_never_contradicts_itself(statement: str) -> None:
     assert not find_contradictions(statement, statement)
@@ -109,7 +108,6 @@ FORMS = (
 DAYS = st.dates(datetime.date(1950, 1, 1), datetime.date(2049, 12, 31))
 
 
-@settings(deadline=None)
 @given(DAYS, DAYS, st.sampled_from(FORMS), st.sampled_from(FORMS))
 def test_dates_are_compared_in_whatever_form(one: datetime.date, other: datetime.date, first: str, second: str) -> None:
     """A date in another form is the same, another date is a contradiction, and a part of the date is none."""
@@ -122,7 +120,6 @@ def test_dates_are_compared_in_whatever_form(one: datetime.date, other: datetime
     assert bool(find_contradictions(sentence(one, first), sentence(other, second))) == (one != other)
 
 
-@settings(deadline=None)
 @given(
     st.integers(2, 5000),
     st.integers(2, 5000),

@@ -6,7 +6,7 @@ import textwrap
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.text import boilerplate, page_text, read_prose, sentences
@@ -182,7 +182,6 @@ def laid_out(draw: st.DrawFn) -> tuple[str, list[str]]:
     return "\n\n".join(blocks), said
 
 
-@settings(max_examples=60)
 @given(laid_out())
 def test_no_sentence_is_lost_however_it_is_laid_out(document: tuple[str, list[str]]) -> None:
     text, said = document

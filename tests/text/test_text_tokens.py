@@ -116,32 +116,6 @@ class Recorder:
         return []
 
 
-def test_a_million_line_breaks_are_joined_once() -> None:
-    # Joined one by one, each takes a copy of all before it: minutes for ten million.
-    text = "\n" * 1_000_000
-    calls = []
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        if event == "c_call" and getattr(argument, "__name__", "") == "join":
-            calls.append(argument)
-
-    sys.setprofile(profile)
-    try:
-        joined = tokens._joined(text.split("\n\n"), "\n\n")
-    finally:
-        sys.setprofile(None)
-    assert joined == [text] and len(calls) == 1
-
-
-def test_the_first_tokens_of_a_long_text_do_not_encode_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = []
-    real = tokens._parts
-    monkeypatch.setattr(tokens, "_parts", lambda text, part: (parts.append(one) or one for one in real(text, part)))
-    text = "ab " * 400_000
-    assert tokens.first_tokens(text, 3) == "ab ab ab"
-    assert len(parts) == 1 and len(parts[0]) < 2_000
-
-
 PARAGRAPHS = st.lists(st.sampled_from([*PIECES, "\n\n", "\n\n", "\n\n\n", "\n\n ", " \n\n", "\r\n\r\n", "word\n\n"]), max_size=25)
 
 
@@ -160,47 +134,12 @@ def test_a_count_by_paragraphs_is_the_count_of_the_whole(text: str) -> None:
     assert tokens.count_tokens(text) == len(reference(text)), "the remembered count is the same"
 
 
-def test_a_document_is_counted_once_in_however_many_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = []
-    real = tokens._parts
-    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
-    documents = [f"Article {n}:\nIt was {n} o'clock.\n\nThen it struck.\n\n" for n in range(50)]
-    whole = tokens.count_tokens("".join([*documents, "First question?"]))
-    assert len(encoded) == 50 + 1 + 1  # each article's own paragraph, the one that all share, the question
-    encoded.clear()
-    assert tokens.count_tokens("".join([*reversed(documents), "First question?"])) == whole
-    assert encoded == []
-    tokens.count_tokens("".join([*documents, "Another question?"]))
-    assert encoded == ["Another question?"]
-
-
-def test_a_document_that_is_cut_elsewhere_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = [f"speaker {n % 3}: it is {n} o'clock, said {n * n}.\n" for n in range(100)]
-    whole = tokens.count_tokens("".join(turns))
-    encoded = []
-    real = tokens._parts
-    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
-    assert tokens.count_tokens("Document 7:\n" + "".join(turns)) == whole + len(reference("Document 7:\n"))
-    tokens.count_tokens("Document 7:\n" + "".join(turns[:60]) + "speaker 3: it")
-    assert encoded == ["Document 7:\n", "speaker 3: it"]
-
-
 @given(TEXT, st.sampled_from(["", "\n", "\n\n", "\n\nnext", "\n next", "\r\n\r\n"]))
 def test_a_long_line_is_counted_once_whatever_ends_it(ending: str, after: str) -> None:
     line = "It struck thirteen. " * 60 + ending
     assert tokens.count_tokens(line + after) == len(reference(line + after))
     assert tokens.count_tokens(line) == len(reference(line))
     tokens._counts.cache_clear()
-
-
-def test_a_document_costs_its_prompt_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = "A clock that strikes thirteen is doubted. " * 100
-    tokens.count_tokens(document)
-    encoded = []
-    real = tokens._parts
-    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
-    tokens.count_tokens(f"Document 1:\n{document}\n\nDocument 2:\n")
-    assert sum(map(len, encoded)) < 200
 
 
 def test_counting_a_long_prompt_again_costs_little() -> None:
@@ -214,16 +153,6 @@ def test_counting_a_long_prompt_again_costs_little() -> None:
         tokens.count_tokens(again)
         times.append(time.perf_counter() - started)
     assert min(times) < 0.01  # 1 ms on a quiet machine; encoding it takes 30
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_KEPT_LETTERS", 3 * (tokens._ENTRY + 2))
-    texts = ["a ", "b ", "c ", "d ", "e "]
-    assert [tokens.count_tokens(text) for text in texts] == [len(reference(text)) for text in texts]
-    whole, ended = tokens._counts("\n\n")
-    assert list(whole) == ["d ", "e "] and not ended  # forgotten at the fourth, then one more
-    long = "word " * 100
-    assert tokens.count_tokens(long) == len(reference(long)) and long not in whole
 
 
 def test_loading_needs_no_network_and_no_litellm_and_leaves_the_environment() -> None:

@@ -52,7 +52,7 @@ _HEADINGS = re.compile(r"(?:passage|query|scores)\W*$", re.IGNORECASE)
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _SHARED = 0.8
 """The share of a reference sentence's content words that a passage must contain to support it by itself.
-tests/perf/coverage_evaluators.py checks these thresholds against human annotations; docs/ethic.md has the results."""
+tools/coverage_evaluators.py checks these thresholds against human annotations; docs/ethic.md has the results."""
 _LEAST, _NEARLY = 0.3, 0.8
 """For a sentence that no passage supports by itself: the share of its words, weighted by rarity, that the best passage must
 contain, and the fraction of the best passage's share that another passage must reach."""

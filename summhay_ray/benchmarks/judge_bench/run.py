@@ -15,7 +15,6 @@ from summhay_ray.benchmark import (
     Outcome,
     RawAnswer,
     Request,
-    RunOptions,
     SpecError,
     Store,
     check_spec,
@@ -29,6 +28,7 @@ from summhay_ray.benchmarks.judge_bench.workload import ItemOutcomes, JudgeBench
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.loops import run_loop
 from summhay_ray.plugins import own_code_allowed
+from summhay_ray.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchO
     outcomes = without_asking(workload)
     if outcomes is not None:
         return workload.measured(outcomes)
-    result = run_workload(workload, store, RunOptions(options.budget_usd, "inline"))
+    result = run_workload(workload, store, RunOptions(budget=options.budget_usd, executor="inline"))
     measured: BenchResult = result.scores
     n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)
     left = None

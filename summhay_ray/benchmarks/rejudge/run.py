@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from summhay_ray.benchmark import RunOptions, RunResult, RunStore, SpecError, missing_keys, run_workload
+from summhay_ray.benchmark import RunResult, RunStore, SpecError, missing_keys, run_workload
 from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, cascades_of, is_open, with_share
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
 from summhay_ray.errors import UserError
 from summhay_ray.judge import DEFAULT_SHARE, parse_name
 from summhay_ray.plugins import own_code_allowed
+from summhay_ray.run_options import RunOptions
 
 
-def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions = RunOptions()) -> RunResult:
+def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions) -> RunResult:
     """Judge what is not judged yet. Raises SpecError or StoreError before any call, and the errors of any run."""
     source.store.files.check()
     with own_code_allowed(not request.untrusted):
@@ -26,7 +27,8 @@ def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions =
 def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> Rejudge:
     """The workload, with the insights that its cascades ask about. For cascades, runs the free judge first, at no cost."""
     workload = load_rejudge(source, request)
-    budget_usd = workload.spec.budget_usd if options.budget_usd is None else options.budget_usd
+    budget = options.get("budget")
+    budget_usd = workload.spec.budget_usd if budget is None else budget
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
     models = workload.models.settings()
     paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
@@ -57,12 +59,12 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
 def _check_keys(workload: Rejudge, options: RunOptions) -> None:
     """Raises UserError if an API key is missing here. A rejudge that has started is not checked: it may need no more calls."""
     begun = workload.judged.run.store.files.exists(f"runs/{workload.run_id}/run.json")
-    if options.address is None and not begun and (missing := missing_keys(workload)):
+    if options.get("address") is None and not begun and (missing := missing_keys(workload)):
         raise UserError(f"{missing[0]}; nothing was asked")
 
 
 def _free(workload: Rejudge, options: RunOptions) -> Uncertain:
     free = free_of(workload)
-    result = run_workload(free, workload.judged.run.store, replace(options, budget_usd=None))
+    result = run_workload(free, workload.judged.run.store, {**options, "budget": None})
     [judging] = free.spec.judges
     return Uncertain.of(workload.judged.run.store.run(result.run), judging.label)

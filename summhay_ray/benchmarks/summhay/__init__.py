@@ -6,7 +6,6 @@ README.md says which section of the paper is in which file. The other benchmarks
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResult, import_released
-from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.biases import read_biases
 from summhay_ray.benchmarks.summhay.results.claims import claims_section
@@ -32,7 +31,6 @@ __all__ = [
     "decision_of",
     "draw_labels",
     "export",
-    "import_files",
     "import_released",
     "judges_of",
     "nuggets_section",

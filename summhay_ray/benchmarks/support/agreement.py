@@ -15,7 +15,6 @@ from typing import Any
 from summhay_ray.benchmark import (
     Inputs,
     Reach,
-    RunOptions,
     Section,
     SpecError,
     Store,
@@ -30,6 +29,7 @@ from summhay_ray.benchmarks.support.tables import SUPPORTS
 from summhay_ray.benchmarks.support.workload import SupportBench
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import BinaryScores, binary_scores
+from summhay_ray.run_options import RunOptions
 
 LABELS = ("label", "attribution_label")
 SOURCES = ("source", "src_dataset", "dataset")
@@ -91,7 +91,7 @@ def bench_support(
     workloads = [(name, _load(file, name, options)) for name in dict.fromkeys(judges)]
     rows = []
     for name, workload in workloads:
-        result = run_workload(workload, store, RunOptions(options.budget_usd, "inline"))
+        result = run_workload(workload, store, RunOptions(budget=options.budget_usd, executor="inline"))
         supports = store.run(result.run).table(SUPPORTS.name).filter("cited")
         # A claim with a reference that was not judged has no value.
         keys = ("haystack_id", "query_id", "system")

@@ -6,16 +6,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from summhay_ray.benchmark import RunOptions, RunResult, RunStore, Store, open_run, run_workload
+from summhay_ray.benchmark import RunResult, RunStore, Store, open_run, run_workload
 from summhay_ray.benchmarks.summhay.haystacks.export import released_text, taken
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.synth.results import export_made, unaudited
 from summhay_ray.benchmarks.synth.tables import made_by
 from summhay_ray.benchmarks.synth.workload import Synth
 from summhay_ray.errors import UserError
+from summhay_ray.run_options import RunOptions
 
 
-def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(), out: Path | None = None) -> RunResult:
+def run_synth(workload: Synth, store: Store, options: RunOptions, out: Path | None = None) -> RunResult:
     """Make the haystacks that are not made yet.
 
     `out`: a folder for the finished ones as released JSON. Raises UserError if it has a different file of the same name.

@@ -1,4 +1,4 @@
-"""A client for Ray jobs: reaches the job server, follows a job's log, and reads how it ended. Part of the engine room."""
+"""A client for Ray jobs: reaches the job server, follows a job's log, and reads how it ended."""
 
 from __future__ import annotations
 

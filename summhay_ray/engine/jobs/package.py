@@ -1,4 +1,4 @@
-"""Packs what a job needs from this machine: spec, input files, the user's own modules. Part of the engine room; no Ray.
+"""Packs what a job needs from this machine: spec, input files, the user's own modules. No Ray.
 
 A package holds no secrets: a file that contains the value of one of this machine's keys is refused.
 """

@@ -1,4 +1,4 @@
-"""Submits a run as a Ray job to a cluster, or finds the job if it is running already. Part of the engine room.
+"""Submits a run as a Ray job to a cluster, or finds the job if it is running already.
 
 Everything is checked here before anything is sent. The job is `summhay run` on the cluster, which resumes from the store, so a
 job that died can be submitted again. Keys are not sent: they must be in the nodes' environment or files. A job takes 100 MiB of

@@ -1,4 +1,4 @@
-"""Plans a run: its calls, tokens and dollars, before any call. Part of the engine room; no Ray, no calls.
+"""Plans a run: its calls, tokens and dollars, before any call. No Ray, no calls.
 
 `plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
 other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
@@ -21,12 +21,12 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.sections import html_of
 from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.notebook_html import html_of
-from summhay_ray.engine.state.origins import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.run_warnings import origins_in, origins_of, other_origins
 from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel

@@ -1,4 +1,4 @@
-"""The ledger as a Ray actor, and the workers' client of it. Part of the engine room."""
+"""The ledger as a Ray actor, and the workers' client of it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,38 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, TypeVarTuple
 
 import ray
+from ray.util.metrics import Gauge
 
-from summhay_ray.engine.ray.metrics import RunMetrics
 from summhay_ray.engine.state.money import ledger_of
-from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
+from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.store import Parts, Store, StoreError
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
 COMPACT_AGAIN_S = 1.0
 METRICS_EVERY_S = 1.0
+
+FIGURES = {
+    "calls": "Calls that were answered in this start of the run.",
+    "input_tokens": "Tokens that these calls read.",
+    "output_tokens": "Tokens of their answers.",
+    "retries": "Further attempts of calls in this start.",
+    "limited": "Replies with status 429 in this start.",
+    "in_flight": "Calls that are being sent.",
+    "queued": "Calls that wait for a slot, a rate limit or money.",
+    "spent_usd": "Dollars that the run was charged for calls that have ended.",
+    "reserved_usd": "Dollars reserved for the worst case of the calls in flight.",
+    "uncertain_usd": "The most that calls of the run may have cost whose end nobody knows.",
+}
+"""The metrics `summhay_NAME` of a run, which each node exports for Prometheus."""
 
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
@@ -67,24 +84,9 @@ class LedgerActor:
     async def listen(self, worker: str) -> Packed:
         return (await self._service.listen(worker)).packed()
 
-    async def hello(self, worker: str, place: str) -> None:
-        self._service.hello(worker, place)
-
-    async def leave(self, worker: str) -> None:
-        self._service.leave(worker)
-
-    async def beat(self, worker: str) -> None:
-        self._service.beat(worker)
-
-    async def count(self, numbers: Mapping[str, int]) -> None:
-        self._service.count(numbers)
-
-    async def snapshot(self) -> dict[str, Any]:
-        return self._service.snapshot()
-
-    async def stop(self) -> None:
-        """Grant no further calls that cost money."""
-        self._service.stop()
+    async def act(self, verb: Callable[[Ledger, *Ts, float], R], *arguments: *Ts) -> R:
+        """See `LedgerService`."""
+        return self._service.act(verb, *arguments)
 
     async def commit(self, parts: Parts) -> None:
         """Return when the parts are committed. Raises Superseded if another driver has taken the run over."""
@@ -118,7 +120,7 @@ class LedgerActor:
 
 
 class RemoteLedger:
-    """A worker's client of the ledger actor (`summhay_ray.llm.LedgerPort`)."""
+    """A worker's client of the ledger actor."""
 
     def __init__(self, actor: Any, worker: str) -> None:
         self._actor = actor
@@ -136,18 +138,21 @@ class RemoteLedger:
         """Commit parts. Raises RayError, for example with Superseded inside, if that fails."""
         await self._actor.commit.remote(parts)
 
-    async def leave(self) -> None:
-        """Report that the worker ends and has written everything."""
-        await self._actor.leave.remote(self._worker)
+    def act(self, verb: Callable[[Ledger, str, *Ts, float], R], *arguments: *Ts) -> Awaitable[R]:
+        """Call a method of the ledger for this worker, such as `Ledger.beat`. Waits for the ledger only if it is awaited."""
+        answer: Awaitable[R] = self._actor.act.remote(verb, self._worker, *arguments)
+        return answer
 
-    def hello(self, place: str) -> None:
-        """Take the place of the worker that this one replaces. Does not wait for the ledger."""
-        self._actor.hello.remote(self._worker, place)
 
-    def beat(self) -> None:
-        """Report that the worker is alive. Does not wait for the ledger."""
-        self._actor.beat.remote(self._worker)
+class RunMetrics:
+    """The metrics `summhay_NAME` of one run, tagged with `run` and `model`."""
 
-    def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters. Does not wait for the ledger."""
-        self._actor.count.remote(numbers)
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
+
+    def tell(self, models: Mapping[str, Mapping[str, float]]) -> None:
+        """Set the metrics. `models`: model -> its figures, as `Ledger.figures` gives them."""
+        for model, figures in models.items():
+            for name, gauge in self._gauges.items():
+                gauge.set(figures[name], {"run": self._run, "model": model})

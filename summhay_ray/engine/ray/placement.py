@@ -1,4 +1,4 @@
-"""Places a run's workers on a cluster, and reports where it has too little room. Part of the engine room; imports Ray."""
+"""Places a run's workers on a cluster, and reports where it has too little room. Imports Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is bound by CPUs or GPUs: pipelines of Ray Data over pools of actors. Part of the engine room; imports Ray.
+"""Work that is bound by CPUs or GPUs: pipelines of Ray Data over pools of actors. Imports Ray.
 
 All pipelines have one shape. The sources of a run are divided into blocks. A pool of actors, which grows and shrinks with the
 cluster, takes the blocks; an actor commits its results to the store itself, and returns one small row for a block. The pool
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
-from summhay_ray.engine.ray.ray_data_settings import quiet
+from summhay_ray.engine.ray.session import configure_ray_data
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.work.prepared import Left, divided, prepares
@@ -216,7 +216,7 @@ class Pools:
     def _mapped(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> Iterator[Batch]:
         import ray.data
 
-        quiet()
+        configure_ray_data()
         data = ray.data.from_items([dict(row) for row in rows], override_num_blocks=len(rows))
         for actor in stages:
             pool = self._pools[EMBED if actor is Computer else POOL]

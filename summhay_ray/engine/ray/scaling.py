@@ -1,4 +1,4 @@
-"""Starts and ends a run's workers as its work and its cluster grow and shrink. Part of the engine room; imports Ray.
+"""Starts and ends a run's workers as its work and its cluster grow and shrink. Imports Ray.
 
 A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is given back. So a worker is
 added while items wait and the providers would take more calls, and one is ended where a worker has had nothing to do for a while.

@@ -1,4 +1,4 @@
-"""Runs one Ray task per item, such as a file, for work outside runs. Part of the engine room.
+"""Runs one Ray task per item, such as a file, for work outside runs.
 
 Ray is imported only when this is called, since callers with few items do without it.
 """
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from summhay_ray.engine.ray.ray_data_settings import quiet
 from summhay_ray.engine.run.execution import before_ray
 from summhay_ray.errors import UserError
 
@@ -24,7 +23,7 @@ CPUS_A_TASK = 1
 def ray_tasks(address: str = "local") -> Iterator[None]:
     """A context in which `map_in_tasks` can be used: it starts a Ray of its own, or joins the one at `address`."""
     before_ray(address)
-    from summhay_ray.engine.ray.executor import ray_session
+    from summhay_ray.engine.ray.session import ray_session
 
     with ray_session(address):
         yield
@@ -36,6 +35,8 @@ def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[U
     `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.
     """
     import ray.data
+
+    from summhay_ray.engine.ray.session import configure_ray_data
 
     here = os.getcwd()
 
@@ -53,7 +54,7 @@ def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[U
     def batch(rows: Mapping[str, Any]) -> dict[str, Any]:
         return {"found": np.array([json.dumps(tried(text)) for text in rows["item"]], dtype=object)}
 
-    quiet(in_order=True)
+    configure_ray_data(in_order=True)
     rows = [{"item": json.dumps(item)} for item in items]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(batch, batch_size=1, num_cpus=CPUS_A_TASK)
     with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:

@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
 worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
@@ -31,7 +31,7 @@ from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.engine.work.prepared import finished_source, prepared, prepares, work_items
 from summhay_ray.engine.work.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
 from summhay_ray.engine.work.worker import Worker
-from summhay_ray.llm import Gateway
+from summhay_ray.llm import Gateway, Ledger, LedgerPort
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.loops import collect_rarely
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
@@ -112,7 +112,7 @@ class WorkerActor:
         files, workload = place.store.files, place.workload
         self._log = LogWriter(files, order.session)
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
-        self._ledger.hello(f"{kind} {seat}")
+        self._ledger.act(Ledger.hello, f"{kind} {seat}")
         # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.models.settings()
@@ -120,8 +120,12 @@ class WorkerActor:
         places = {True: "in the worker", False: "called"}
         models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
         log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
-        count = self._ledger.count
-        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local, count)
+
+        def count(numbers: Mapping[str, int]) -> None:
+            self._ledger.act(Ledger.count, numbers)
+
+        port = LedgerPort(self._ledger.exchange, self._ledger.listen)
+        self._gateway = Gateway(settings, port, files, self._log, order.run_id, self._evicted, local, count)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()
@@ -134,7 +138,7 @@ class WorkerActor:
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.
         while True:
-            self._ledger.beat()
+            self._ledger.act(Ledger.beat)
             time.sleep(BEAT_EVERY_S)
 
     async def _end_with_node(self) -> None:
@@ -220,7 +224,7 @@ class WorkerActor:
         log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
-                await self._ledger.leave()
+                await self._ledger.act(Ledger.leave)
 
 
 def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:

@@ -1,4 +1,4 @@
-"""Checks whether this machine is ready: store, Ray, tokenizer, prices and keys, one line each. Part of the engine room."""
+"""Checks whether this machine is ready: store, Ray, tokenizer, prices and keys, one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items without an answer, of which a benchmark's tables hold no row: figures count them as expected. Part of the engine room.
+"""Items without an answer, of which a benchmark's tables hold no row: figures count them as expected.
 
 While `scoring.scored` calls a benchmark's `score`, `expected_rows` knows these items, for the `mean_interval` of `benchmark`.
 Frames that the benchmark counts in another way get their `n_expected` from `with_expected`.

@@ -1,4 +1,4 @@
-"""Explains an item of any benchmark: its rows, prompts, answers and prices. Part of the engine room; no calls.
+"""Explains an item of any benchmark: its rows, prompts, answers and prices. No calls.
 
 The benchmark's own `answer` builds the prompts again from the stored content; an equal key proves that the text is the same.
 """

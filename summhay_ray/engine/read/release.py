@@ -1,4 +1,4 @@
-"""Frees the uncertain money of a run, because a person says that it was not spent. Part of the engine room; no calls."""
+"""Frees the uncertain money of a run, because a person says that it was not spent. No calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return.
-
-Part of the engine room; no calls.
-"""
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a stored run: what is done, what it cost, and whether it is running. Part of the engine room; no Ray, no calls.
+"""The status of a stored run: what is done, what it cost, and whether it is running. No Ray, no calls.
 
 Everything is read from the store, so it works from any machine, and while the run goes on.
 """
@@ -16,13 +16,11 @@ from typing import Any
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
+from summhay_ray.engine.sections import html_of
 from summhay_ray.engine.state.history import History, StartRecord, StopRecord, usage_of_run
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
-from summhay_ray.engine.state.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
-from summhay_ray.engine.state.notebook_html import html_of
-from summhay_ray.engine.state.origins import origins_in, other_origins
-from summhay_ray.engine.state.zero_vectors import zero_vectors_in
+from summhay_ray.engine.state.run_warnings import damaged_log, lost_inputs, origins_in, other_origins, short_log, zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName

@@ -1,4 +1,4 @@
-"""The interface of an executor, which carries out one start of a run. Part of the engine room; no Ray.
+"""The interface of an executor, which carries out one start of a run. No Ray.
 
 `inline.py` runs in this process, `engine/ray/executor.py` on Ray actors. Both use the same ledger, log, budget, commits and
 tables.

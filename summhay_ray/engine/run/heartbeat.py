@@ -1,4 +1,4 @@
-"""The heartbeat of a start: shows that its driver lives, and notices takeovers and stop requests. Part of the engine room."""
+"""The heartbeat of a start: shows that its driver lives, and notices takeovers and stop requests."""
 
 from __future__ import annotations
 

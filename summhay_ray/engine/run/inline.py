@@ -1,4 +1,4 @@
-"""The inline executor: a run in this process, on one event loop, without Ray. Part of the engine room.
+"""The inline executor: a run in this process, on one event loop, without Ray.
 
 It suits small runs, tests and notebooks, since the first call is sent at once. It uses the same ledger, log, budget, commits and
 tables as a run on a cluster.
@@ -28,7 +28,7 @@ from summhay_ray.engine.state.money import ledger_of
 from summhay_ray.engine.work.prepared import batches, finished_source, prepared, prepares, work_items
 from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.work.worker import Worker
-from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
+from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
@@ -69,9 +69,13 @@ class InlineExecution:
         has_local = any(model.local for model in settings.values())
         local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
         log, service = LogWriter(files, self._heartbeat.session.number), self._service
-        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local, count=service.count)
+
+        def count(numbers: Mapping[str, int]) -> None:
+            service.act(Ledger.count, log.writer, numbers)
+
+        gateway = Gateway(settings, service.port(log.writer), files, log, run.run_id, local=local, count=count)
         self._commits: Batched[Parts, None] = Batched(self._add)
-        worker = Worker(workload, run, gateway, self._commits, service.count)
+        worker = Worker(workload, run, gateway, self._commits, count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
         async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
@@ -86,8 +90,8 @@ class InlineExecution:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
                 # The calls in flight are paid for: wait for their answers and keep them.
-                service.stop()
-                self._latest = service.snapshot()
+                service.act(Ledger.stop)
+                self._latest = service.act(Ledger.snapshot)
                 self._work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
                 await worker.end()
@@ -97,7 +101,7 @@ class InlineExecution:
                 await asyncio.to_thread(log.close)
         finally:
             tending.cancel()
-            self._latest = service.snapshot()
+            self._latest = service.act(Ledger.snapshot)
             # If the store does not answer, what is in flight counts as uncertain.
             with contextlib.suppress(StoreError, OSError):
                 await service.end()
@@ -128,8 +132,8 @@ class InlineExecution:
     async def _tend(self, service: LedgerService, worker: str) -> None:
         """Keep the run's only worker alive for the ledger, and update the snapshot."""
         while True:
-            service.beat(worker)
-            self._latest = service.snapshot()
+            service.act(Ledger.beat, worker)
+            self._latest = service.act(Ledger.snapshot)
             # Merging only saves reads; if it fails now, it happens later.
             with contextlib.suppress(StoreError, OSError):
                 await asyncio.to_thread(self._committer.compact)

@@ -1,4 +1,4 @@
-"""The progress of a run for a live display, computed from the ledger's snapshots. Part of the engine room."""
+"""The progress of a run for a live display, computed from the ledger's snapshots."""
 
 from __future__ import annotations
 

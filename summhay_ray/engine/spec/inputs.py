@@ -1,4 +1,4 @@
-"""The files that a spec names. Part of the engine room.
+"""The files that a spec names.
 
 A new run reads them from the spec's folder and stores their content; a stored run reads them from the store. What a spec names
 may be a link; a file inside a folder that it names may not lead out of that folder.

@@ -1,4 +1,4 @@
-"""Turns exceptions of a user's own code into one-line errors that say where they come from. Part of the engine room."""
+"""Turns exceptions of a user's own code into one-line errors that say where they come from."""
 
 from __future__ import annotations
 

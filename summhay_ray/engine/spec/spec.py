@@ -1,4 +1,4 @@
-"""The spec: the YAML file that describes a run, and the fields that every spec has. Part of the engine room.
+"""The spec: the YAML file that describes a run, and the fields that every spec has.
 
 An unknown field is refused, with the nearest known name. Every error is one line that names the file, the field and what was
 expected. `Spec.semantic` gives the fields that determine the run's id.

@@ -1,4 +1,4 @@
-"""What a spec from somebody else may not name: files outside its folder, and keys for other places. Part of the engine room.
+"""What a spec from somebody else may not name: files outside its folder, and keys for other places.
 
 Its own code is refused where code is imported (`plugins.own_code_allowed`), its files again where they are read (`Inputs`).
 """

@@ -1,4 +1,4 @@
-"""Planned and real usage of a run, and records of its starts and stops. Part of the engine room; no Ray, no calls.
+"""Planned and real usage of a run, and records of its starts and stops. No Ray, no calls.
 
 `runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` record the starts, and
 `runs/<run>/stops/<number>.json` those that ended early. All are written once and never changed.
@@ -15,7 +15,7 @@ from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from summhay_ray.engine.state.money import LeftRecord
-from summhay_ray.engine.state.origins import origins_of
+from summhay_ray.engine.state.run_warnings import origins_of
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import (

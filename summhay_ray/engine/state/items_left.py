@@ -1,4 +1,4 @@
-"""What is left of a run when it starts or starts again: its items, and which of them are finished. Part of the engine room."""
+"""What is left of a run when it starts or starts again: its items, and which of them are finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's dollars, in the words of every command: spent, reserved, uncertain, left. Part of the engine room; no calls."""
+"""A run's dollars, in the words of every command: spent, reserved, uncertain, left. No calls."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""Prepares sources before their items are answered. Part of the engine room; no Ray."""
+"""Prepares sources before their items are answered. No Ray."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Prepared
-from summhay_ray.engine.work.queues import WorkItem, answers_here
+from summhay_ray.engine.work.queues import WorkItem, answers_here, batch_text, read_batch
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
@@ -19,6 +20,13 @@ Left = Mapping[str, Sequence[Item]]
 
 SOURCES_A_BATCH = 32
 """Most sources that are prepared, and their rows committed, together."""
+AHEAD_A_WORKER = 2
+"""Batches per worker that are prepared ahead of demand."""
+ITEMS_A_BLOCK = 256
+"""Size of a block of items if nothing is prepared."""
+
+Prepare = Callable[[str], tuple[Awaitable[str], int]]
+"""Gives a batch to a worker: the same with prepared data, and the worker's number among those of its kind."""
 
 
 def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
@@ -91,3 +99,29 @@ def finished_source(source: str, ready: Prepared) -> Finished | None:
     """The rows that preparing a source made, ready to be committed; None if there are none."""
     rows = {table: list(records) for table, records in ready.rows.items() if len(records)}
     return Finished(source, rows) if rows else None
+
+
+async def work_items_of(
+    left: Mapping[str, Sequence[Item]], workload: Workload[Any], prepare: Prepare, workers: int
+) -> AsyncGenerator[Sequence[WorkItem], None]:
+    """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors.
+
+    They prepare in turn, a few batches ahead of demand, so that prepared data does not pile up in this process.
+    """
+    if not prepares(workload):
+        items = [item for some in left.values() for item in some]
+        for start in range(0, len(items), ITEMS_A_BLOCK):
+            yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
+        return
+    waiting: deque[tuple[Awaitable[str], int]] = deque()
+
+    async def next_block() -> list[WorkItem]:
+        text, home = waiting.popleft()
+        return read_batch(await text, home)
+
+    for sources in batches(left, workers):
+        waiting.append(prepare(batch_text([WorkItem(item) for items in sources.values() for item in items])))
+        if len(waiting) > AHEAD_A_WORKER * workers:
+            yield await next_block()
+    while waiting:
+        yield await next_block()

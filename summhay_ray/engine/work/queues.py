@@ -1,4 +1,4 @@
-"""How items reach the workers: in one queue per group of models, so that no model slows another. Part of the engine room; no Ray.
+"""How items reach the workers: in one queue per group of models, so that no model slows another. No Ray.
 
 Each queue sends items to the workers of its kind, independently of other queues. The number of items in progress is limited for
 each queue and worker. Items of one group share a long prompt prefix; they go to one worker, in order, so that its gateway can

@@ -1,4 +1,4 @@
-"""A worker: answers items concurrently and commits them in batches. Part of the engine room; no Ray.
+"""A worker: answers items concurrently and commits them in batches. No Ray.
 
 An item is answered in one event loop. Its rows are written to the store as parts, and the ledger commits these.
 """

@@ -1,4 +1,4 @@
-"""Part of the judge room: models that rate a text on a scale of whole numbers, by sampling or by log probabilities.
+"""Models that rate a text on a scale of whole numbers, by sampling or by log probabilities.
 
 A `Criterion` holds what is rated, the scale and the prompt; a `Rater` holds the model and how its answers become a rating;
 `rate_text` makes the calls. Other rooms import from `summhay_ray.judge`.

@@ -1,4 +1,4 @@
-"""Part of the judge room: read the rating from an answer. An unreadable answer is Malformed, never 0.
+"""Read the rating from an answer. An unreadable answer is Malformed, never 0.
 
 `text.read_number` has the forms; JSON is read too: `{"rating": 4}`, `{"score": 4}`, or another object with one number. `error` is
 one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.

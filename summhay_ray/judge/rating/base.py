@@ -1,17 +1,31 @@
-"""Part of the judge room: the types of a rating: scale, criterion, rater. Imports only `prompt` from this folder.
+"""The types of a rating (scale, criterion, rater), and its prompts.
 
 To add a criterion, write its prompt to a file and construct a `Criterion` with it; no other edit is needed.
+
+Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or as released prompts spell them: `{{article}}`, `{{document}}`,
+`{{summary}}`, `{{reference}}`. Each may occur repeatedly.
+
+Each text is enclosed, such as between `<source>` and `</source>` (`text.enclosed`), whether or not the template writes the tags
+around its placeholder. Our own prompts put the source first, so that all prompts about a document share a prefix that providers
+can cache.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from summhay_ray.judge.rating.prompt import check
-from summhay_ray.text import text_hash
+from summhay_ray import text
+
+_NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
+# With the tags around it, if the template writes them itself.
+_PLACEHOLDER = re.compile(rf"<(?P<tag>source|reference|summary)>\n(?P<within>{_NAME})\n</(?P=tag)>|{_NAME}")
+_ALIASES = {"ARTICLE": "SOURCE", "DOCUMENT": "SOURCE"}
+_SCALE = re.compile(r"whole number from (\d+) to (\d+)", re.IGNORECASE)
 
 How = Literal["text", "samples", "logprobs", "panel"]
 
@@ -38,7 +52,7 @@ class Scale:
 class Criterion:
     """What a text is rated for: a scale, and the prompt that explains it.
 
-    The prompt must contain the placeholders in `needs` (`prompt.py` lists their spellings). Raises ValueError, in one line, if
+    The prompt must contain the placeholders in `needs` (spelled as above). Raises ValueError, in one line, if
     one is missing.
     """
 
@@ -51,12 +65,15 @@ class Criterion:
     """Names of the placeholders that the prompt must contain."""
 
     def __post_init__(self) -> None:
-        check(self.prompt, self.needs, f"the prompt of {self.name}")
+        present = {_name(match) for match in _PLACEHOLDER.finditer(self.prompt)}
+        if missing := [f"[[{name}]]" for name in self.needs if name not in present]:
+            what = " and ".join(missing)
+            raise ValueError(f"the prompt of {self.name} lacks {what}; write each where its text belongs")
 
     @cached_property
     def prompt_hash(self) -> str:
         """sha256 (hex) of the prompt template: part of every request's key."""
-        return text_hash(self.prompt)
+        return text.text_hash(self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +119,33 @@ class Rating:
     """Total probability of the scale's numbers at the first token, 0..1; None without log probabilities."""
     keys: Sequence[str] = ()
     """Of a panel the keys of its members' raw answers."""
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with its placeholders replaced by `values` (placeholder name -> text); one without a value stays."""
+    named = {found[0]: _name(found) for found in _PLACEHOLDER.finditer(template)}
+    blocks = {written: _enclosed(name, values[name]) for written, name in named.items() if name in values}
+    return text.fill(template, blocks)
+
+
+def part(prompt: str, name: str) -> str | None:
+    """The text between `<name>` and `</name>`, each on its own line, of one of our prompts; None if there is none."""
+    match = re.search(rf"<{name}>\n(.*?)\n</{name}>", prompt, re.DOTALL)
+    return match[1] if match else None
+
+
+def scale_in(prompt: str) -> tuple[int, int] | None:
+    """(low, high) of the last scale that a prompt names ("a whole number from 1 to 5"); None if it names none."""
+    scales = _SCALE.findall(prompt)
+    return (int(scales[-1][0]), int(scales[-1][1])) if scales else None
+
+
+def _name(found: re.Match[str]) -> str:
+    name = (found["within"] or found[0]).strip("[]{} \t\n").upper()
+    return _ALIASES.get(name, name)
+
+
+# Several criteria rate by one source.
+@functools.lru_cache(maxsize=256)
+def _enclosed(name: str, value: str) -> text.Block:
+    return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)

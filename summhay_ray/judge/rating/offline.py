@@ -1,4 +1,4 @@
-"""Part of the judge room: `offline/rater`, a rater that needs no API key. Other rooms import it from `summhay_ray.judge`.
+"""`offline/rater`, a rater that needs no API key.
 
 It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a floor that a model
 must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from summhay_ray.judge.rating.prompt import part, scale_in
+from summhay_ray.judge.rating.base import part, scale_in
 from summhay_ray.llm import Request
 from summhay_ray.text import FUNCTION_WORDS, plain_words, root, sentences
 

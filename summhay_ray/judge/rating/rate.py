@@ -1,19 +1,20 @@
-"""Part of the judge room: get a rating from a rater. Every call goes through `ask`."""
+"""Gets a rating from a rater. Every call goes through `ask`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 
 from summhay_ray.judge.rating.answer import ByLogprobs, expected_rating, read_rating, release_rating
-from summhay_ray.judge.rating.base import Criterion, Rater, Rating, Scale
-from summhay_ray.judge.rating.prompt import fill, shipped
+from summhay_ray.judge.rating.base import Criterion, Rater, Rating, Scale, fill
 from summhay_ray.llm import Ask, Message, RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 
+_PROMPTS = resources.files("summhay_ray.judge.rating").joinpath("prompts")
 CRITERIA: Mapping[str, Criterion] = {
-    name: Criterion(name, scale, shipped(f"{name}.txt"))
+    name: Criterion(name, scale, _PROMPTS.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
     for name, scale in (("consistency", Scale(1, 5)), ("relevance", Scale(1, 5)), ("faithfulness", Scale(1, 7)))
 }
 """The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The prompts are worded anew."""

@@ -1,1 +1,1 @@
-"""One call: its attempts, retries and outcome. A sub-room of llm; it begins at `gateway.py`."""
+"""One call: its attempts, retries and outcome. It begins at `gateway.py`."""

@@ -1,4 +1,4 @@
-"""A call under way, and the single attempts of it: each at the time of its grant. Part of the llm room, for the room alone.
+"""A call under way, and the single attempts of it: each at the time of its grant.
 
 `retry` says what an error means; `ATTEMPTS` says how often to try again.
 """
@@ -34,7 +34,7 @@ class Call:
     """A call under way, for a stage."""
 
     claim: Claim
-    told: asyncio.Future[Any]
+    future: asyncio.Future[Any]
     """What its caller awaits, and cancels when it is gone: the attempt under way is then completed, and no other follows."""
 
     def __init__(self, request: Request, settings: ModelSettings, stage: str) -> None:
@@ -45,9 +45,9 @@ class Call:
         self._ends: Counter[str] = Counter()
 
     @property
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Whether the caller still waits for the answer."""
-        return not self.told.cancelled()
+        return not self.future.cancelled()
 
     def is_tried_again(self, kind: str) -> bool:
         """Note that an attempt ended with an error of this kind. Returns whether there may be another."""
@@ -68,7 +68,7 @@ class Attempt(NamedTuple):
     message: str = ""
 
 
-async def attempted(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
+async def make_attempt(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
     """Make one attempt now. `secrets`: returns what to hide in the message of an error."""
     settings = call.settings
     call.attempts += 1
@@ -80,10 +80,10 @@ async def attempted(call: Call, transports: Transports, secrets: Callable[[], Se
     # Each SDK behind a transport raises errors of its own, and each must become a decision.
     except Exception as error:  # noqa: BLE001
         decision = decide(error, call.wire)
-        return Attempt(getattr(error, "reply", None), decision, _explained(error, decision, call, secrets()))
+        return Attempt(getattr(error, "reply", None), decision, _explain(error, decision, call, secrets()))
 
 
-def _explained(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
+def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
     """Why an attempt failed and, where its address or the way there may be the cause, how to mend that, in one line."""
     base, route, message = call.settings.api_base, call.wire.route, secrets.one_line(error)
     lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"

@@ -1,4 +1,4 @@
-"""Batches the calls of many callers: items that arrive during one batch share the next one. Part of the llm room."""
+"""Batches the calls of many callers: items that arrive during one batch share the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call to a model, from its key to its outcome. Part of the llm room.
+"""One call to a model, from its key to its outcome.
 
 The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
 settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.attempts import Call, attempted
+from summhay_ray.llm.calls.attempts import Call, make_attempt
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.reply import RawAnswer, Reply
 from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.messages.sampling import longest_answer, unusable
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
@@ -76,17 +75,15 @@ class Gateway:
         self._log = log
         self._run = run
         self._transports = Transports(local, count)
-        self._client = LedgerClient(port, evicted, self._transports.stop)
+        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
-        self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
+        self._append: Batched[bytes, Location]
+        self._append = Batched(lambda lines: asyncio.to_thread(log.append, lines), 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
         """The number of calls that are granted and not settled."""
         self._secrets_known, self._sent = Secrets(), -1
-
-    async def _append_all(self, lines: list[bytes]) -> list[Location]:
-        return await asyncio.to_thread(self._log.append, lines)
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
@@ -131,10 +128,10 @@ class Gateway:
         """
         call = Call(request, self._models[request.model], stage)
         ending = asyncio.ensure_future(self._complete(call, kept))
-        # Of a call whose future is cancelled nobody else takes the error.
+        # Retrieve the exception: a cancelled caller never will.
         ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        call.told = asyncio.shield(ending)
-        return call.told
+        call.future = asyncio.shield(ending)
+        return call.future
 
     async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
         problem = await self._prepare(call)
@@ -178,7 +175,7 @@ class Gateway:
         ended: Ended
         for key in call.request.keys:
             call.claim = call.claim._replace(key=key)
-            ended = await self._claimed(call, None)
+            ended = await self._claim_and_send(call, None)
             if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
                 break
         return ended
@@ -186,29 +183,32 @@ class Gateway:
     async def _chat(self, call: Call) -> Ended:
         prefixes = () if call.settings.local else prefixes_of(call.claim.model, call.request.prompt)
         if not prefixes:
-            return await self._claimed(call, None)
+            return await self._claim_and_send(call, None)
         async with self._prefixes.turn(prefixes) as turn:
-            return await self._claimed(call, turn)
+            return await self._claim_and_send(call, turn)
 
-    async def _claimed(self, call: Call, turn: Turn | None) -> Ended:
+    async def _claim_and_send(self, call: Call, turn: Turn | None) -> Ended:
         """Claim the call, send it and settle it, again and again until it is answered or given up."""
         ended: Ended | None = None
         while ended is None:
-            if not call.wanted:
+            if not call.is_wanted:
                 return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
             granted = await self._client.claim(call.claim)
-            ended = await (self._not_sent(granted.grant, call) if granted.grant.state != "go" else self._granted(call, granted))
+            ended = await (self._end_unsent(granted.grant, call) if granted.grant.state != "go" else self._send(call, granted))
             if ended is None:
                 call.claim = call.claim._replace(first=True, damaged=granted.grant.location)
         if turn is not None and call.attempts:
             turn.answered = ended[1] is not None
         return ended
 
-    async def _not_sent(self, grant: Grant, call: Call) -> Ended | None:
+    async def _end_unsent(self, grant: Grant, call: Call) -> Ended | None:
         """How a call that is not sent ends. None: the stored answer is damaged, and the call must be claimed again."""
         if grant.location is not None:
             try:
-                return await self._stored_answer(grant.location, call)
+                if self._files.folder is not None:
+                    # Quicker than a thread, which thousands of equal questions would wait for.
+                    return read_answer(read_at(self._files, grant.location, call.claim.key))
+                return read_answer(await asyncio.to_thread(read_at, self._files, grant.location, call.claim.key))
             except DamagedRecord:
                 return None
         error, message = grant.error, grant.reason
@@ -216,13 +216,7 @@ class Gateway:
             error, message = "budget", "the call's worst case does not fit into what is left of the budget"
         return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
 
-    async def _stored_answer(self, location: Location, call: Call) -> Ended:
-        if self._files.folder is not None:
-            # Quicker than a thread, which thousands of equal questions would wait for.
-            return read_answer(read_at(self._files, location, call.claim.key))
-        return read_answer(await asyncio.to_thread(read_at, self._files, location, call.claim.key))
-
-    async def _granted(self, call: Call, granted: GrantedCall) -> Ended | None:
+    async def _send(self, call: Call, granted: GrantedCall) -> Ended | None:
         """Send a granted call at its time, and settle it. None: it must be claimed again."""
         self._open += 1
         call.wire = Wire()
@@ -230,14 +224,14 @@ class Gateway:
             loop = asyncio.get_running_loop()
             if granted.at > loop.time():
                 await self._client.rest(granted.at - loop.time())
-            if not call.wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
-                self._settle(call, sent=False, again=call.wanted)
+            if not call.is_wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
+                self._settle(call, sent=False, again=call.is_wanted)
                 return None
-            attempt = await attempted(call, self._transports, self._secrets)
+            attempt = await make_attempt(call, self._transports, self._secrets)
             if attempt.decision is not None:
-                return await self._failed(call, attempt.decision, attempt.message, attempt.reply)
+                return await self._handle_failure(call, attempt.decision, attempt.message, attempt.reply)
             assert attempt.reply is not None
-            return await self._answered(call, attempt.reply)
+            return await self._store_answer(call, attempt.reply)
         except BaseException:
             # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
             self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)
@@ -248,21 +242,21 @@ class Gateway:
     def _settle(self, call: Call, micros: int = 0, **how: Any) -> None:
         self._client.settle(Settlement(call.claim.key, call.claim.model, micros, **how))
 
-    async def _answered(self, call: Call, reply: Reply) -> Ended:
+    async def _store_answer(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)
-        record, line = await self._written(call, await self._checked(call.request, reply))
+        record, line = await self._make_record(call, await self._check_dimensions(call.request, reply))
         if self._ended:
             # After a drain, the worker ends.
             await asyncio.Future()
         location = await self._append(line)
-        flaw, (read, answered) = record.get("flaw"), _used(record, call)
+        flaw, (read, answered) = record.get("flaw"), _tokens_used(record, call)
         # A service that contradicts itself would have all that is stored embedded again.
         stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
         how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
         self._settle(call, record["usd_micros"], **how)
         return read_answer(record)
 
-    async def _checked(self, request: Request, reply: Reply) -> Reply:
+    async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
         """The reply, with a flaw if its vectors are not as long as the model's others."""
         if request.task != "embed" or reply.flaw:
             return reply
@@ -277,7 +271,7 @@ class Gateway:
         mend = "where another model answers now, give it a `revision:` in the spec"
         return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
-    async def _written(self, call: Call, reply: Reply) -> Written:
+    async def _make_record(self, call: Call, reply: Reply) -> Written:
         """The log's record of a reply, and its line."""
         claim, settings = call.claim, call.settings
         # No answer that cannot be used may be found under the key, so that a later run asks again.
@@ -288,9 +282,9 @@ class Gateway:
         work = functools.partial(written, known, reply, settings, claim, self._secrets())
         return await off_loop(letters(reply), work)
 
-    async def _failed(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
+    async def _handle_failure(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
         if decision.kind == "stopped":
-            self._settle(call, sent=False, again=call.wanted)
+            self._settle(call, sent=False, again=call.is_wanted)
             return None
         paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
         key, charged = call.request.key, call.claim.worst_micros * paid
@@ -310,13 +304,13 @@ class Gateway:
         self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)
         if again:
             return None
-        told = message, key, call.attempts, call.charged_micros
+        details = message, key, call.attempts, call.charged_micros
         if decision.error == "content_filter":
-            return Refusal("content_filter", *told), None
+            return Refusal("content_filter", *details), None
         if decision.kind == "malformed":
             # The user may raise the limit, and a later run tries again.
-            return Malformed(decision.error, *told, retryable=True), None
-        return Failed(decision.error, *told, retryable=decision.kind != "row" or decision.error in MENDABLE), None
+            return Malformed(decision.error, *details, retryable=True), None
+        return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors, looked up again only after another key was sent: there are many calls."""
@@ -326,7 +320,7 @@ class Gateway:
         return self._secrets_known
 
 
-def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
+def _tokens_used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
     """The tokens that a call took of its model's limits.
 
     At most what was reserved: usage that is not credible must not block the limits for minutes.

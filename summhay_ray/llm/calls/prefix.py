@@ -1,4 +1,4 @@
-"""Calls that share a long prefix: one goes first, the others follow once the provider has cached it. Part of the llm room.
+"""Calls that share a long prefix: one goes first, the others follow once the provider has cached it.
 
 Providers discount the beginning of a prompt if they have read it a few minutes before (from about 1,024 tokens on). The queries
 of one haystack under one ordering share their documents; sent all at once, each would pay for them in full.
@@ -74,7 +74,13 @@ class PrefixGate:
             yield turn
         finally:
             if turn.answered:
-                self._warm(prefixes)
+                # Note that the provider has cached these.
+                now = asyncio.get_running_loop().time()
+                for prefix in prefixes:
+                    self._warm_until.pop(prefix, None)
+                    self._warm_until[prefix] = now + self._lifetime_s
+                while self._warm_until and next(iter(self._warm_until.values())) < now:
+                    del self._warm_until[next(iter(self._warm_until))]
             for prefix in prefixes:
                 if self._leading.get(prefix) is turn:
                     del self._leading[prefix]
@@ -90,12 +96,3 @@ class PrefixGate:
             await leader.ended.wait()
             if leader.answered is False:
                 return
-
-    def _warm(self, prefixes: tuple[str, ...]) -> None:
-        """Note that the provider has cached these."""
-        now = asyncio.get_running_loop().time()
-        for prefix in prefixes:
-            self._warm_until.pop(prefix, None)
-            self._warm_until[prefix] = now + self._lifetime_s
-        while self._warm_until and next(iter(self._warm_until.values())) < now:
-            del self._warm_until[next(iter(self._warm_until))]

@@ -1,4 +1,4 @@
-"""What an error of one attempt means, and whether to try again. Part of the llm room.
+"""What an error of one attempt means, and whether to try again.
 
 Whether a call may have been paid depends on where its error was raised, not on its class: see `Wire`. Classes are recognized by
 name, so that no HTTP client is imported.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -82,8 +83,7 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
 """What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
 
-def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE | re.DOTALL)
+_pattern = functools.partial(re.compile, flags=re.IGNORECASE | re.DOTALL)
 
 
 CONTEXT_WINDOW = _pattern(
@@ -133,7 +133,7 @@ _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
         Decision("model", "authentication"),
     ),
 )
-"""What the text of an error says beside its status: some providers use one status for several problems.
+"""The meaning of an error's text, where it adds to the status: some providers use one status for several problems.
 
 It is searched in the body, which may repeat the prompt: only for words that a document is unlikely to contain.
 """
@@ -174,20 +174,16 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
     if status not in _BY_STATUS and status < 500:
         kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
     if kind == "rate_limit":
-        return _limited(text, after_s)
+        used_up = _EXHAUSTED.search(text) or (_QUOTA.search(text) and after_s is None and not _SOON.search(text))
+        if used_up or (after_s or 0.0) > LONGEST_PAUSE_S:
+            return Decision("model", "quota_exhausted")
+        return Decision("rate_limit", "rate_limit", after_s)
     for named, words, decision in _BY_TEXT:
         if word in named and words.search(text):
             return decision
     if kind != "transient":
         return Decision(kind, word)
     return Decision("model", word) if (after_s or 0.0) > LONGEST_PAUSE_S else Decision(kind, word, after_s)
-
-
-def _limited(text: str, after_s: float | None) -> Decision:
-    used_up = _EXHAUSTED.search(text) or (_QUOTA.search(text) and after_s is None and not _SOON.search(text))
-    if used_up or (after_s or 0.0) > LONGEST_PAUSE_S:
-        return Decision("model", "quota_exhausted")
-    return Decision("rate_limit", "rate_limit", after_s)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -1,4 +1,4 @@
-"""Money of a run: what is spent, reserved and uncertain, and what fits the budgets. Part of the llm room.
+"""Money of a run: what is spent, reserved and uncertain, and what fits the budgets.
 
 All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted (in `ledger.py`) only if
 its worst case fits under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
@@ -50,48 +50,40 @@ class Account:
         """`money`: the run's money when this session began."""
         self._bounds = budgets.bounds()
         self._session = session
-        self._spent, self._charged = Counter(money.spent), Counter(money.charged)
-        self._uncertain = Counter(money.uncertain)
-        self._reserved: Counter[Scope] = Counter()
+        self.spent = Counter(money.spent)
+        """Money charged for calls that have ended."""
+        self.reserved: Counter[Scope] = Counter()
+        """The worst case of the calls in flight."""
+        self.uncertain = Counter(money.uncertain)
+        """The most that calls may have cost whose end nobody knows."""
+        self._charged = Counter(money.charged)
         self._wanted: Counter[Scope] = Counter()
         """The worst cases of calls that wait for a higher ceiling, and for nothing else."""
         self._worst: Counter[Scope] = Counter()
         self._peak: Counter[Scope] = Counter()
         """The most that was in flight of late."""
-        self._ceiling: Counter[Scope] = self._committed()
+        self._ceiling: Counter[Scope] = self._commitment()
         self._writing: MoneyRecord | None = None
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
 
-    def spent(self, scope: Scope = RUN) -> int:
-        """Money charged for calls that have ended."""
-        return self._spent[scope]
-
-    def reserved(self, scope: Scope = RUN) -> int:
-        """The worst case of the calls in flight."""
-        return self._reserved[scope]
-
-    def uncertain(self, scope: Scope = RUN) -> int:
-        """The most that calls may have cost whose end nobody knows."""
-        return self._uncertain[scope]
-
     def charge(self, purpose: Purpose, micros: int, *, answered: bool) -> None:
         """Add the price of an answer, or what a call without one is charged."""
         for scope in scopes(purpose):
-            self._spent[scope] += micros
+            self.spent[scope] += micros
         if not answered:
             self._charged[purpose] += micros
 
     def doubt(self, purpose: Purpose, micros: int) -> None:
         """Add the worst case of a call whose end nobody knows."""
         for scope in scopes(purpose):
-            self._uncertain[scope] += micros
+            self.uncertain[scope] += micros
 
     def reserve(self, purpose: Purpose, micros: int) -> None:
         """Reserve money for a call; a negative amount releases it."""
         # A free call takes nothing.
         for scope in scopes(purpose) if micros else ():
-            self._reserved[scope] += micros
+            self.reserved[scope] += micros
             self._worst[scope] = max(self._worst[scope], micros)
 
     def fits(self, purpose: Purpose, micros: int) -> Literal["yes", "wait", "no"]:
@@ -101,36 +93,30 @@ class Account:
             return "yes"
         short = False
         for scope in scopes(purpose):
-            gone = self._spent[scope] + self._uncertain[scope]
+            gone = self.spent[scope] + self.uncertain[scope]
             bound = self._bounds.get(scope)
             if bound is not None and micros > bound - gone:
                 return "no"
-            if bound is not None and micros > bound - gone - self._reserved[scope]:
+            if bound is not None and micros > bound - gone - self.reserved[scope]:
                 return "wait"
-            short |= gone + self._reserved[scope] + micros > self._durable(scope)
+            ceiling = self._ceiling[scope]
+            short |= gone + self.reserved[scope] + micros > (
+                ceiling if self._writing is None else min(ceiling, self._writing.ceiling.get(scope, 0))
+            )
         if not short:
             return "yes"
-        if self._may_want(purpose, micros):
+        if all((bound := self._bounds.get(scope)) is None or self._need(scope) + micros <= bound for scope in scopes(purpose)):
             for scope in scopes(purpose):
                 self._wanted[scope] += micros
                 self._worst[scope] = max(self._worst[scope], micros)
         return "wait"
 
-    def _may_want(self, purpose: Purpose, micros: int) -> bool:
-        return all(
-            (bound := self._bounds.get(scope)) is None or self._needed(scope) + micros <= bound for scope in scopes(purpose)
-        )
+    def _need(self, scope: Scope) -> int:
+        return self.spent[scope] + self.uncertain[scope] + self.reserved[scope] + self._wanted[scope]
 
-    def _durable(self, scope: Scope) -> int:
-        ceiling = self._ceiling[scope]
-        return ceiling if self._writing is None else min(ceiling, self._writing.ceiling.get(scope, 0))
-
-    def _needed(self, scope: Scope) -> int:
-        return self._spent[scope] + self._uncertain[scope] + self._reserved[scope] + self._wanted[scope]
-
-    def _committed(self) -> Counter[Scope]:
-        every = {*self._spent, *self._uncertain, *self._reserved}
-        return Counter({scope: self._spent[scope] + self._uncertain[scope] + self._reserved[scope] for scope in every})
+    def _commitment(self) -> Counter[Scope]:
+        every = {*self.spent, *self.uncertain, *self.reserved}
+        return Counter({scope: self.spent[scope] + self.uncertain[scope] + self.reserved[scope] for scope in every})
 
     def forget_wanted(self) -> None:
         """Begin a new look through the waiting calls: `fits` notes again what they want."""
@@ -140,16 +126,16 @@ class Account:
         """The record that must be written now, if any: pass it to `written` once it is durable."""
         if self._writing is not None:
             return None
-        ahead = {scope: self._ahead(scope, now) for scope in {*self._reserved, *self._wanted}}
+        ahead = {scope: self._ahead(scope, now) for scope in {*self.reserved, *self._wanted}}
         if not any(self._wanted[scope] or self._is_low(scope, ahead[scope]) for scope in ahead):
             return None
         if self._before is None or now - self._before[0] >= AHEAD_S:
-            self._before = now, Counter(self._spent)
-        ceiling = self._committed()
+            self._before = now, Counter(self.spent)
+        ceiling = self._commitment()
         for scope, spare in ahead.items():
-            open_now = self._reserved[scope] + self._wanted[scope]
+            open_now = self.reserved[scope] + self._wanted[scope]
             peak = self._peak[scope] = max(open_now, PEAK_KEPT * self._peak[scope] // 100)
-            target, bound = self._needed(scope) + peak - open_now + spare, self._bounds.get(scope)
+            target, bound = self._need(scope) + peak - open_now + spare, self._bounds.get(scope)
             ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
         self._writing = self._record(ceiling, ended=False)
         return self._writing
@@ -158,14 +144,14 @@ class Account:
         """Whether less than half of what should be ahead is left, and the ceiling may be raised."""
         bound = self._bounds.get(scope)
         at_bound = bound is not None and self._ceiling[scope] >= bound
-        return bool(self._reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._needed(scope)) < ahead
+        return bool(self.reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._need(scope)) < ahead
 
     def _ahead(self, scope: Scope, now: float) -> int:
         if self._before is not None and now > self._before[0]:
-            self._rate[scope] = max(0.0, (self._spent[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0]))
+            self._rate[scope] = max(0.0, (self.spent[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0]))
         spare = max(AHEAD_CALLS * self._worst[scope], round(AHEAD_S * self._rate.get(scope, 0.0)))
         bound = self._bounds.get(scope)
-        return spare if bound is None else max(0, min(spare, (bound - self._needed(scope)) // MOST_AHEAD))
+        return spare if bound is None else max(0, min(spare, (bound - self._need(scope)) // MOST_AHEAD))
 
     def written(self, record: MoneyRecord) -> None:
         """Note that a record is durable."""
@@ -173,10 +159,10 @@ class Account:
 
     def last_record(self) -> MoneyRecord:
         """The record of the session's end: calls still in flight are uncertain from now on."""
-        self._uncertain += self._reserved
-        self._reserved.clear()
-        return self._record(self._committed(), ended=True)
+        self.uncertain += self.reserved
+        self.reserved.clear()
+        return self._record(self._commitment(), ended=True)
 
     def _record(self, ceiling: Mapping[Scope, int], *, ended: bool) -> MoneyRecord:
-        amounts = dict(self._spent), dict(self._charged), dict(self._uncertain)
+        amounts = dict(self.spent), dict(self._charged), dict(self.uncertain)
         return MoneyRecord(self._session, ended, *amounts, dict(ceiling))

@@ -1,4 +1,4 @@
-"""Reported usage above the reservation: which models it stops, and what the user is told. Part of the llm room.
+"""Reported usage above the reservation: which models it stops, and the message to the user.
 
 Such usage is not credible, and the reservation is charged in its place. It counts against the model, in every worker and after
 every restart, until the model's `token_margin` is large enough to cover it: the log keeps it.

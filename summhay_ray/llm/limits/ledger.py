@@ -1,4 +1,4 @@
-"""One run's ledger: decides which worker may send which call, and when. Part of the llm room; the engine runs it as an actor.
+"""One run's ledger: decides which worker may send which call, and when.
 
 A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
 the log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the
@@ -15,13 +15,12 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.llm.limits.budgets import Account, Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, excess_totals
 from summhay_ray.llm.limits.membership import Membership
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import Flight, ModelQueue
-from summhay_ray.llm.limits.rate_limits import Cap, Pacer
+from summhay_ray.llm.limits.model_queue import Cap, Flight, ModelQueue, Pacer
 from summhay_ray.llm.providers.model_settings import Limits
-from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
+from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class Ledger:
             if claim.damaged is not None:
                 self.counts["reused"] -= 1
                 self.index.drop(claim.key, claim.damaged)
-            if not self._known(model, worker, claim):
+            if not self._needs_no_call(model, worker, claim):
                 model.enter(worker, claim)
         self.tend(now)
 
@@ -104,7 +103,7 @@ class Ledger:
             stopped=tuple(name for name, model in self._models.items() if model.stopped),
             evicted=worker in self.membership.evicted,
             next_s=self.membership.listen_s,
-            halted=self._halted(now),
+            halted=self._is_halted(now),
             stopping=self._stopping,
         )
 
@@ -121,9 +120,10 @@ class Ledger:
         if self.membership.dismiss(worker):
             self.tend(now)
 
-    def stop(self) -> None:
-        """Grant no more calls that cost money, and have the workers send none."""
-        self._stopping, self.touched = True, self.touched | self.membership.workers
+    def stop(self, now: float) -> None:
+        """Grant no more calls that cost money, and have the workers send none. `now`: see `snapshot`."""
+        self._stopping, self._driver_heard = True, now
+        self.touched |= self.membership.workers
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
@@ -156,8 +156,9 @@ class Ledger:
             model.forget(worker)
         self.tend(now)
 
-    def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters (cells, judgments, failures, ...)."""
+    def count(self, worker: str, numbers: Mapping[str, int], now: float) -> None:
+        """Add a worker's numbers to the run's counters (cells, judgments, failures, ...)."""
+        self.membership.hear(worker, now)
         self.counts.update(numbers)
 
     def snapshot(self, now: float) -> dict[str, Any]:
@@ -169,15 +170,19 @@ class Ledger:
             **self.counts,
             "limited": counts["limited"],
             "retries": counts["retries"],
-            "spent_micros": self.account.spent(),
-            "reserved_micros": self.account.reserved(),
-            "uncertain_micros": self.account.uncertain(),
+            "spent_micros": self.account.spent[RUN],
+            "reserved_micros": self.account.reserved[RUN],
+            "uncertain_micros": self.account.uncertain[RUN],
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
-            "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
+            "stopped": {
+                name: dict(zip(("error", "reason"), model.stopped or (), strict=False))
+                for name, model in self._models.items()
+                if model.stopped
+            },
             "models": models,
-            "claims": [asdict(claims) for claims in self._excess_totals()],
+            "claims": [asdict(claims) for claims in excess_totals(self._excesses.values(), self._margins)],
             "lost_workers": sorted(self.membership.lost),
         }
 
@@ -185,7 +190,7 @@ class Ledger:
         """Model -> its figures of this session, and the run's dollars."""
         figures = {}
         for name, model in self._models.items():
-            usd = {kind: getattr(self.account, kind)(("model", name)) / 1e6 for kind in ("spent", "reserved", "uncertain")}
+            usd = {kind: getattr(self.account, kind)["model", name] / 1e6 for kind in ("spent", "reserved", "uncertain")}
             figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
         return figures
 
@@ -216,15 +221,16 @@ class Ledger:
                     model.queues[place] = queue
                     waiting.append(place)
             elif start > now:
-                self._wake_at(start - HORIZON_S)
+                when = start - HORIZON_S
+                self.next_at = when if self.next_at is None else min(self.next_at, when)
                 return
 
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
         """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this
         claim must wait, but those of other workers or stages need not."""
-        if self._known(model, worker, claim):
+        if self._needs_no_call(model, worker, claim):
             return None
-        if self._halted(now) and claim.worst_micros:
+        if self._is_halted(now) and claim.worst_micros:
             return now
         if not model.room(self.membership.silent) or model.is_full:
             return now
@@ -250,7 +256,7 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
+    def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
         """Handle a claim that needs no call of its own; False if it needs one.
 
         It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that.
@@ -331,7 +337,7 @@ class Ledger:
             if flight.permit is not None:
                 model.pacer.cancel(flight.permit)
         for worker, waiting in reversed(self._followers.pop(key, [])):
-            if not self._known(model, worker, waiting):
+            if not self._needs_no_call(model, worker, waiting):
                 model.enter(worker, waiting._replace(first=True))
 
     def _take_back(self, worker: str) -> None:
@@ -346,11 +352,8 @@ class Ledger:
         if kept:
             self._outbox[worker] = kept
 
-    def _halted(self, now: float) -> bool:
+    def _is_halted(self, now: float) -> bool:
         return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
-
-    def _wake_at(self, when: float) -> None:
-        self.next_at = when if self.next_at is None else min(self.next_at, when)
 
     def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
         self._outbox.setdefault(worker, []).append((claim, grant))
@@ -358,14 +361,11 @@ class Ledger:
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
-        # Of an answer that is told twice, the first telling counts.
+        # Keep the first report of an answer.
         self._excesses = {**excesses, **self._excesses}
-        for totals in self._excess_totals():
+        for totals in excess_totals(self._excesses.values(), self._margins):
             if totals.stopped:
                 self._stop(totals.model, (USAGE_NOT_CREDIBLE, str(totals)))
-
-    def _excess_totals(self) -> list[ExcessTotals]:
-        return excess_totals(self._excesses.values(), self._margins)
 
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:

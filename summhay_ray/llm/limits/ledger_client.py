@@ -1,4 +1,4 @@
-"""A worker's client of the ledger: sends claims and settlements in batches, and keeps to grants and pauses. Part of the llm room.
+"""A worker's client of the ledger: sends claims and settlements in batches, and keeps to grants and pauses.
 
 A call awaits `claim`, is sent at once if it `may_send`, and ends with `settle`. One exchange with the ledger carries everything
 that has gathered since the last one.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.rate_limits import PAUSE_WITHOUT_TIME_S
+from summhay_ray.llm.limits.model_queue import PAUSE_WITHOUT_TIME_S
 
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first message after a pause travels at once."""
@@ -111,7 +111,7 @@ class LedgerClient:
         self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
-        """Whether the call may be sent, now that its time has come. If not, the grant is given back, and claimed anew."""
+        """Whether the call may be sent, now that its time has come. If not, it is given back and claimed again."""
         now = asyncio.get_running_loop().time()
         if self._draining.is_set() or model in self._stopped or (paid and self._halted):
             return False
@@ -122,7 +122,12 @@ class LedgerClient:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
-                while self._tasks and not self._is_over() and (self._mail.is_set() or self._travelling):
+                while (
+                    self._tasks
+                    and self._broken is None
+                    and not any(task.done() for task in self._tasks)
+                    and (self._mail.is_set() or self._travelling)
+                ):
                     await asyncio.sleep(TRIP_EVERY_S)
 
     async def close(self) -> None:
@@ -132,9 +137,6 @@ class LedgerClient:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks, self._closed = [], True
-
-    def _is_over(self) -> bool:
-        return self._broken is not None or any(task.done() for task in self._tasks)
 
     def _start(self) -> None:
         if self._broken is not None:

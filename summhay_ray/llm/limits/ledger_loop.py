@@ -1,34 +1,35 @@
 """The ledger on an event loop: acts when the time of a waiting call comes, writes money records, and wakes workers.
 
-Part of the llm room. In one process it is used directly (`LocalPort`); the engine also runs it as an actor.
+In one process it is used directly; the engine also runs it as an actor.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.messages import News, WorkerMessage
 from summhay_ray.store import MoneyRecord, StoreError, Superseded
 
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
 AGAIN_S = 1.0
 """After so long, a store that could not be reached is tried again."""
 
 
-class LedgerPort(Protocol):
-    """The ledger as a worker reaches it."""
+class LedgerPort(NamedTuple):
+    """The ledger as one worker reaches it."""
 
-    async def exchange(self, message: WorkerMessage) -> News:
-        """Send a message, and return the worker's news."""
-        ...
-
-    async def listen(self) -> News:
-        """Return the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
-        ...
+    exchange: Callable[[WorkerMessage], Awaitable[News]]
+    """Sends a message, and returns the worker's news."""
+    listen: Callable[[], Awaitable[News]]
+    """Returns the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
 
 
 class LedgerService:
@@ -44,11 +45,15 @@ class LedgerService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
+    def port(self, worker: str) -> LedgerPort:
+        """The way to this ledger for a worker in the same process."""
+        return LedgerPort(functools.partial(self.exchange, worker), functools.partial(self.listen, worker))
+
     async def exchange(self, worker: str, message: WorkerMessage) -> News:
         """Process a worker's message, and return its news."""
         now = time.monotonic()
         self.ledger.take(worker, message, now)
-        return self._answer(worker, now)
+        return self._collect(worker, now)
 
     async def listen(self, worker: str) -> News:
         """Return the worker's news once there is some, or after `listen_s`."""
@@ -62,53 +67,28 @@ class LedgerService:
         now = time.monotonic()
         if worker not in self.ledger.touched:
             self.ledger.tend(now)
-        return self._answer(worker, now)
+        return self._collect(worker, now)
 
-    def hello(self, worker: str, place: str) -> None:
-        """Note a worker that takes a place; who had it before is evicted."""
-        now = time.monotonic()
-        self.ledger.hello(worker, place, now)
+    def _collect(self, worker: str, now: float) -> News:
+        news = self.ledger.collect(worker, now)
         self._ring(now)
+        return news
 
-    def beat(self, worker: str) -> None:
-        """Note a sign of life from the worker."""
-        self.ledger.beat(worker, time.monotonic())
-
-    def leave(self, worker: str) -> None:
-        """Evict a worker that ends and has written everything."""
+    def act(self, verb: Callable[[Ledger, *Ts, float], R], *arguments: *Ts) -> R:
+        """Call a method of the ledger, such as `Ledger.beat`, with these arguments and the time, and do all that follows."""
         now = time.monotonic()
-        self.ledger.leave(worker, now)
+        result = verb(self.ledger, *arguments, now)
+        self.ledger.tend(now)
         self._ring(now)
-
-    def stop(self) -> None:
-        """Grant no more calls that cost money."""
-        self.ledger.stop()
-        self._ring(time.monotonic())
+        return result
 
     async def end(self) -> None:
         """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
-        self.ledger.stop()
+        self.ledger.stop(time.monotonic())
         self._ending = True
         if self._recording is not None:
             await asyncio.wait([self._recording])
         await asyncio.to_thread(self._record, self.ledger.account.last_record())
-
-    def count(self, numbers: Mapping[str, int]) -> None:
-        """Add to the run's counters."""
-        self.ledger.count(numbers)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The current counters, money and models. Each call is a sign of life of the driver."""
-        now = time.monotonic()
-        numbers = self.ledger.snapshot(now)
-        self.ledger.tend(now)
-        self._ring(now)
-        return numbers
-
-    def _answer(self, worker: str, now: float) -> News:
-        news = self.ledger.collect(worker, now)
-        self._ring(now)
-        return news
 
     def _ring(self, now: float) -> None:
         if not self._ending and self._evicting is None and self.ledger.membership.dying:
@@ -132,7 +112,7 @@ class LedgerService:
                 await asyncio.to_thread(self._record, record)
                 break
             except Superseded:
-                self.ledger.stop()
+                self.ledger.stop(time.monotonic())
                 return
             except (StoreError, OSError):
                 if self._ending:
@@ -165,19 +145,3 @@ class LedgerService:
         now = time.monotonic()
         self.ledger.tend(now)
         self._ring(now)
-
-
-class LocalPort:
-    """A worker's way to a ledger in the same process."""
-
-    def __init__(self, service: LedgerService, worker: str) -> None:
-        self._service = service
-        self._worker = worker
-
-    async def exchange(self, message: WorkerMessage) -> News:
-        """See `LedgerPort`."""
-        return await self._service.exchange(self._worker, message)
-
-    async def listen(self) -> News:
-        """See `LedgerPort`."""
-        return await self._service.listen(self._worker)

@@ -1,4 +1,4 @@
-"""The workers of a ledger: their last signs of life and evictions. Part of the llm room, for the room alone."""
+"""The workers of a ledger: their last signs of life and evictions."""
 
 from __future__ import annotations
 

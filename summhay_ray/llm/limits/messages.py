@@ -1,4 +1,4 @@
-"""The messages between workers and the ledger: plain values, which any channel can carry. Part of the llm room."""
+"""The messages between workers and the ledger: plain values, which any channel can carry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request to a model and its key: what a call is, and when two calls are the same call. For all rooms above `llm`."""
+"""A request to a model and its key: what a call is, and when two calls are the same call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.sampling import Sampling, canonical, canonical_json
+from summhay_ray.llm.messages.reply import RawAnswer
+from summhay_ray.llm.messages.sampling import Sampling, canonical, encoded
 from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens
 
@@ -172,7 +172,7 @@ class Request:
 
     def _computed_key(self) -> str:
         # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
-        fields = {name: canonical_json(value) for name, value in self._wanted.items()}
+        fields = {name: encoded(value) for name, value in self._wanted.items()}
         if not self.inputs:
             fields["messages"] = self._messages_json()
         fields |= {name: _quoted(getattr(self, name)) for name in ("model", "prompt_hash", "lookup")}

@@ -1,4 +1,4 @@
-"""Sampling parameters: which ones may be sent, and how long an answer they allow. Part of the llm room."""
+"""Sampling parameters: which ones may be sent, and how long an answer they allow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RESERVED = frozenset(
 )
 """Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
 QUERY_FIELD = "query_field"
-"""Of a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
+"""For a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
 REVISION = "revision"
 """The revision of the model, as the spec gives it: part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
@@ -64,10 +64,15 @@ class Sampling(dict[str, Any]):
 @functools.lru_cache(maxsize=1024)
 def canonical(sampling: Sampling) -> str:
     """The parameters as canonical JSON, as keys require."""
-    return canonical_json(_plain(sampling))
+    return canonical_json(sampling)
 
 
-canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+def canonical_json(content: Any) -> str:
+    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
+    return encoded(_plain(content))
+
+
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def _plain(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""What is known of providers and models: addresses, keys, prices (`prices.py`), settings. A sub-room of llm."""
+"""Facts about providers and models: addresses, keys, prices (`prices.py`), settings."""

@@ -1,4 +1,4 @@
-"""The gate: says by the URL that is really called whether a request may leave, and with which key. For the llm room alone.
+"""The gate: says by the URL that is really called whether a request may leave, and with which key.
 
 Every transport asks here for each request (`direct` before it sends one, `outgoing` for what litellm's SDKs send), whatever the
 request is for. Nothing else attaches a provider's key.
@@ -22,7 +22,7 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     protocol. `url` is None if litellm chooses the address: its key is that of the provider's own domains, and `outgoing` asks
     again when the address is known.
     """
-    names, place, needed = _admitted(settings.model, settings.api_base, settings.api_key_env, url)
+    names, place, needed = _admit(settings.model, settings.api_base, settings.api_key_env, url)
     key = key_in(*names)
     if not key and needed:
         mend = f"export {names[0]} where the workers run, or name another variable in api_key_env"
@@ -35,7 +35,7 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
 
 # Every call asks, and a run has few models.
 @functools.lru_cache
-def _admitted(model: str, api_base: str | None, api_key_env: str | None, url: str | None) -> tuple[tuple[str, ...], Place, bool]:
+def _admit(model: str, api_base: str | None, api_key_env: str | None, url: str | None) -> tuple[tuple[str, ...], Place, bool]:
     """The variables of the key that a request to the URL carries, where the URL leads, and whether a key is needed there.
 
     Raises NoKey unless the URL is where the spec sends the model's requests.
@@ -60,7 +60,7 @@ def _admitted(model: str, api_base: str | None, api_key_env: str | None, url: st
 def key_for_litellm(settings: ModelSettings) -> str | None:
     """The key to give to litellm. None only at the provider's own domain, where litellm may log in without a key.
 
-    At other endpoints a placeholder stands for a missing key, since litellm would search for one. Raises NoKey.
+    At other endpoints a placeholder replaces a missing key, since litellm would search for one. Raises NoKey.
     """
     model, provider = settings.model, provider_of(settings.model)
     known = PROVIDERS.get(provider)

@@ -1,4 +1,4 @@
-"""Settings of a model: price, context window, limits, endpoint, transport. Part of the llm room.
+"""Settings of a model: price, context window, limits, endpoint, transport.
 
 Nothing here is part of a request's key.
 """

@@ -1,4 +1,4 @@
-"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models. Part of the llm room.
+"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models.
 
 Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up.
 Rates are kept in billionths of a micro-dollar, as integers, so that their sums are exact.
@@ -52,12 +52,8 @@ class Price:
         reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
         fresh, read, write, answer, reasoning = tier._nanos
         nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
-        nanos += usage.searches * self._search_nanos
+        nanos += usage.searches * round(self.per_search * 10**6 * _NANO)
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
-
-    @functools.cached_property
-    def _search_nanos(self) -> int:
-        return round(self.per_search * 10**6 * _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
         """What the provider's cache saved on this call, net of the cost of cache writes, in micro-dollars; never below 0."""
@@ -89,7 +85,7 @@ class Price:
         """The price of the cheapest or the dearest of these prompts, with tokens at their extreme rates."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
-        return -(-(nanos + searches * self._search_nanos) // _NANO)
+        return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
         if not self.tiers:
@@ -138,7 +134,7 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
     if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
         mend = "a token price cannot bound its bill; write price: {...} beside it, high enough to cover the fees"
         raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
-    price = _price_in(entry) or _price_dated(model)
+    price = _price_in(entry) or _dated_price(model)
     if price is None:
         fields = ", ".join(f"{field}: ..." for field in priced_by)
         raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
@@ -188,7 +184,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
 
 
-def _price_dated(model: str) -> Price | None:
+def _dated_price(model: str) -> Price | None:
     entry = _dated(model)
     if not entry:
         return None

@@ -1,4 +1,4 @@
-"""The provider of a model, derived from its name, and what it offers. Part of the llm room."""
+"""The provider of a model, derived from its name, and what it offers."""
 
 from __future__ import annotations
 
@@ -64,14 +64,13 @@ def known_extra(model: str, transport: Transport, api_base: str | None) -> froze
     return SAMPLING if known is None else known.extra
 
 
+# Every call asks for it, and a run has few models.
+@functools.lru_cache
 def provider_of(model: str) -> str:
     """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""
     root, slash, _ = model.partition("/")
-    return root if slash else _provider_of_bare(model)
-
-
-@functools.lru_cache
-def _provider_of_bare(model: str) -> str:
+    if slash:
+        return root
     return next((name for name, known in PROVIDERS.items() if known.bare and re.match(known.bare, model)), "")
 
 

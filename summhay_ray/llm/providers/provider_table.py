@@ -1,4 +1,4 @@
-"""The providers: services, address, keys, domains, names, quirks. Part of the llm room.
+"""The providers: services, address, keys, domains, names, quirks.
 
 A provider with OpenAI's protocol is one row: its key is sent to the domains of that row only.
 """

@@ -1,4 +1,4 @@
-"""Reads providers' keys, and hides them in all that is logged, reported or raised. Part of the llm room.
+"""Reads providers' keys, and hides them in all that is logged, reported or raised.
 
 A secret is known by its value: what was sent as a key, and what the variables hold that are meant for keys (`SECRET_VARIABLES`,
 every `api_key_env`, the passwords of proxies). Its name or its look does not matter.
@@ -116,10 +116,10 @@ class Secrets:
         if isinstance(value, dict):
             return {self.hide(str(name)): self.hide(inner) for name, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [self.hide(inner) for inner in self._rejoined(value)]
+            return [self.hide(inner) for inner in self._hide_across(value)]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    def _rejoined(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    def _hide_across(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
         """The entries of a list; those whose texts, joined, hold a secret hold none any more."""
         texts = list(map(_text_of, entries))
         joined = "".join(texts)

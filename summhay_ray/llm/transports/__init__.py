@@ -1,1 +1,1 @@
-"""How a request travels: directly by HTTP, through litellm, or to a model in this process. A sub-room of llm."""
+"""How a request travels: directly by HTTP, through litellm, or to a model in this process."""

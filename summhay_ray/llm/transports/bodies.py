@@ -1,4 +1,4 @@
-"""Response bodies: read up to a limit whatever the server sends, and what they say. Part of the llm room, for the room alone.
+"""Response bodies: read up to a limit whatever the server sends, and what they say.
 
 Requests ask for uncompressed bodies. A body that comes compressed all the same is unpacked up to the limit only: a megabyte can
 unpack to a gigabyte.
@@ -13,12 +13,12 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.llm.messages.reply import Reply
+from summhay_ray.llm.messages.reply import Reply, Usage
 from summhay_ray.llm.messages.request import Request, Task
 from summhay_ray.llm.messages.sampling import most_bytes
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.read_reply import BROKEN, finish_word, reply_of
-from summhay_ray.llm.transports.vectors_and_scores import found_reply, scores_reply, vectors_reply
+from summhay_ray.llm.transports.vectors_and_scores import scores_reply, vectors_reply
 
 R = TypeVar("R")
 
@@ -101,7 +101,7 @@ class Body:
 
     def content(self) -> bytes:
         """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
-        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpacked()
+        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpack()
         if self._answers and max(len(content), len(self._raw)) > self._limit:
             raise AnswerTooLarge(
                 f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
@@ -109,7 +109,7 @@ class Body:
             )
         return content[: self._limit]
 
-    def _unpacked(self) -> bytes:
+    def _unpack(self) -> bytes:
         problem = "it was not requested"
         for window in _WINDOWS.get(self._encoding, ()):
             try:
@@ -141,7 +141,8 @@ def reply_in(body: Any, request: Request) -> Reply:
     Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
     """
     if request.task == "search":
-        return found_reply(body)
+        # Whoever searched reads the body by the fields of that service.
+        return Reply(json.dumps(body), "stop", Usage(0, 0, searches=1), {}, numbers=True)
     if problem := error_in(body, request.task):
         raise problem
     try:

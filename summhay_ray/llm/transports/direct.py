@@ -1,4 +1,4 @@
-"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form. Part of the llm room.
+"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form.
 
 For all providers that the table has a base URL of, and for any endpoint (vLLM, SGLang, ...) that is an `api_base`. Searches at a
 service of the user's go this way, too. It takes a tenth of litellm's time per call.
@@ -44,7 +44,10 @@ class DirectTransport:
     """Sends requests through one aiohttp session for all endpoints."""
 
     def __init__(self) -> None:
-        _allow_files()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         headers = {**UNPACKED, "Content-Type": "application/json"}
@@ -97,7 +100,9 @@ def _address(task: Task, settings: ModelSettings) -> str:
         raise NoKey(f"{settings.model}: no address is known for this; write api_base: URL beside it")
     provider = provider_of(settings.model)
     if not settings.api_base:
-        _check_environment(provider, base)
+        for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
+            if os.environ.get(name, base).rstrip("/") != base:
+                raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
     if task == "embed":
         return f"{base}/embeddings"
     if task == "chat":
@@ -106,13 +111,6 @@ def _address(task: Task, settings: ModelSettings) -> str:
     if known and known.base and place_of(provider, base) == "own":
         return urljoin(base, f"{urlsplit(known.base).path}/rerank")
     return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
-
-
-def _check_environment(provider: str, base: str) -> None:
-    """Raises NoKey if a variable that other clients read names another address: what is meant for there must not go here."""
-    for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
-        if os.environ.get(name, base).rstrip("/") != base:
-            raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
 
 
 async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRequestHeadersSentParams) -> None:
@@ -161,11 +159,3 @@ def _read(content: str, request: Request, model: str) -> Reply:
     if request.task == "rerank" and isinstance(body, dict) and named in body:
         body["results"] = body.pop(named)
     return reply_in(body, request)
-
-
-def _allow_files() -> None:
-    """Raise the process's limit of open files, since each call in flight needs one. The system often allows far more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

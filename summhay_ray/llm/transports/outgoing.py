@@ -1,4 +1,4 @@
-"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here. Part of the llm room.
+"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here.
 
 litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
 For some providers it lets an SDK retry lost or failed requests, even when told not to. Here, `gate` judges the URL of each
@@ -79,7 +79,7 @@ class Outgoing:
             # As httpx writes the URLs that it calls.
             self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
 
-    def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
+    def admit(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
         """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
 
         Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
@@ -94,9 +94,18 @@ class Outgoing:
             route = route_to(str(request.url))
             key = key_for(self.settings, str(request.url))
             if not self.own:
-                self._bare(request, key)
+                for name, value in list(request.headers.items()):
+                    if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
+                        del request.headers[name]
+                sent = str(request.url) + request.content.decode("utf-8", "replace")
+                named = [self.settings.api_key_env] if self.settings.api_key_env else []
+                if known_secrets(named).unmistakable(but=key).are_in(sent):
+                    raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            raise self._refused(why) from None
+            # After something was sent, the call may be paid, and litellm may be fetching something else (a tokenizer).
+            if not self.wire.sent:
+                self.problem = why
+            raise why from None
         note_sent([*request.headers.items(), *request.url.params.items()])
         self.problem, self.wire.route = None, route
         # A login before the request has a URL of its own. GET and HEAD cost nothing and may be repeated.
@@ -106,15 +115,6 @@ class Outgoing:
         # The body is read here, so that its length can be bounded.
         options = {**options, "follow_redirects": False, "stream": True}
         return options if self.own else {**options, "auth": None}
-
-    def _bare(self, request: httpx.Request, key: str | None) -> None:
-        for name, value in list(request.headers.items()):
-            if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
-                del request.headers[name]
-        sent = str(request.url) + request.content.decode("utf-8", "replace")
-        named = [self.settings.api_key_env] if self.settings.api_key_env else []
-        if known_secrets(named).unmistakable(but=key).are_in(sent):
-            raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
     def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
         """Note whether a byte of a request has left, by httpcore's trace. `before`: whether one of an earlier request had."""
@@ -137,7 +137,18 @@ class Outgoing:
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
         """The answer to a request, whole. Raises ProviderError for any that holds an error."""
-        whole = _whole(response, content)
+        # As if it had come uncompressed.
+        ways = ("content-encoding", "content-length", "transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
+        whole = type(response)(
+            response.status_code,
+            headers=headers,
+            content=content,
+            request=response.request,
+            extensions=response.extensions,
+            history=response.history,
+        )
+        whole.elapsed = response.elapsed
         asked = request.method not in ("GET", "HEAD")
         if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
             self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
@@ -153,15 +164,6 @@ class Outgoing:
         if self.wire.sent:
             return UnreadableAnswer(f"litellm cannot read the answer ({error})")
         return ProviderError(getattr(error, "status_code", None) or 500, str(error))
-
-    def _refused(self, why: NoKey | NoRoute) -> Exception:
-        """The error of a request that is not sent. It stops the call only if nothing was sent before.
-
-        After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
-        """
-        if not self.wire.sent:
-            self.problem = why
-        return why
 
 
 def _error_in(content: bytes, task: Task) -> ProviderError | None:
@@ -213,7 +215,7 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return send(self, request, **options)  # type: ignore[no-any-return]
-        client, options = _prepared(call, library, self, request, options)
+        client, options = _prepare(call, library, self, request, options)
         before = call.wire.sent
         request.extensions["trace"] = lambda event, info: call.note(event, info, before)
         with call.noting(request):
@@ -230,7 +232,7 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return await send_async(self, request, **options)  # type: ignore[no-any-return]
-        client, options = _prepared(call, library, self, request, options)
+        client, options = _prepare(call, library, self, request, options)
         before = call.wire.sent
 
         async def traced(event: str, info: Mapping[str, Any]) -> None:
@@ -253,13 +255,13 @@ def _watch(library: Any) -> None:
     library.AsyncClient.send = watched_async
 
 
-def _prepared(
+def _prepare(
     call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admitted`."""
+    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admit`."""
     if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
         options = {**options, "auth": client.auth}
-    options, route = call.admitted(request, options), call.wire.route
+    options, route = call.admit(request, options), call.wire.route
     assert route is not None
     return call.clients.of(library, client, route.proxy), options
 
@@ -271,19 +273,3 @@ def _watch_logins(requests: Any) -> None:
         return send(self, request, **options if _CALL.get() is None else {**options, "proxies": route_to(request.url).proxies})
 
     requests.Session.send = watched
-
-
-def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
-    """The response with its whole body, as if it had come uncompressed."""
-    ways = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
-    whole = type(response)(
-        response.status_code,
-        headers=headers,
-        content=content,
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-    )
-    whole.elapsed = response.elapsed
-    return whole

@@ -1,4 +1,4 @@
-"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome. Part of the llm room."""
+"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.messages.raw_answer import RawAnswer
-from summhay_ray.llm.messages.reply import MOST_TOKENS, Reply, Usage
+from summhay_ray.llm.messages.reply import MOST_TOKENS, RawAnswer, Reply, Usage
 from summhay_ray.llm.messages.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import Secrets
@@ -186,10 +185,10 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     excess: dict[str, Any] = {}
     if settings.local:
         # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
-        usage = usage or Usage(asked.input_tokens, _counted(reply))
+        usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
         charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
-        counted, said = _counted(reply), usage or Usage(0, 0)
+        counted, said = _count_tokens(reply), usage or Usage(0, 0)
         micros = settings.price.micros(said)
         excess = _excess(said, micros, settings, asked)
         if excess:
@@ -239,13 +238,13 @@ def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> 
         return {}
     margin = claimed / reserved * settings.token_margin
     # Reservations are rounded up to whole tokens, so that the quotient alone may be a little too small.
-    while not settings.price.per_search and _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
+    while not settings.price.per_search and _reservation(replace(settings, token_margin=enough(margin)), asked) < claimed:
         margin *= 1.01
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
 
 
-def _reserved(settings: ModelSettings, asked: Claim) -> int:
-    """What is reserved for such a call: micro-dollars, or tokens for a free model."""
+def _reservation(settings: ModelSettings, asked: Claim) -> int:
+    """The reservation for such a call: micro-dollars, or tokens for a free model."""
     tokens = settings.reserved_tokens(asked.input_tokens, asked.output_tokens)
     return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
 
@@ -258,7 +257,7 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
     return Usage(read, answered, cached, written, reasoned, said.searches)
 
 
-def _counted(reply: Reply) -> int:
+def _count_tokens(reply: Reply) -> int:
     """Our count of the tokens of all texts; 0 for vectors and scores."""
     return 0 if reply.numbers else sum(map(count, reply.texts))
 
@@ -267,19 +266,18 @@ def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Claim
     if settings.price.per_search and not said.searches:
         return asked.worst_micros
     thoughts = "".join(_thoughts(reply.raw))
-    seen = settings.most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
-    answer = asked.output_tokens if _unseen(reply, settings) else min(seen, asked.output_tokens)
-    prompt = settings.most_tokens(asked.input_tokens)
-    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
-
-
-def _unseen(reply: Reply, settings: ModelSettings) -> bool:
-    """Whether the model may have written more than the text shows."""
+    seen = settings.most_tokens(_count_tokens(reply) + (count(thoughts) if thoughts else 0))
     choices = reply.raw.get("choices") if isinstance(reply.raw, dict) else None
     several = isinstance(choices, list) and len(choices) > 1
     tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
     cut = reply.finish_reason in ("length", "content_filter")
-    return settings.reasoning or cut or several or tools or not reply.text.strip()
+    answer = (
+        asked.output_tokens
+        if (settings.reasoning or cut or several or tools or not reply.text.strip())
+        else min(seen, asked.output_tokens)
+    )
+    prompt = settings.most_tokens(asked.input_tokens)
+    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
 
 
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Answers that are numbers: embeddings of texts, scores of documents. Part of the llm room; `benchmark` reads them back.
+"""Answers that are numbers: embeddings of texts, scores of documents.
 
 The log stores them as JSON text: embeddings as `{"dimensions", "float32"}`, with little-endian 4-byte floats in base64; scores
 as a list. All numbers are finite as 4-byte floats. An answer with others, or without a vector or score for each text, has a
@@ -58,11 +58,6 @@ def scores_reply(body: Any, n: int) -> Reply:
     return Reply(json.dumps([float(score) for score in entries]), "stop", usage, rest, numbers=True)
 
 
-def found_reply(body: Any) -> Reply:
-    """The reply in the body of a search: the body itself, which whoever searched reads by the fields of that service."""
-    return Reply(json.dumps(body), "stop", Usage(0, 0, searches=1), {}, numbers=True)
-
-
 def _flawed(entry: Any, usage: Usage | None, rest: Any, flaw: str) -> Reply:
     return Reply(json.dumps(entry)[:SHOWN], "stop", usage, rest, numbers=True, flaw=flaw)
 
@@ -82,7 +77,7 @@ def scores_of(text: str) -> list[float]:
 
 
 def flaw_of(request: Request, text: str) -> str:
-    """What is wrong with a stored answer to a request for vectors or scores; empty if nothing is. Earlier versions kept any."""
+    """The flaw of a stored answer to a request for vectors or scores; empty if it has none. Earlier versions kept any."""
     try:
         if request.task == "rerank":
             _float32(json.loads(text))
@@ -170,11 +165,11 @@ def _mapping(given: Any) -> Mapping[str, Any]:
 
 def _usage(given: Any) -> Usage | None:
     """The input tokens and searches; None if neither is reported."""
-    counts = {name: min(int(number), MOST_TOKENS) for name, number in _mapping(given).items() if _counts(number)}
+    counts = {
+        name: min(int(number), MOST_TOKENS)
+        for name, number in _mapping(given).items()
+        if (type(number) in (int, float) and 0 <= number < math.inf)
+    }
     tokens = next((counts[name] for name in ("prompt_tokens", "input_tokens", "total_tokens") if name in counts), None)
     searches = counts.get("search_units", 0)
     return None if tokens is None and not searches else Usage(tokens or 0, 0, searches=searches)
-
-
-def _counts(given: Any) -> bool:
-    return type(given) in (int, float) and 0 <= given < math.inf

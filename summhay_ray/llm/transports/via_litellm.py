@@ -1,4 +1,4 @@
-"""The transport through litellm, one attempt per call. Part of the llm room; imports litellm on first use."""
+"""The transport through litellm, one attempt per call."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class LitellmTransport:
         request.prompt.encode()
         key = key_for_litellm(settings)
         with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
-            response = await self._asked(request, settings, key)
+            response = await self._call(request, settings, key)
         return reply_in(response.model_dump(mode="json", warnings=False), request)
 
-    async def _asked(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
+    async def _call(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
         how = {
             "model": request.model,
             "api_base": settings.api_base,

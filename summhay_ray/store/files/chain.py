@@ -1,4 +1,4 @@
-"""A chain of numbered records, each written once; the newest is the current one. Part of the store room.
+"""A chain of numbered records, each written once; the newest is the current one.
 
 The records are `<folder>/00000001.json`, `00000002.json`, ... The first writer to create a number wins it: if two writers append
 after the same record, one succeeds and the other must read the new record first. The newest is found by listing the folder; a
@@ -8,7 +8,6 @@ listing that lags shows an earlier state, after which nothing can be appended. E
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -73,13 +72,7 @@ class Chain(Generic[T]):
     def append(self, number: int, body: Mapping[str, Any]) -> bool:
         """Create record `number`, which follows the newest. Return True if it now holds `body`, False if it holds another.
 
-        `body`: a JSON object without the key `sha256`. A number already taken by the same body counts as success, because the
-        reply to our own write may have been lost.
+        `body`: a JSON object without the key `sha256`. A number that holds the same body counts as written: the reply to our own
+        write may have been lost.
         """
-        content, name = with_hash(body), self.name(number)
-        if self.files.create(name, content):
-            return True
-        # Another's may have been replaced and cleaned away meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            return self.files.read(name) == content
-        return False
+        return self.files.create(self.name(number), with_hash(body))

@@ -1,4 +1,4 @@
-"""Records of a store as objects: JSON that fits a schema, mostly with a hash of the rest of its content. Part of the store room.
+"""Records of a store as objects: JSON that fits a schema, mostly with a hash of the rest of its content.
 
 The hash has no key: it shows that a disk or a hand has changed a record, not who wrote it. So a record becomes an object here, by
 the schema of its type: a TypedDict or a dataclass, read by pydantic without any conversion. Whatever does not fit is damaged: a
@@ -15,12 +15,19 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from summhay_ray.store.files.entry import plain_name
+from summhay_ray.store.files.files import is_plain
 
 T = TypeVar("T")
 
 
-def _identifier(name: str) -> str:
+def _check_name(name: str) -> str:
+    """Raises ValueError unless `is_plain`: a record may come from somebody else, and its hash needs no key."""
+    if not is_plain(name):
+        raise ValueError(f"{name[:80]!r} is no name: expected letters, digits, '_', '.' and '-', and no '..'")
+    return name
+
+
+def _check_identifier(name: str) -> str:
     if not name.isidentifier():
         raise ValueError(f"{name[:80]!r} is no name of a column")
     return name
@@ -32,18 +39,16 @@ Total = Annotated[int, Field(ge=0, lt=2**63)]
 """A sum of such numbers, or the number of a session."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Dollars, seconds or a factor."""
-Name = Annotated[str, AfterValidator(plain_name)]
+Name = Annotated[str, AfterValidator(_check_name)]
 """The name of a run, a table or a file, of which a path is made."""
-Identifier = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_identifier)]
+Identifier = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_identifier)]
 """The name of a column: the field of a dataclass, in any script. No path is made of it."""
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 _FIELD = "sha256"
 
 
-@functools.cache
-def _schema(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_schema = functools.cache(TypeAdapter)
 
 
 def as_record(kind: type[T], content: bytes) -> T | None:
@@ -58,7 +63,7 @@ def as_record(kind: type[T], content: bytes) -> T | None:
 
 def read_record(content: bytes, kind: type[T]) -> T | None:
     """The record without a hash in a file; None if it is damaged."""
-    body = _parsed(content)
+    body = _parse(content)
     return None if body is None else as_record(kind, _json(body))
 
 
@@ -76,13 +81,13 @@ def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
 
 def read_checked(content: bytes, kind: type[T]) -> T | None:
     """The record in a file, without its hash; None if that does not fit, or if the record is damaged otherwise."""
-    body = _parsed(content)
+    body = _parse(content)
     if body is None or body.pop(_FIELD, None) != hashlib.sha256(hashed := _json(body)).hexdigest():
         return None
     return as_record(kind, hashed)
 
 
-def _parsed(content: bytes) -> dict[str, Any] | None:
+def _parse(content: bytes) -> dict[str, Any] | None:
     """The JSON object in a file; None if it holds none, or a field twice."""
     try:
         body = json.loads(content, object_pairs_hook=_without_repeats)

@@ -1,10 +1,10 @@
-"""The files of a store, in a folder on this machine or in a bucket. Part of the store room; other rooms never see paths.
+"""The files of a store, in a folder on this machine or in a bucket. Other rooms never see paths.
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
 response log in a folder is appended to instead (`summhay_ray.store.log.log_writer`); each of its records carries its length and a
 checksum. `put` replaces a file as a whole, such as a heartbeat.
 
-A store may come from somebody else, so it ends at its folder: what is in it is files and folders with plain names (`is_plain`).
+A store may come from somebody else, so it ends at its folder: it holds files and folders with plain names (`is_plain`).
 A link, wherever it leads, a pipe or a device is never read, written, listed or walked through, but is damage (`path_in`).
 """
 
@@ -13,19 +13,50 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import math
 import os
+import re
 import stat
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
 from summhay_ray.store.errors import DamagedRecord, StoreError, StoreUnavailable
-from summhay_ray.store.files.entry import Entry, check_path, is_plain
-from summhay_ray.store.files.s3_place import SCHEME
+from summhay_ray.store.files.s3_place import SCHEME, parse_place
+
+if TYPE_CHECKING:
+    from summhay_ray.store.files.s3 import S3Files
+
+Files: TypeAlias = "LocalFiles | S3Files"
+"""A store's files; `LocalFiles` describes the methods."""
 
 _MB = 2**20
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def is_plain(name: Any) -> bool:
+    """Whether a file or folder of a store may have this name: letters, digits, `_`, `-` and `.`, but not `.` alone or `..`."""
+    return isinstance(name, str) and bool(_PLAIN.fullmatch(name)) and name != "." and ".." not in name
+
+
+def check_path(path: str, store: str) -> None:
+    """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
+    if path and not all(map(is_plain, path.split("/"))):
+        raise DamagedRecord(f"store {store!r}: {path[:200]!r} is no name of a file in it, and is not read or written")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file's name, size and time in a listing."""
+
+    name: str
+    size: int
+    """Bytes."""
+    written: float
+    """When it was written: seconds since 1970, by the clock of the disk or bucket."""
 
 
 def record_mb() -> float:
@@ -39,112 +70,34 @@ def object_mb() -> float:
     return max_mb() * 4
 
 
-class Files(Protocol):
-    """A store's files. Names are relative: plain names with `/` between them; of others, listings show none, and methods raise
-    DamagedRecord. Methods raise StoreError or OSError if the store cannot be reached.
-
-    A listing shows what was written before, as that of a disk, S3, Google, Azure and MinIO does. One that lags shows an earlier
-    state: nothing is overwritten for that, since `create` fails.
-    """
-
-    @property
-    def uri(self) -> str:
-        """The URI by which `open_files` opens the same store, also on another machine."""
-        ...
-
-    @property
-    def folder(self) -> Path | None:
-        """The local folder that holds the files and that every process of this machine can append to; None for a bucket."""
-        ...
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Write `content` under `name`, durably and whole. Return False and write nothing if the name is taken."""
-        ...
-
-    def put(self, name: str, content: bytes) -> None:
-        """Write the whole file, replacing what is there. It is not synced: after a power failure the old content may be back."""
-        ...
-
-    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> contextlib.AbstractContextManager[Path]:
-        """Give a local file to write to; when the block ends, its content replaces the file `name`.
-
-        Readers see either the old content or the new. Nothing is written if the block raises. `named`: gives the name in the same
-        folder by what was written, durably.
-        """
-        ...
-
-    def move(self, name: str, to: str) -> None:
-        """Move a file; does nothing if there is none (any more). Readers find it under either name at any time, or both."""
-        ...
-
-    def read(self, name: str, most_mb: float | None = None) -> bytes:
-        """Read the whole file. Raises FileNotFoundError; DamagedRecord for a local file of more than `most_mb` MB, by default
-        `record_mb()`."""
-        ...
-
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError;
-        DamagedRecord for more than `record_mb()` of a local file."""
-        ...
-
-    def exists(self, name: str) -> bool:
-        """Whether `name` exists."""
-        ...
-
-    def where(self, name: str) -> str:
-        """The full path or S3 URI of `name`, for messages."""
-        ...
-
-    def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """Names of the files directly in `folder`, sorted."""
-        ...
-
-    def folders(self, folder: str) -> Iterator[str]:
-        """Base names of the folders directly in `folder`, sorted."""
-        ...
-
-    def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
-        """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: those in folders below it, too."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Delete a file; does nothing if it is already gone."""
-        ...
-
-    def check(self) -> None:
-        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
-
-        Raises StoreError with one line that says what is wrong and how to mend it.
-        """
-        ...
-
-
 class LocalFiles:
-    """A store in a local folder. Methods raise DamagedRecord for what `path_in` refuses, and listings for it in a folder."""
+    """A store in a local folder. `S3Files` has the same methods.
+
+    Names are relative: plain names with `/` between them. Methods raise DamagedRecord for any other name and for what `path_in`
+    refuses; listings leave such names out. Methods raise StoreError or OSError if the store cannot be reached.
+
+    A listing shows every earlier write, as a disk, S3, Google, Azure and MinIO do. One that lags shows an earlier state, and then
+    nothing is overwritten, since `create` fails.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
-
-    @property
-    def uri(self) -> str:
-        """See `Files`."""
-        return str(self.root)
-
-    @property
-    def folder(self) -> Path | None:
-        """See `Files`."""
-        return self.root
-
-    def where(self, name: str) -> str:
-        """See `Files`."""
-        return str(self.root / name)
+        self.uri = str(root)
+        """The URI by which `open_files` opens the same store, also on another machine."""
+        self.folder: Path | None = root
+        """The folder, to which every process of this machine can append; None for a bucket."""
 
     def path(self, name: str) -> Path:
         """The path of the file `name`, see `path_in`."""
         return path_in(self.root, name)
 
+    def where(self, name: str) -> str:
+        """The full path or S3 URI of `name`, for messages."""
+        return str(self.root / name)
+
     def create(self, name: str, content: bytes) -> bool:
-        """See `Files`."""
+        """Write `content` under `name`, durably and whole, unless the name is taken. Return whether the file now holds
+        `content`: so does one that was written by an earlier try whose reply was lost."""
         target = self.path(name)
         make_folder(target.parent)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
@@ -155,6 +108,8 @@ class LocalFiles:
                 os.fsync(stream.fileno())
             os.link(part, target)
         except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                return self._read(name, 0, len(content) + 1, math.inf) == content
             return False
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -163,7 +118,8 @@ class LocalFiles:
         return True
 
     def read(self, name: str, most_mb: float | None = None) -> bytes:
-        """See `Files`."""
+        """Read the whole file. Raises FileNotFoundError; DamagedRecord for a local file of more than `most_mb` MB, by default
+        `record_mb()`."""
         return self._read(name, 0, None, record_mb() if most_mb is None else most_mb)
 
     def _read(self, name: str, offset: int, length: int | None, most_mb: float) -> bytes:
@@ -177,13 +133,17 @@ class LocalFiles:
             return stream.read(size)
 
     def put(self, name: str, content: bytes) -> None:
-        """See `Files`."""
+        """Write the whole file, replacing any other. It is not synced: after a power failure the old content may be back."""
         with self.writing(name) as part:
             part.write_bytes(content)
 
     @contextlib.contextmanager
     def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
-        """See `Files`."""
+        """Give a local file to write to; when the block ends, its content replaces the file `name`.
+
+        Readers see either the old content or the new. Nothing is written if the block raises. `named` derives the final name, in
+        the same folder, from the written file, and makes the write durable.
+        """
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
@@ -200,49 +160,51 @@ class LocalFiles:
             part.unlink(missing_ok=True)
 
     def move(self, name: str, to: str) -> None:
-        """See `Files`."""
-        make_folder(self.path(to).parent)
+        """Move a file, if it is still there. Readers find it under either name at any time, or both."""
+        target = self.path(to)
+        make_folder(target.parent)
         with contextlib.suppress(FileNotFoundError):
-            self.path(name).replace(self.path(to))
-            sync_folder(self.path(to).parent)
+            self.path(name).replace(target)
+            sync_folder(target.parent)
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """See `Files`."""
+        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError;
+        DamagedRecord for more than `record_mb()` of a local file."""
         return self._read(name, offset, length, record_mb())
 
     def exists(self, name: str) -> bool:
-        """See `Files`. Also True for what cannot be read, such as a link."""
+        """Whether `name` exists. Also True for a local entry that cannot be read, such as a link."""
         check_path(name, self.uri)
-        path_in(self.root, name.rpartition("/")[0])
+        self.path(name.rpartition("/")[0])
         return os.path.lexists(self.root / name)
 
     def folders(self, folder: str) -> Iterator[str]:
-        """See `Files`. Yields nothing if the folder does not exist."""
-        yield from sorted(name.rpartition("/")[2] for name, found in self._found(folder) if stat.S_ISDIR(found.st_mode))
+        """Base names of the folders directly in `folder`, sorted; none if it does not exist."""
+        yield from sorted(name.rpartition("/")[2] for name, found in self._scan(folder) if stat.S_ISDIR(found.st_mode))
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """See `Files`. Yields nothing if the folder does not exist."""
+        """Names of the files directly in `folder`, sorted; none if it does not exist."""
         for name in sorted(entry.name for entry in self.entries(folder)):
             if name.endswith(suffix) and not name.rpartition("/")[2].startswith("."):
                 yield name
 
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
-        """See `Files`."""
+        """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: also those in folders below it."""
         folders = [folder]
         while folders:
-            for name, found in self._found(folders.pop()):
+            for name, found in self._scan(folders.pop()):
                 if stat.S_ISREG(found.st_mode):
                     yield Entry(name, found.st_size, found.st_mtime)
                 elif deep:
                     folders.append(name)
 
-    def _found(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    def _scan(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
         """The files and folders directly in `folder`: names and states. Of hidden ones, which others may put there, files alone.
 
         Raises DamagedRecord for anything else.
         """
         try:
-            with os.scandir(path_in(self.root, folder)) as found:
+            with os.scandir(self.path(folder)) as found:
                 entries = [entry for entry in found if is_plain(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -255,11 +217,14 @@ class LocalFiles:
                     yield f"{folder}/{entry.name}" if folder else entry.name, state
 
     def delete(self, name: str) -> None:
-        """See `Files`."""
+        """Delete a file, if it is still there."""
         self.path(name).unlink(missing_ok=True)
 
     def check(self) -> None:
-        """See `Files`. Creates the folder and leaves nothing in it."""
+        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
+
+        Creates the folder and leaves nothing in it. Raises StoreError with one line: the fault, and how to mend it.
+        """
         probe = f".summhay-check-{uuid.uuid4().hex[:12]}"
         try:
             try:
@@ -321,9 +286,9 @@ def open_files(uri: str) -> Files:
     Raises StoreError for any other URI.
     """
     if uri.startswith(SCHEME):
-        from summhay_ray.store.files.s3 import open_s3
+        from summhay_ray.store.files.s3 import S3Files
 
-        return open_s3(uri)
+        return S3Files(parse_place(uri))
     # With one slash, a bucket would become a folder named s3:.
     if ("://" in uri and not uri.startswith("file://")) or uri.lower().startswith("s3:"):
         scheme = uri.partition(":")[0]

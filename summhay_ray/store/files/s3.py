@@ -1,88 +1,113 @@
-"""A store's files in an S3 bucket. Part of the store room; imports boto3, so only `open_files` imports it, for an `s3://` URI.
+"""A store's files in an S3 bucket. Imports boto3, so only `open_files` imports it, for an `s3://` URI.
 
-`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). Every object carries a token
-of the write that created it, so that a write whose reply was lost is recognized as our own when it is retried.
+`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). When the name is taken, the
+content is compared: a write whose reply was lost succeeds when it is retried.
+
+The retries are not botocore's: its quota is shared by all threads and runs out when many requests fail, and botocore does
+not retry when a connection breaks in the middle of a response body.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 import io
 import mimetypes
+import os
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import boto3
+import botocore.config
+import botocore.exceptions
+import botocore.loaders
+import botocore.session
+import botocore.utils
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
+
+from summhay_ray.routes import route_to
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.entry import Entry, check_path, is_plain
-from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
-from summhay_ray.store.files.s3_errors import not_s3
-from summhay_ray.store.files.s3_place import Place, parse_place
+from summhay_ray.store.files.files import Entry, check_path, is_plain
+from summhay_ray.store.files.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
+from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
 
-TOKEN = "summhay-write"
 PATIENCE_S = 300.0
 """How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
+FIRST_S = 6.0
+"""How long a service that has never answered is asked: it may not exist."""
 ANSWER_S = 30.0
 """How long an answer is awaited."""
 TRIES = 5
 # A person waits for a check.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
+POOL = 32
+CONNECT_S = 5.0
+PAUSES = wait_random_exponential(multiplier=0.1, max=5.0)
+
+
+class ObjectExists(Exception):
+    """The condition of a conditional write failed: the object exists."""
+
+
+class BeyondEnd(Exception):
+    """The requested range begins after the object's end."""
 
 
 class S3Files:
-    """A store under a prefix of a bucket; see `Files`. Thread-safe. Another process reopens it by `uri` or by unpickling."""
+    """A store under a prefix of a bucket, with the methods of `LocalFiles`. Thread-safe.
+
+    Another process reopens it by `uri` or by unpickling; each process gets a client of its own, because a forked child must not
+    share connections. `patience_s`: how long a request is tried, with growing random pauses, once the service has answered.
+    """
+
+    folder: Path | None = None
 
     def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
-        self._patience_s, self._answer_s = patience_s, answer_s
-        self._named = place
-        self._service = Service(place, patience_s, answer_s)
+        self._place, self._patience_s, self._answer_s = place, patience_s, answer_s
+        self._met = False
+        self._making = threading.Lock()
+        self._made: tuple[int, Place, Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return S3Files, (self._service.place, self._patience_s, self._answer_s)
+        return S3Files, (self._client()[0], self._patience_s, self._answer_s)
 
     @property
     def uri(self) -> str:
-        """See `Files`. Includes the endpoint that boto3 found here, so that another machine finds the same service."""
-        return self._service.place.uri
-
-    @property
-    def folder(self) -> Path | None:
-        """See `Files`."""
-        return None
+        """The URI with the endpoint that boto3 found here, so that another machine finds the same service. Raises StoreError."""
+        return self._client()[0].uri
 
     def where(self, name: str) -> str:
-        """See `Files`."""
-        at = f" (at {self._named.endpoint_url})" if self._named.endpoint_url is not None else ""
-        return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
+        """See `LocalFiles`."""
+        at = f" (at {self._place.endpoint_url})" if self._place.endpoint_url is not None else ""
+        return f"s3://{self._place.bucket}/{self._place.key(name)}{at}"
 
     def create(self, name: str, content: bytes) -> bool:
-        """See `Files`. Also returns True if an earlier try of this call wrote the object and only its reply was lost.
-
-        Raises StoreError. After StoreUnavailable the outcome is unknown: the object may exist, or appear a little later.
-        """
-        token = uuid.uuid4().hex
+        """See `LocalFiles`. Raises StoreError. After StoreUnavailable the object may exist, or appear a little later."""
         for _ in range(TRIES):
             with contextlib.suppress(ObjectExists):
-                self._write(name, io.BytesIO(content), token, IfNoneMatch="*")
+                self._write(name, io.BytesIO(content), IfNoneMatch="*")
                 return True
-            # If the object was deleted between the two requests, the name is free again.
+            # Our own write, if its reply was lost or a proxy sent it twice. If the object is gone, the name is free again.
             with contextlib.suppress(FileNotFoundError):
-                # Checked even on a first try: a proxy on the way may have sent the write twice.
-                return _token_of(self._ask("head_object", name)) == token
+                return self.read(name) == content
         raise StoreError(f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again")
 
     def put(self, name: str, content: bytes) -> None:
-        """See `Files`."""
+        """See `LocalFiles`."""
         self._write(name, io.BytesIO(content))
 
     @contextlib.contextmanager
     def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
-        """See `Files`."""
+        """See `LocalFiles`."""
         with tempfile.TemporaryDirectory(prefix="summhay-") as folder:
             path = Path(folder) / "whole"
             yield path
@@ -91,11 +116,11 @@ class S3Files:
                 self._write(name, stream)
 
     def read(self, name: str, most_mb: float | None = None) -> bytes:
-        """See `Files`."""
+        """See `LocalFiles`."""
         return bytes(self._ask("get_object", name)["Body"])
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """See `Files`."""
+        """See `LocalFiles`."""
         try:
             answer = self._ask("get_object", name, Range=f"bytes={offset}-{offset + length - 1}")
         except BeyondEnd:
@@ -105,7 +130,7 @@ class S3Files:
         return content if "ContentRange" in answer else content[offset : offset + length]
 
     def exists(self, name: str) -> bool:
-        """See `Files`."""
+        """See `LocalFiles`."""
         try:
             self._ask("head_object", name)
         except FileNotFoundError:
@@ -113,94 +138,189 @@ class S3Files:
         return True
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """See `Files`. One request per 1,000 names."""
+        """See `LocalFiles`. One request per 1,000 names."""
         for entry in self.entries(folder):
             if entry.name.endswith(suffix) and not entry.name.rpartition("/")[2].startswith("."):
                 yield entry.name
 
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
-        """See `Files`."""
-        above = self._above(folder)
-        for page in self._service.pages(above, deep):
+        """See `LocalFiles`."""
+        for above, page in self._pages(folder, deep):
             for entry in page.get("Contents", ()):
                 name = str(entry["Key"])[len(above) :]
                 if all(map(is_plain, name.split("/"))):
                     yield Entry(f"{folder}/{name}" if folder else name, int(entry["Size"]), entry["LastModified"].timestamp())
 
-    def delete(self, name: str) -> None:
-        """See `Files`."""
-        with contextlib.suppress(FileNotFoundError):
-            self._ask("delete_object", name)
-
-    def move(self, name: str, to: str) -> None:
-        """See `Files`. The service copies it, at most 5 GB."""
-        source = {"Bucket": self._named.bucket, "Key": self._key(name)}
-        with contextlib.suppress(FileNotFoundError):
-            self._ask("copy_object", to, CopySource=source)
-            self.delete(name)
-
     def folders(self, folder: str) -> Iterator[str]:
-        """See `Files`."""
-        above = self._above(folder)
-        for page in self._service.pages(above):
+        """See `LocalFiles`."""
+        for above, page in self._pages(folder, False):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
                 if is_plain(name) and not name.startswith("."):
                     yield name
 
-    def check(self) -> None:
-        """See `Files`. Makes five requests and leaves one small object, which later checks write over."""
-        S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)._check()
+    def delete(self, name: str) -> None:
+        """See `LocalFiles`."""
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("delete_object", name)
 
-    def _check(self) -> None:
-        store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
+    def move(self, name: str, to: str) -> None:
+        """See `LocalFiles`. The service copies it, at most 5 GB."""
+        check_path(name, self._place.bare)
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("copy_object", to, CopySource={"Bucket": self._place.bucket, "Key": self._place.key(name)})
+            self.delete(name)
+
+    def check(self) -> None:
+        """See `LocalFiles`. Makes five requests and leaves one small object, which later checks write over."""
+        probe = S3Files(self._client()[0], CHECK_S, CHECK_ANSWER_S)
+        store, at = f"store {probe._place.bare}", probe._place.endpoint_url or "AWS"
         # A missing object must not look like a denied one.
         try:
-            self.read(f"{CHECKED}-{uuid.uuid4().hex}")
+            probe.read(f"{CHECKED}-{uuid.uuid4().hex}")
         except FileNotFoundError:
             pass
         else:
             raise StoreError(f"{store}: {not_s3(at, 'it has an object that nobody wrote')}")
-        self.put(CHECKED, CHECKED_CONTENT)
-        if self.create(CHECKED, CHECKED_CONTENT):
+        probe.put(CHECKED, CHECKED_CONTENT)
+        if probe.create(CHECKED, b"second\n"):
             raise StoreError(
                 f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
                 "use a service that honours them"
             )
-        held = self._ask("get_object", CHECKED)
-        if held["Body"] != CHECKED_CONTENT or _token_of(held) is None:
-            raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
+        if probe.read(CHECKED) != CHECKED_CONTENT:
+            raise StoreError(f"{store}: {at} does not give back what was written; use another service")
 
-    def _above(self, folder: str) -> str:
-        """The common prefix of the keys directly in `folder`."""
-        return self._named.key(f"{folder}/" if folder else "")
-
-    def _write(self, name: str, content: io.BufferedIOBase, token: str = "", **condition: str) -> None:
+    def _write(self, name: str, content: io.BufferedIOBase, **condition: str) -> None:
         """Write an object in one request, which S3 allows up to 5 GB."""
         md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False))
         digest = base64.b64encode(md5.digest()).decode()
         # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token or uuid.uuid4().hex}}
-        self._ask("put_object", name, Body=content, **headers, **condition)
-
-    def _key(self, name: str) -> str:
-        check_path(name, self._named.bare)
-        return self._named.key(name)
+        self._ask("put_object", name, Body=content, ContentMD5=digest, ContentType=kind, **condition)
 
     def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:
+        """`_request` about one file."""
+        check_path(name, self._place.bare)
         try:
-            return self._service.ask(operation, Key=self._key(name), **options)
+            return self._request(operation, Key=self._place.key(name), **options)
         except FileNotFoundError:
             raise FileNotFoundError(self.where(name)) from None
 
+    def _pages(self, folder: str, deep: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The common prefix of the keys in a folder, with each page of its listing."""
+        above = self._place.key(f"{folder}/" if folder else "")
+        more = {} if deep else {"Delimiter": "/"}
+        while True:
+            page = self._request("list_objects_v2", Prefix=above, **more)
+            yield above, page
+            if not page.get("IsTruncated"):
+                return
+            more["ContinuationToken"] = page["NextContinuationToken"]
 
-def open_s3(uri: str) -> S3Files:
-    """The files of an `s3://` URI. Makes no connection. Raises StoreError for an unusable URI."""
-    return S3Files(parse_place(uri))
+    def _request(self, operation: str, **options: Any) -> dict[str, Any]:
+        """Make a request to the bucket and return the response, with a `Body` read fully as bytes.
+
+        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if a service that has answered before
+        failed all retries.
+        """
+        place, client = self._client()
+        trials = Retrying(retry=retry_if_exception(worth_again), wait=PAUSES, stop=self._is_over, reraise=True)
+        try:
+            for trial in trials:
+                with trial:
+                    answer = self._try_once(client, operation, options)
+        except ERRORS as error:
+            raise problem_of(error, place, trial.retry_state.seconds_since_start or 0.0, self._met) from None
+        return answer
+
+    def _try_once(self, client: Any, operation: str, options: dict[str, Any]) -> dict[str, Any]:
+        if "Body" in options:
+            options["Body"].seek(0)
+        try:
+            answer: dict[str, Any] = getattr(client, operation)(Bucket=self._place.bucket, **options)
+            if "Body" in answer:
+                answer["Body"] = answer["Body"].read()
+        except ERRORS as error:
+            code = code_of(error)
+            expected: Exception | None = None
+            if code == "NoSuchKey" or (operation == "head_object" and code in {"404", "NotFound"}):
+                expected = FileNotFoundError()
+            elif code in {"PreconditionFailed", "412"}:
+                expected = ObjectExists()
+            elif code in {"InvalidRange", "416"}:
+                expected = BeyondEnd()
+            self._met |= expected is not None
+            raise expected or error from None
+        self._met = True
+        return answer
+
+    def _is_over(self, state: RetryCallState) -> bool:
+        """Whether the next try would come too late."""
+        most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
+        return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
+
+    def _client(self) -> tuple[Place, Any]:
+        """The place, with the endpoint of this process's boto3 settings if it is not AWS's, and the client. Raises StoreError."""
+        with self._making:
+            if self._made is None or self._made[0] != os.getpid():
+                place = self._place
+                try:
+                    client = _connect(place, self._answer_s)
+                    found = str(client.meta.endpoint_url).rstrip("/")
+                    host = urlsplit(found).hostname or ""
+                    if place.endpoint_url is None and not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+                        # The endpoint becomes part of the URI, so that a machine with other settings opens the same place.
+                        place = parse_place(with_endpoint(place.uri, found))
+                        client = _connect(place, self._answer_s)
+                except (*ERRORS, ValueError) as error:
+                    raise problem_of(error, self._place) from None
+                self._made = os.getpid(), place, client
+            return self._made[1:]
 
 
-def _token_of(answer: dict[str, Any]) -> str | None:
-    """The token of the write that created the object; None if it has none."""
-    metadata: dict[str, str] = answer.get("Metadata", {})
-    return next((value for name, value in metadata.items() if name.lower() == TOKEN), None)
+def _connect(place: Place, answer_s: float) -> Any:
+    # Bucket names in the host name need DNS entries, which services other than AWS rarely have.
+    style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
+    # AWS itself is reached over https: botocore reads the environment. Otherwise it would send http:// through a proxy.
+    proxies = None if place.endpoint_url is None else route_to(place.endpoint_url).proxies
+    config = botocore.config.Config(
+        proxies=proxies,
+        connect_timeout=min(CONNECT_S, answer_s),
+        read_timeout=answer_s,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=POOL,
+        s3=style,
+        # Services other than AWS fail on the newer checksums; the store's objects carry checksums of their own.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
+    session = botocore.session.Session()
+    session.register_component("data_loader", _data_loader())
+    # As botocore does it, the times in a listing take most of the time to read it.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
+    client = boto3.session.Session(botocore_session=session).client(
+        "s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config
+    )
+    if place.endpoint_url is not None:
+        # On a redirect without a region (from a web server), botocore asks for the bucket's region.
+        # That request is redirected too, and so on without end.
+        client.meta.events.register("before-call.s3.HeadBucket", _no_region)
+    return client
+
+
+@functools.cache
+def _data_loader() -> Any:
+    return botocore.loaders.create_loader()
+
+
+def _time(text: str) -> Any:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return botocore.utils.parse_timestamp(text)  # That of a header.
+
+
+def _no_region(**_: Any) -> None:
+    raise botocore.exceptions.ClientError({"ResponseMetadata": {"HTTPHeaders": {}}}, "HeadBucket")

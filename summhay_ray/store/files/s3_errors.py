@@ -1,4 +1,4 @@
-"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it. Part of the store room, for the S3 modules.
+"""Turns errors of boto3 into one line: what is wrong, where, and how to mend it.
 
 botocore's own messages are never repeated: they contain request dumps and, for some services, keys.
 """
@@ -95,7 +95,9 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
     if code == "RequestTimeTooSkewed":
         return f"the clock of this machine differs too much from that of {at}; set it, then run again"
     if code in REGION_CODES:
-        region = _region_of(error) or "REGION"
+        headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        found = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
+        region = (found if found.replace("-", "").isalnum() else "") or "REGION"
         return f"bucket {place.bucket!r} lies in another region than boto3 asked; add region={region} to the store's URI"
     if _lacks_feature(error):
         return f"{at} has no conditional writes (If-None-Match: {code}, HTTP {status}); use a service that has them"
@@ -141,10 +143,3 @@ def _mend_silence(place: Place) -> str:
 
 def _lacks_feature(error: BaseException) -> bool:
     return code_of(error) == "NotImplemented" or status_of(error) == 501
-
-
-def _region_of(error: boto.ClientError) -> str:
-    """The bucket's region if the response names it, else ""."""
-    headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    found = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
-    return found if found.replace("-", "").isalnum() else ""

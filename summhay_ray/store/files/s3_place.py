@@ -1,4 +1,4 @@
-"""Parses an `s3://` URI: bucket, prefix, endpoint, region. Part of the store room; reads no environment, makes no connection."""
+"""Parses an `s3://` URI: bucket, prefix, endpoint, region."""
 
 from __future__ import annotations
 
@@ -52,16 +52,20 @@ def parse_place(uri: str) -> Place:
             f"store s3://...: before the first '/' stands a bucket's name alone; boto3 finds credentials. Give {EXAMPLE}"
         )
     if not BUCKET.fullmatch(bucket) or ".." in bucket:
-        raise StoreError(
-            f"store s3://...: {_quoted(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}"
-        )
+        raise StoreError(f"store s3://...: {_quote(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")
     parts = [part for part in prefix.split("/") if part]
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
         raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
     place = Place(bucket, "/".join(parts))
-    options = _options(place, query)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in OPTIONS or names.count(name) > 1:
+            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: option {_quote(name)} is unknown, or given twice; {mend}")
+    options = dict(pairs)
     if (region := options.get("region")) is not None and not REGION.fullmatch(region):
-        raise StoreError(f"store {place.bare}: {_quoted(region)} is not a region name; give one such as region=eu-central-1")
+        raise StoreError(f"store {place.bare}: {_quote(region)} is not a region name; give one such as region=eu-central-1")
     endpoint = options.get("endpoint_url")
     return replace(place, region=region, endpoint_url=None if endpoint is None else _endpoint(endpoint, f"store {place.bare}"))
 
@@ -79,16 +83,6 @@ def with_endpoint(uri: str, endpoint_url: str | None) -> str:
     return replace(place, endpoint_url=_endpoint(endpoint_url, f"store {place.bare}")).uri
 
 
-def _options(place: Place, query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    names = [name for name, _ in pairs]
-    for name in names:
-        if name not in OPTIONS or names.count(name) > 1:
-            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
-            raise StoreError(f"store {place.bare}: option {_quoted(name)} is unknown, or given twice; {mend}")
-    return dict(pairs)
-
-
 def _endpoint(endpoint_url: str, store: str) -> str:
     """The endpoint, checked, without a trailing slash."""
     mend = "give one such as http://127.0.0.1:9000"
@@ -100,10 +94,10 @@ def _endpoint(endpoint_url: str, store: str) -> str:
     except ValueError:
         usable = False
     if not usable or not endpoint_url.isascii() or not endpoint_url.isprintable() or set(endpoint_url) & set(" ?#&\\"):
-        raise StoreError(f"{store}: endpoint_url {_quoted(endpoint_url)} is not the URL of a service; {mend}")
+        raise StoreError(f"{store}: endpoint_url {_quote(endpoint_url)} is not the URL of a service; {mend}")
     return endpoint_url.rstrip("/")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """The text in quotes, on one line, cut to 80 characters."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -1,1 +1,1 @@
-"""The answers log and the records of money. A sub-room of the store."""
+"""The answers log and the records of money."""

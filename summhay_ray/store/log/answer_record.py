@@ -1,4 +1,4 @@
-"""The schema of an answer's record in the log, and of the index of a merged object. Part of the store room; no I/O.
+"""The schema of an answer's record in the log, and of the index of a merged object.
 
 A record has a head, which an index reads, and a body with the texts; see `summhay_ray.store.log.log_lines`.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from operator import add
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -107,13 +109,11 @@ def read_head(text: bytes) -> AnswerHead | None:
         head: AnswerHead = _HEAD.validate_json(text)
     except ValidationError:
         return None
-    return head if text.count(b":") == len(head) or _has_no_repeats(text, len(head)) else None
-
-
-def _has_no_repeats(text: bytes, n: int) -> bool:
-    """Whether an object with `n` different fields has each of them once. Of several, pydantic takes one."""
-    # Each field has a colon. The quicker ways to count them find some in texts as well, but never too few.
-    return (text.count(b'":') == n and not _BLANK_COLON.search(text)) or len(_PAIRS.decode(text.decode("utf-8"))) == n
+    # pydantic accepts a repeated field. Each field has a colon: the quicker counts may be too high, but never too low.
+    n = len(head)
+    if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
+        return head
+    return head if len(_PAIRS.decode(text.decode("utf-8"))) == n else None
 
 
 def read_body(text: bytes) -> AnswerBody | None:
@@ -149,3 +149,51 @@ def read_index(text: bytes, size: int) -> Heads | None:
         costs[0][total["run"]] -= total["answers"]
         costs[1][total["run"]] -= total["usd_micros"]
     return None if any(map(any, (cost.values() for cost in costs))) else heads
+
+
+Purpose = tuple[str, str]
+"""(stage, model): what money was spent on; a stage is summarize, judge, ..."""
+
+
+class Excess(NamedTuple):
+    """A claimed usage above what was reserved for the call: what the provider claims, and what is charged instead."""
+
+    model: str
+    claimed_tokens: int
+    charged_tokens: int
+    claimed_micros: int
+    charged_micros: int
+    token_margin: float
+    """The `token_margin` of the model that would have reserved enough."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Excess | None:
+        """The excess in an answer record, or its head; None if its usage was within the reservation."""
+        if not record.get("claimed_margin"):
+            return None
+        # What is 0 is left out, such as the price of a free model.
+        tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
+        charged_tokens = record["input_tokens"] + record["output_tokens"]
+        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
+
+
+@dataclass
+class AnswerTotals:
+    """The totals of one run's answers for one purpose."""
+
+    usd_micros: int = 0
+    answers: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    saved_micros: int = 0
+    """How much more the answers would have cost without the provider's cache."""
+
+    def add(self, totals: Totals) -> None:
+        """Add the totals of further answers."""
+        self.answers += totals["answers"]
+        self.usd_micros += totals["usd_micros"]
+        self.input_tokens += totals["input_tokens"]
+        self.cached_tokens += totals["cached_tokens"]
+        self.output_tokens += totals["output_tokens"]
+        self.saved_micros += totals["saved_micros"]

@@ -1,4 +1,4 @@
-"""An index of the answers' log, in a folder or in a bucket. Part of the store room.
+"""An index of the answers' log, in a folder or in a bucket.
 
 Both are read alike: list the log's files, and read what is new in each. A service's listing must show what was written before,
 as those of S3, Google, Azure and MinIO do; where it does not, an answer may be asked for once more.
@@ -13,23 +13,21 @@ from itertools import repeat
 from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files, object_mb
-from summhay_ray.store.log.answer_record import Heads
-from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
+from summhay_ray.store.files.files import Entry, Files, object_mb
+from summhay_ray.store.log.answer_record import AnswerTotals, Excess, Heads, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_places, heads_of, index_of, read_at
 
 AT_ONCE = 16
 """Number of files that are read in parallel."""
 PIECE_BYTES = 8 << 20
-"""Of a long file, so much is read at a time."""
+"""Bytes per read of a long file."""
 LONGEST_BYTES = 64 << 20
 """No record is longer: bytes without a line break are read no further, and are one damaged record to the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new in one file: the heads of its records in the bytes from `start` to `end`."""
+    """The news of one file: the heads of its records in the bytes from `start` to `end`."""
 
     name: str
     start: int
@@ -82,7 +80,24 @@ class LogIndex:
     def take(self, fetched: Fetched) -> None:
         """Enter what `fetch` read."""
         for news in fetched:
-            self._enter(news)
+            self._read_to[news.name] = news.end
+            name, heads = Name.of(news.name), news.heads
+            if name is not None and name.suffix == "jsonl":
+                self._begun.add(name.merge)
+            self.damaged += heads["damaged"]
+            for columns in heads["answers"].values():
+                keys, offsets, lengths, _ = columns
+                for key, location in zip(
+                    keys, map(Location, repeat(news.name), map(news.start.__add__, offsets), lengths), strict=True
+                ):
+                    if (first := self.answers.setdefault(key, location)) is not location and first != location:
+                        self._further.setdefault(key, []).append(location)
+            for totals in heads["totals"]:
+                purpose = totals["stage"], totals["model"]
+                self._totals.setdefault(totals["run"], {}).setdefault(purpose, AnswerTotals()).add(totals)
+            for head in heads["excesses"]:
+                if (excess := Excess.of(head)) is not None:
+                    self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
     def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
@@ -93,26 +108,6 @@ class LogIndex:
                 return
         for begin, end, content in _stretches(self.files, name, start, entry.size):
             yield News(name, begin, end, heads_of(name, content))
-
-    def _enter(self, news: News) -> None:
-        self._read_to[news.name] = news.end
-        name, heads = Name.of(news.name), news.heads
-        if name is not None and name.suffix == "jsonl":
-            self._begun.add(name.merge)
-        self.damaged += heads["damaged"]
-        for columns in heads["answers"].values():
-            keys, offsets, lengths, _ = columns
-            for key, location in zip(
-                keys, map(Location, repeat(news.name), map(news.start.__add__, offsets), lengths), strict=True
-            ):
-                if (first := self.answers.setdefault(key, location)) is not location and first != location:
-                    self._further.setdefault(key, []).append(location)
-        for totals in heads["totals"]:
-            purpose = totals["stage"], totals["model"]
-            self._totals.setdefault(totals["run"], {}).setdefault(purpose, AnswerTotals()).add(totals)
-        for head in heads["excesses"]:
-            if (excess := Excess.of(head)) is not None:
-                self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
     def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
         """Purpose -> the totals of the run's answers."""

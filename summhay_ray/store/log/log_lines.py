@@ -1,4 +1,4 @@
-"""The lines of the answers' log and the names of its files. Part of the store room.
+"""The lines of the answers' log and the names of its files.
 
 The log holds answers, each durable before anything depends on it, and is shared by all runs of a store. A record is one line:
 CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has what the index needs: the key,
@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -58,7 +58,7 @@ class Name:
 
     writer: str
     number: int
-    """Of the segment, or of the merged object; 0 in a folder."""
+    """The number of the segment or the merged object; 0 in a folder."""
     suffix: str
     """`jsonl` or `merged`."""
     index_size: int = 0
@@ -80,26 +80,22 @@ class Name:
         return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
 
 
-def file_name(writer: str, number: int) -> str:
-    """The name of a segment."""
-    return f"{FOLDER}/{writer}.{number:08d}.jsonl"
-
-
 def encode(record: Mapping[str, Any]) -> bytes:
     """The record's line."""
     head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
     return _line(head, {name: value for name, value in record.items() if name not in HEAD_FIELDS})
 
 
-def merged_object(writer: str, number: int, segments: bytes) -> tuple[str, bytes]:
+def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple[str, bytes]:
     """The name and the content of a merged object."""
-    line = _line({"kind": INDEX}, heads_of("", segments))
-    return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + segments
+    content = b"".join(segments)
+    line = _line({"kind": INDEX}, heads_of("", content))
+    return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + content
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
-    told, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
-    return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(told)), len(told), len(rest), told, rest)
+    first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
+    return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(first)), len(first), len(rest), first, rest)
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

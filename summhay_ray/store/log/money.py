@@ -1,4 +1,4 @@
-"""The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
+"""The money records of a run: what its ledger may have spent, durable before anything is sent.
 
 `runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
 last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired
 
@@ -20,7 +20,7 @@ from summhay_ray.store.errors import Superseded
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Name, Total
 from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.answer_totals import AnswerTotals, Purpose
+from summhay_ray.store.log.answer_record import AnswerTotals, Purpose
 
 Scope = tuple[str, str]
 """What an amount is of: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
@@ -42,7 +42,7 @@ def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
 
 @dataclass(frozen=True)
 class MoneyRecord:
-    """What is durable of a run's money; see the module."""
+    """The durable state of a run's money; see the module."""
 
     session: int = 0
     ended: bool = True
@@ -136,7 +136,9 @@ class MoneyRecords:
             raise Superseded("another driver took the run over; this one stops, nothing is lost")
 
     def _append(self, record: MoneyRecord) -> bool:
-        amounts: dict[str, Any] = {name: _told(getattr(record, name)) for name in _AMOUNTS}
+        amounts: dict[str, Any] = {
+            name: [[*name, micros] for name, micros in sorted(getattr(record, name).items()) if micros] for name in _AMOUNTS
+        }
         body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts}
         written = self.chain.append(self._number + 1, body)
         self._number += written
@@ -145,13 +147,5 @@ class MoneyRecords:
     def _record(self, number: int, body: _Body) -> MoneyRecord:
         if body.get("run", self._run_id) != self._run_id:
             raise self.chain.damaged(number)
-        spent, charged, uncertain, ceiling = (_amounts(body[name]) for name in _AMOUNTS)
+        spent, charged, uncertain, ceiling = ({(kind, of): micros for kind, of, micros in body[name]} for name in _AMOUNTS)
         return MoneyRecord(body["session"], body["ended"], spent, charged, uncertain, ceiling)
-
-
-def _amounts(told: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    return {(kind, of): micros for kind, of, micros in told}
-
-
-def _told(amounts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
-    return [[*name, micros] for name, micros in sorted(amounts.items()) if micros]

@@ -1,1 +1,1 @@
-"""Runs: their records, drivers and commits. A sub-room of the store."""
+"""Runs: their records, drivers and commits."""

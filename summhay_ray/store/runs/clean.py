@@ -1,4 +1,4 @@
-"""Deletes files that no reader can need any more; answers are never deleted. Part of the store room.
+"""Deletes files that no reader can need any more; answers are never deleted.
 
 A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
 the newest within that time is kept. Segments of the log are kept for as long after they were merged. A run that has
@@ -13,11 +13,11 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.log_lines import FOLDER as LOG
 from summhay_ray.store.log.log_lines import Name
@@ -33,7 +33,7 @@ DAILY_S = 5.0
 UNFINISHED_S = 600.0
 """How long a file that is being written is kept at least since the last write to it."""
 _MARK = "cleaned"
-"""A file that is written anew when the daily cleaning begins."""
+"""A file that is written again when the daily cleaning begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def unneeded(
 
 
 def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
-    """What is found until a damaged record is met: a line in `damaged` then says so."""
+    """The files found before a damaged record, if any; a line about it is added to `damaged`."""
     try:
         yield from found
     except StoreError as error:
@@ -116,16 +116,18 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 
 def _of_chain(files: Files, chain: Chain[Any], before: float) -> Iterator[Unneeded]:
     """The records replaced before `before`, oldest first."""
-    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdecimal()), key=lambda entry: entry.name)
+    entries = (entry for entry in files.entries(chain.folder) if entry.written < before)
+    old = sorted((entry.name, entry.size) for entry in entries if PurePosixPath(entry.name).stem.isdecimal())
     # The last of these was the newest record at that time, so it is kept.
-    yield from (Unneeded(entry.name, entry.size, "earlier records") for entry in old[:-1])
+    yield from (Unneeded(name, size, "earlier records") for name, size in old[:-1])
 
 
 def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
     """The segments of a bucket whose records are in a merged object that is as old."""
     if files.folder is not None:
         return
-    named = [(entry, name) for entry in _old(files, LOG, before) if (name := Name.of(entry.name)) is not None]
+    old = (entry for entry in files.entries(LOG) if entry.written < before)
+    named = [(entry, name) for entry in old if (name := Name.of(entry.name)) is not None]
     merged = {name.merge for _, name in named if name.suffix == "merged"}
     for entry, name in named:
         if name.suffix == "jsonl" and name.merge in merged:
@@ -134,9 +136,9 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
 
 def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
-    entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
+    entries = [(entry, entry.name.rpartition("/")[2].partition(".")[0]) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
-    # Of a damaged record it is not known whose it is, and so not which is the last of that run.
+    # The run of a damaged record is unknown, and so is the last record of that run.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {*{record.run: record.number for record in records}.values()}
     ended = {number for number in numbers if number not in last and has_ended(files, number)}
@@ -153,12 +155,3 @@ def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
     for entry in files.entries("", deep=True):
         if entry.name.endswith(".part") and "/." in f"/{entry.name}" and entry.written < before:
             yield Unneeded(entry.name, entry.size, "unfinished files")
-
-
-def _stem(entry: Entry) -> str:
-    """The file's base name up to its first dot."""
-    return entry.name.rpartition("/")[2].partition(".")[0]
-
-
-def _old(files: Files, folder: str, before: float) -> Iterator[Entry]:
-    return (entry for entry in files.entries(folder) if entry.written < before)

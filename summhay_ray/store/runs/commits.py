@@ -1,4 +1,4 @@
-"""The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
+"""The commits of a run: a chain of manifests, each of which lists all parts of the run.
 
 `runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that
 owns the run. `added` counts all parts ever added; merging does not change it.
@@ -67,7 +67,8 @@ class Manifests:
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
-            raise self._damaged(error.flaw.partition(";")[0]) from None
+            how = error.flaw.partition(";")[0]
+            raise DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri) from None
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> str:
@@ -77,10 +78,7 @@ class Manifests:
     def check(self) -> None:
         """Raises DamagedRecord if the run has lost its manifests."""
         if lost := self.lost():
-            raise self._damaged(lost)
-
-    def _damaged(self, how: str) -> DamagedRecord:
-        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
+            raise DamagedRecord(f"run {self.run_id} is damaged ({lost})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
@@ -128,9 +126,9 @@ class Committer:
         self._manifests = manifests
         self._appending = threading.Lock()
         self._merging = threading.Lock()
-        self._newest = manifests.change(manifests.newest(), self._claimed)
+        self._newest = manifests.change(manifests.newest(), self._claim)
 
-    def _claimed(self, newest: Manifest) -> Manifest:
+    def _claim(self, newest: Manifest) -> Manifest:
         """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
         if newest.session > self.session:
             run = self._manifests.run_id
@@ -139,8 +137,15 @@ class Committer:
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest; those that it has already are not added again. Raises Superseded."""
+
+        def added(newest: Manifest) -> Manifest:
+            mine = self._claim(newest)
+            known = {one.name for one in mine.parts}
+            new = {one.name: one for one in parts if one.name not in known}
+            return dataclasses.replace(mine, added=mine.added + len(new), parts=(*mine.parts, *new.values())) if new else mine
+
         with self._appending:
-            self._newest = self._manifests.change(self._newest, lambda newest: _with(self._claimed(newest), parts))
+            self._newest = self._manifests.change(self._newest, added)
 
     def compact(self) -> int:
         """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
@@ -159,7 +164,7 @@ class Committer:
         """
         with self._merging, self._appending:
             self._newest, final = self._manifests.newest(), None
-            # Another process may end the run anew meanwhile, and this one have moved its parts.
+            # Meanwhile another process may end the run again, after this one has moved its parts.
             while self._newest.final not in (final, None) or final is None:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
@@ -175,7 +180,7 @@ class Committer:
         """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
 
         def replaced(newest: Manifest) -> Manifest:
-            mine, names = self._claimed(newest), [parts.name for parts in merged]
+            mine, names = self._claim(newest), [parts.name for parts in merged]
             known = [parts.name for parts in mine.parts]
             start = known.index(names[0]) if names and names[0] in known else 0
             if known[start : start + len(names)] != names:
@@ -187,15 +192,6 @@ class Committer:
 
 def _manifest(number: int, body: ManifestBody) -> Manifest:
     return Manifest(number, body["session"], body["added"], tuple(body["parts"]))
-
-
-def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:
-    """The manifest with those parts that it does not name; the same object if there are none."""
-    known = {one.name for one in manifest.parts}
-    new = {one.name: one for one in parts if one.name not in known}
-    if not new:
-        return manifest
-    return dataclasses.replace(manifest, added=manifest.added + len(new), parts=(*manifest.parts, *new.values()))
 
 
 def due(parts: Sequence[Parts]) -> Sequence[Parts]:

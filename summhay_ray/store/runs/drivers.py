@@ -1,7 +1,7 @@
-"""Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
+"""Driver sessions: every start of a run is a session with a number of its own.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
-`<number>.beat`, the heartbeat, written every second while the driver lives, with what the driver tells of itself;
+`<number>.beat`, the heartbeat, written every second while the driver lives, with the driver's report of its work;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
 """
@@ -92,15 +92,12 @@ class DriverSession:
         self._n_beats = 0
         self._looked = record.number
         self.record = record
+        self.number = record.number
+        """Higher than the number of every earlier session."""
         self.took_over = ""
         """The driver that ended for this one to have the run, as `on HOST, pid N`; empty if none did."""
         self.told: Mapping[str, Any] = {}
-        """What the heartbeat tells of the driver's work."""
-
-    @property
-    def number(self) -> int:
-        """The session's number, higher than that of every earlier session."""
-        return self.record.number
+        """The report of the driver's work that each heartbeat carries."""
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
@@ -127,7 +124,7 @@ class DriverSession:
 
     def end(self, how: str) -> None:
         """Record the end of the session. `how`: done, stopped, superseded or refused."""
-        _write_end(self._files, self.number, {"how": how})
+        self._files.create(_name(self.number, "end.json"), json.dumps({"how": how}, sort_keys=True).encode("ascii"))
 
 
 def begin_session(
@@ -139,7 +136,12 @@ def begin_session(
     later driver of the same run has begun meanwhile. The new session has then ended.
     """
     here = here or this_process()
-    record = _register(files, run_id, paying, here)
+    chain, taken = session_chain(files), False
+    # Another driver may take the same number first.
+    while not taken:
+        number, driver = chain.latest() + 1, uuid.uuid4().hex
+        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
+        taken = chain.append(number, asdict(record))
     session = DriverSession(files, record)
     session.beat()
     try:
@@ -190,8 +192,8 @@ def how_ended(files: Files, number: int) -> str | None:
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
-    """The sessions among `numbers` whose drivers are alive. On this machine the pid tells; elsewhere, a new beat within
-    `patience_s` seconds. All are watched at once."""
+    """The sessions among `numbers` whose drivers are alive. A driver on this machine is known by its pid, any other by a new beat
+    within `patience_s` seconds. All are watched at once."""
     records = (read_session(files, number) for number in numbers)
     watches = [_Watch(files, record, this_process()) for record in records if record is not None]
     until, alive = time.monotonic() + patience_s, set[int]()
@@ -205,7 +207,7 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
 
 
 def told_by(files: Files, number: int, kind: type[T]) -> T | None:
-    """What the session's driver told with its latest heartbeat, by its schema; None if there is none, or it is damaged."""
+    """The report in the driver's latest heartbeat, by its schema; None if there is none, or it is damaged."""
     try:
         beat = read_record(files.read(_name(number, "beat")), _Beat)
     except FileNotFoundError:
@@ -220,22 +222,19 @@ def ask_to_stop(files: Files, number: int) -> None:
 
 def record_death(files: Files, number: int, by: str = "another driver") -> None:
     """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
-    _write_end(files, number, {"how": "dead", "by": by})
+    files.create(_name(number, "end.json"), json.dumps({"how": "dead", "by": by}, sort_keys=True).encode("ascii"))
 
 
 def this_process() -> Process:
     """This process, described so that other processes can find it."""
-    pid = os.getpid()
-    return Process(socket.gethostname(), _machine(), pid, _started(pid))
-
-
-def _register(files: Files, run_id: str, paying: bool, here: Process) -> SessionRecord:
-    chain = session_chain(files)
-    while True:
-        number, driver = chain.latest() + 1, uuid.uuid4().hex
-        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
-        if chain.append(number, asdict(record)):
-            return record
+    pid, host = os.getpid(), socket.gethostname()
+    # A pid is relative to a boot and a pid namespace. Some systems hide them.
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        machine = f"{host} {boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        machine = ""
+    return Process(host, machine, pid, _started(pid))
 
 
 def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
@@ -320,21 +319,8 @@ def _end(files: Files, number: int) -> _End | None:
     return read_record(content, _End) or {"how": "stopped"}
 
 
-def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
-    files.create(_name(number, "end.json"), json.dumps(end, sort_keys=True).encode("ascii"))
-
-
 def _name(number: int, suffix: str) -> str:
     return f"{FOLDER}/{number:08d}.{suffix}"
-
-
-def _machine() -> str:
-    """What a pid is relative to: host name, boot and pid namespace. Empty if the system does not say."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
 
 
 def _started(pid: int) -> str:

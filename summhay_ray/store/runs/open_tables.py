@@ -1,4 +1,4 @@
-"""Writes a run's tables for other tools, in any format. Part of the store room."""
+"""Writes a run's tables for other tools, in any format."""
 
 from __future__ import annotations
 

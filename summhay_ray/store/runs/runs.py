@@ -1,6 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-Part of the store room. `docs/stores.md` says what lies where in a store.
+`docs/stores.md` describes the layout of a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
@@ -24,14 +24,13 @@ from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
-from summhay_ray.store.files.entry import is_plain
-from summhay_ray.store.files.files import Files, object_mb, open_files
+from summhay_ray.store.files.files import Files, is_plain, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
 from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
-from summhay_ray.store.tables.rows import Reader, digests_of
-from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of
+from summhay_ray.store.tables.rows import Reader
+from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
 
 FORMAT = 3
 RUN_FORMAT = 5
@@ -41,7 +40,7 @@ MEND_RECORD = "put back a copy of it, or delete it and run or import again: ever
 """What to do about a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
-"""Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
+"""Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
 
 
 class _Format(TypedDict):
@@ -76,33 +75,29 @@ class Store:
         self._marked = False
         # A new store has none.
         with contextlib.suppress(FileNotFoundError):
-            self._check(self.files.read("format.json"))
+            if (found := read_record(self.files.read("format.json"), _Format)) is None:
+                where = self.files.where("format.json")
+                raise StoreError(
+                    f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
+                )
+            version = found["format"]
+            if version != FORMAT:
+                age, mend = (
+                    ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
+                )
+                raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
             self._marked = True
-
-    def _check(self, content: bytes) -> None:
-        if (found := read_record(content, _Format)) is None:
-            where = self.files.where("format.json")
-            raise StoreError(
-                f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
-            )
-        version = found["format"]
-        if version != FORMAT:
-            age, mend = ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
-            raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever written to it."""
         return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
-    def _mark(self) -> None:
+    def put_object(self, kind: str, content: bytes) -> str:
+        """Store `content` under its sha256 (hex) and return that."""
         if not self._marked:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
             self._marked = True
-
-    def put_object(self, kind: str, content: bytes) -> str:
-        """Store `content` under its sha256 (hex) and return that."""
-        self._mark()
         digest = hashlib.sha256(content).hexdigest()
         name = f"objects/{kind}/{digest}"
         if not self.files.exists(name):
@@ -171,11 +166,14 @@ class Store:
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
         wanted, run = columns_of(tables), RunStore(self, run_id)
-        self._mark()
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
         if not self.files.exists(f"runs/{run_id}/run.json"):
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
             self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
-        if differ := _differing(run.declared, wanted):
+        # Schemas are equal where only the meanings of columns differ.
+        if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
                 f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
@@ -281,7 +279,7 @@ class RunStore:
 
     def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
-        self._chosen(sorted({table for unit in finished for table in unit.rows}))
+        self._choose(sorted({table for unit in finished for table in unit.rows}))
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
     def committer(self, session: int) -> Committer:
@@ -291,18 +289,14 @@ class RunStore:
     def commit(self, kind: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            self._own_committer().add([self.write(kind, finished)])
+            self.committer(self._manifests.newest().session).add([self.write(kind, finished)])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
 
         Raises StoreError, OSError; ending again then goes on.
         """
-        self._own_committer().finish()
-
-    def _own_committer(self) -> Committer:
-        """A committer for the run's present owner."""
-        return self.committer(self._manifests.newest().session)
+        self.committer(self._manifests.newest().session).finish()
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
@@ -315,12 +309,12 @@ class RunStore:
         `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        return self._reader(self._chosen([table], columns)).table(table, units)
+        return self._reader(self._choose([table], columns)).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables as of the same manifest. `unit`: the name of a further column, with the unit that each row is of, of the
         tables that have no column of this name."""
-        reader = self._reader(self._chosen(names))
+        reader = self._reader(self._choose(names))
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -328,25 +322,32 @@ class RunStore:
 
         Rows that are equal in the first column of the key are in one piece.
         """
-        return self._reader(self._chosen([table], columns)).pieces(table)
+        return self._reader(self._choose([table], columns)).pieces(table)
 
     def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
         """The rows of a table whose first key column is from `low` to `high`, both included."""
-        return self._reader(self._chosen([table])).between(table, low, high)
+        return self._reader(self._choose([table])).between(table, low, high)
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row of a table that two units of a kind have: the units, and its key; None if there is none."""
-        return self._reader(self._chosen([table])).shared_row(table, kind)
+        return self._reader(self._choose([table])).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
         """Each finished unit with its rows of these tables; a few units are in memory at a time."""
-        return self._reader(self._chosen(names)).by_unit()
+        return self._reader(self._choose(names)).by_unit()
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
         manifest = self.manifest()
         if (final := manifest.final) is None:
-            return digests_of(Reader(self._manifests.parts, manifest.parts, self.declared), self.declared)
+            reader, digests = Reader(self._manifests.parts, manifest.parts, self.declared), {}
+            for name in self.declared:
+                n_rows, hasher = 0, hashlib.sha256()
+                for piece in reader.pieces(name):
+                    n_rows += piece.height
+                    hash_rows(hasher, piece)
+                digests[name] = {"rows": n_rows, "sha256": hasher.hexdigest()}
+            return digests
         for table, part in {UNITS: final.units, **final.tables}.items():
             with self._manifests.parts.opened(table, part):
                 pass
@@ -355,7 +356,7 @@ class RunStore:
     def _reader(self, wanted: Tables) -> Reader:
         return Reader(self._manifests.parts, self.manifest().parts, wanted)
 
-    def _chosen(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
+    def _choose(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
@@ -364,12 +365,3 @@ class RunStore:
                 raise self.damaged(f"its table {table} has no column {column}")
         chosen = {name: self.declared[name] for name in names}
         return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
-
-
-def _differing(stored: Tables, wanted: Tables) -> list[str]:
-    """The names of the tables that differ."""
-    return sorted(
-        name
-        for name in stored.keys() | wanted.keys()
-        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name])
-    )

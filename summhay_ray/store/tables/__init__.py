@@ -1,1 +1,1 @@
-"""Rows as Parquet parts, and parts as tables. A sub-room of the store."""
+"""Rows as Parquet parts, and parts as tables."""

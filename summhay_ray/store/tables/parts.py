@@ -1,4 +1,4 @@
-"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once. Part of the store room.
+"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once.
 
 What one commit adds, or a merge has made, is a `Parts`: a part for each table that has rows, and one more that lists the units
 they are of (columns `kind`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the
@@ -31,8 +31,7 @@ from pydantic import Field
 from summhay_ray.inputs import open_unfollowed
 from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.checked_json import Count, Name, Sha256
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files, path_in
+from summhay_ray.store.files.files import Entry, Files, path_in
 from summhay_ray.store.tables.tables import Columns, Tables
 
 UNITS = "_units"
@@ -68,7 +67,7 @@ class Part:
     rows: Count
     unpacked: Count
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
-    """See `tables.Digest`; empty unless the part is merged for good."""
+    """See `tables.digest`; empty unless the part is merged for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +120,18 @@ class PartFiles:
     def write(self, table: str, fill: Callable[[Path], tuple[int, int]]) -> Part:
         """Write a part. Equal contents are one part. `fill` writes the file, and returns the numbers of its rows and, about, of
         their bytes in memory. Raises OSError."""
-        told: dict[str, Any] = {}
+        written: dict[str, Any] = {}
 
         def named(path: Path) -> str:
             with path.open("rb") as stream:
-                told["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
-            told["size"] = path.stat().st_size
-            told["name"] = f"{table}-{told['sha256'][:32]}.parquet"
-            return f"{self.folder}/{told['name']}"
+                written["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+            written["size"] = path.stat().st_size
+            written["name"] = f"{table}-{written['sha256'][:32]}.parquet"
+            return f"{self.folder}/{written['name']}"
 
         with self.files.writing(f"{self.folder}/{table}", named) as path:
             rows, unpacked = fill(path)
-        return Part(**told, rows=rows, unpacked=unpacked)
+        return Part(**written, rows=rows, unpacked=unpacked)
 
     def write_rows(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
         """Write a part of a table, of consecutive pieces of its rows. Raises OSError."""
@@ -142,7 +141,7 @@ class PartFiles:
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
         """The part's content, checked. Raises DamagedRecord, also for a content that cannot be read as the table's."""
         with contextlib.ExitStack() as stack:
-            if (stream := self._found(table, part, stack)) is None:
+            if (stream := self._find(table, part, stack)) is None:
                 raise self.damaged(self._where(table, part))
             try:
                 yield stream
@@ -154,16 +153,16 @@ class PartFiles:
         return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaw(self, table: str, part: Part) -> str:
-        """What is wrong with a part's file, which is read; empty if nothing is."""
+        """The flaw of a part's file, which is read; empty if it has none."""
         with contextlib.ExitStack() as stack:
-            return "" if self._found(table, part, stack) is not None else self._where(table, part)
+            return "" if self._find(table, part, stack) is not None else self._where(table, part)
 
     def _where(self, table: str, part: Part) -> str:
         places = [name for name in self.names(table, part.name) if self.files.exists(name)]
         where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
         return f"{where} is {'not as it was written' if places else 'gone'}"
 
-    def _found(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
+    def _find(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
         shown, hidden = self.names(table, part.name)
         # It may move while it is looked for.
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):

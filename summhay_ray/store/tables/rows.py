@@ -1,4 +1,4 @@
-"""Reads tables from the parts of one manifest, and merges parts. Part of the store room.
+"""Reads tables from the parts of one manifest, and merges parts.
 
 The rows of a table are numbered (`_row`) through all its parts, and the units that count (`_rank`) in the order of kind and name.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
@@ -16,7 +17,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.tables.parts import UNITS, Part, PartFiles, Parts, Stream, numbered, rows_of, with_rows, write_units
-from summhay_ray.store.tables.tables import Columns, Digest, Tables
+from summhay_ray.store.tables.tables import Columns, Tables, hash_rows
 
 TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
@@ -42,25 +43,22 @@ class Reader:
         self._files, self._tables = files, tables
         # A part without such rows is included, because it may replace a unit of another one.
         self._parts = parts
-
-    @property
-    def is_plain(self) -> bool:
+        self._is_plain = len(parts) == 1
         """Whether the parts are the tables as they are: nothing supersedes anything."""
-        return len(self._parts) == 1
 
     def units(self) -> pl.DataFrame:
         """The units that count, each once, sorted by kind and name."""
-        return self._listed[0]
+        return self._list_units[0]
 
     @functools.cached_property
-    def _listed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _list_units(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The units that count, sorted; and those of all parts with their lists of rows and `_rank`, which is null unless these
         are the rows that count: a success beats a failure, then the last part wins."""
         lists = []
         for place, parts in enumerate(self._parts):
             starts = {rows_of(table): self._starts(table)[place] for table in self._tables if table in parts.tables}
             with self._files.opened(UNITS, parts.units) as stream:
-                listed = _read(stream, [*_NO_UNITS.columns, *starts])
+                listed = _scan(stream).select([*_NO_UNITS.columns, *starts]).collect()
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
         listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
         every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
@@ -76,7 +74,7 @@ class Reader:
 
     def owners(self, table: str) -> pl.DataFrame:
         """Which unit's (`_rank`) each row (`_row`) of a table is; a row may be of several."""
-        listed, name = self._listed[1], rows_of(table)
+        listed, name = self._list_units[1], rows_of(table)
         if name not in listed.columns:
             return _NO_OWNERS
         owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
@@ -90,10 +88,10 @@ class Reader:
         columns = self._tables[table]
         unit = "" if unit in columns.schema.names else unit
         with self._open(table) as streams:
-            if self.is_plain and units is None and not unit:
-                return _read(streams[0][1], columns.schema.names) if streams else columns.frame([])
+            if self._is_plain and units is None and not unit:
+                return _scan(streams[0][1]).select(columns.schema.names).collect() if streams else columns.frame([])
             ranks = self._ranks(table, units)
-            found = [rows.drop("_row") for rows in _ranked(columns, streams, ranks)]
+            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, ranks)]
         if unit:
             found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
         return columns.frame(found, *filter(None, [unit]))
@@ -102,10 +100,16 @@ class Reader:
         """A table in consecutive pieces; little more than one is in memory. Rows that are equal in the key's first column are in
         one piece."""
         columns = self._tables[table]
-        if self.is_plain:
+        if self._is_plain:
             with self._open(table) as streams:
                 for _, stream in streams:
-                    for keep in _of_row_groups(stream, columns.key[0]):
+                    name = columns.key[0]
+                    stream.seek(0)
+                    metadata = pq.read_metadata(stream)
+                    column = metadata.schema.names.index(name)
+                    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
+                    # Very long keys are not among the statistics.
+                    for keep in _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max)):
                         yield _scan(stream, keep).select(columns.schema.names).collect()
         else:
             for rows in self.sorted_pieces(table):
@@ -118,9 +122,9 @@ class Reader:
         columns = self._tables[table]
         keep = pl.col(columns.key[0]).is_between(pl.lit(low), pl.lit(high))
         with self._open(table) as streams:
-            if self.is_plain and streams:
+            if self._is_plain and streams:
                 return _scan(streams[0][1], keep).select(columns.schema.names).collect()
-            return columns.frame([rows.drop("_row") for rows in _ranked(columns, streams, self._ranks(table), keep)])
+            return columns.frame([rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table), keep)])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """Like `pieces`, but with every row of a key, and the columns `_row` and `_rank` (the first unit that it is of), by which
@@ -128,7 +132,7 @@ class Reader:
         columns, ranks = self._tables[table], self._ranks(table)
         with self._open(table) as streams:
             for keep in self._ranges(table, streams):
-                found = [*_ranked(columns, streams, ranks, keep)]
+                found = [*_scan_ranked(columns, streams, ranks, keep)]
                 if found:
                     yield pl.concat(found).sort(*columns.key, "_rank")
 
@@ -136,10 +140,10 @@ class Reader:
         """The first row that two units of a kind have: the units, and its key; None if there is none."""
         won, key = self.units(), list(self._tables[table].key)
         owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
-        if self.is_plain and owners["_row"].is_unique().all() or owners.is_empty():
+        if self._is_plain and owners["_row"].is_unique().all() or owners.is_empty():
             return None
         with self._open(table) as streams:
-            keys = pl.concat(_read(stream, key) for _, stream in streams)
+            keys = pl.concat(_scan(stream).select(key).collect() for _, stream in streams)
         rows = keys[owners["_row"]].with_columns(owners["_rank"]).sort(*key, "_rank")
         again = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in key)).to_series()
         twice = again.arg_true()
@@ -189,7 +193,7 @@ class Reader:
         if units is not None:
             wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # Of several, what is written last stays.
+        # The last write stays.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
@@ -199,12 +203,12 @@ class Reader:
         if count == 1:
             return [None]
         name = self._tables[table].key[0]
-        ordered = pl.concat([_read(stream, [name])[name].gather_every(_NTH) for _, stream in streams]).sort()
+        ordered = pl.concat([_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]).sort()
         return _ranges_from(name, (ordered[len(ordered) * piece // count] for piece in range(1, count)))
 
     def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
         """Write one part with all rows of a table. Returns it, and the number in it of each row."""
-        columns, digest = self._tables[table], Digest()
+        columns, hasher = self._tables[table], hashlib.sha256()
         numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
 
         def pieces() -> Iterator[pl.DataFrame]:
@@ -215,28 +219,18 @@ class Reader:
                 rows += first.height
                 numbers = numbers.scatter(others["_row"], others["_number"].cast(pl.UInt32))
                 if final:
-                    digest.add(first)
+                    hash_rows(hasher, first)
                 yield first
 
         part = self._files.write_rows(columns, pieces())
-        return dataclasses.replace(part, digest=digest.sha256 if final else ""), numbers
+        return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
 
-def _ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
+def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
     """The rows of each part that count, with `_row` and `_rank`."""
     for start, stream in streams:
         rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
         yield rows.with_columns(ranks.gather(rows["_row"]).alias("_rank")).drop_nulls("_rank")
-
-
-def _of_row_groups(stream: Stream, name: str) -> list[Keep]:
-    """Conditions for the ranges of the key that the row groups of a part begin, which is sorted by it."""
-    stream.seek(0)
-    metadata = pq.read_metadata(stream)
-    column = metadata.schema.names.index(name)
-    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
-    # Very long keys are not among the statistics.
-    return _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max))
 
 
 def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
@@ -252,23 +246,10 @@ def _from(name: str, low: Any, high: Any) -> Keep:
 
 def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
     """The rows of a part that are wanted, with `_row`, which is `start` for the first."""
-    # polars reads from where the stream stands.
+    # polars reads from the position of the stream.
     stream.seek(0)
     whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
     return whole if keep is None else whole.filter(keep)
-
-
-def _read(stream: Stream, names: Sequence[str]) -> pl.DataFrame:
-    return _scan(stream).select(names).collect()
-
-
-def digests_of(reader: Reader, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Holds little more than one piece in memory."""
-    digests = {name: Digest() for name in names}
-    for name, digest in digests.items():
-        for piece in reader.pieces(name):
-            digest.add(piece)
-    return {name: digest.to_json() for name, digest in digests.items()}
 
 
 def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False) -> Parts:

@@ -1,4 +1,4 @@
-"""Tables: records of any class as rows and columns. Part of the store room.
+"""Tables: records of any class as rows and columns.
 
 A `Table` makes a table of a record class. A run keeps the table's `Columns` in its record, so that the run can be read without
 the class. Rows with the same primary key are the same row, however often they were written.
@@ -121,16 +121,15 @@ class Columns:
             or any(kinds.get(n) not in _OF_A_KEY for n in key)
         ):
             raise ValueError(f"table {body['name']}: its columns and its key do not fit")
-        fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
+        fields = [
+            pa.field(column["name"], _ARROW[column["type"]], nullable=column["nullable"], metadata={"meaning": column["meaning"]})
+            for column in body["columns"]
+        ]
         return cls(body["name"], tuple(key), pa.schema(fields))
 
     def only(self, names: Collection[str]) -> Columns:
         """The key columns and the named ones."""
         return Columns(self.table, self.key, pa.schema([field for field in self.schema if field.name in {*self.key, *names}]))
-
-    def same_as(self, other: Columns) -> bool:
-        """Whether both have the same columns and key; meanings are ignored."""
-        return self.key == other.key and bool(self.schema.equals(other.schema))
 
     def agrees(self, other: Columns) -> bool:
         """Whether the columns that both have are of the same types."""
@@ -236,7 +235,7 @@ class Table:
         if len(plain) != 1 or plain[0] not in _NAMES:
             told = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
             raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {told} is not a column type; take {_SUPPORTED}")
-        return _field(name, _NAMES[plain[0]], len(parts) > 1, str(meaning))
+        return pa.field(name, _ARROW[_NAMES[plain[0]]], nullable=len(parts) > 1, metadata={"meaning": str(meaning)})
 
     def describe(self) -> dict[str, Any]:
         """The table as a JSON document, the content of `schemas/<table>.json`."""
@@ -261,10 +260,6 @@ def columns_of(tables: Iterable[Table]) -> Tables:
             raise UserError(f"two tables are named {table.name!r}; give each a name of its own")
         columns[table.name] = table.columns
     return columns
-
-
-def _field(name: str, kind: str, nullable: bool, meaning: str) -> pa.Field:
-    return pa.field(name, _ARROW[kind], nullable=nullable, metadata={"meaning": meaning})
 
 
 def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
@@ -295,41 +290,20 @@ def _items(value: Any) -> Sequence[Any] | None:
 
 def digest(frame: pl.DataFrame) -> str:
     """sha256 (hex) over the frame's rows in order, each as JSON. Equal tables have equal digests on every machine."""
-    whole = Digest()
-    whole.add(frame)
-    return whole.sha256
+    hasher = hashlib.sha256()
+    hash_rows(hasher, frame)
+    return hasher.hexdigest()
 
 
-class Digest:
-    """The `digest` of a table whose rows come in pieces, and their number."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._hasher = hashlib.sha256()
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Enter the next piece."""
-        self.rows += frame.height
-        names = sorted(frame.columns)
-        line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
-        # Slices are small because several copies of a slice's text are in memory at once.
-        for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
-            columns = [_texts(part[name]) for name in names]
-            self._hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
-
-    @property
-    def sha256(self) -> str:
-        """The digest (hex) of the pieces so far."""
-        return self._hasher.hexdigest()
-
-    def to_json(self) -> dict[str, Any]:
-        """`rows` and `sha256`."""
-        return {"rows": self.rows, "sha256": self.sha256}
-
-
-def _texts(series: pl.Series) -> list[str]:
-    """Each value of a column as JSON. Whole columns are converted because going by rows takes three times as long."""
-    return list(map(_writer(series.dtype), series.to_list()))
+def hash_rows(hasher: hashlib._Hash, frame: pl.DataFrame) -> None:
+    """Add a piece of a table to its `digest`."""
+    names = sorted(frame.columns)
+    line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
+    # Slices are small because several copies of a slice's text are in memory at once.
+    for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
+        # Whole columns are converted because going by rows takes three times as long.
+        columns = [list(map(_writer(part[name].dtype), part[name].to_list())) for name in names]
+        hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
 
 
 def _writer(kind: Any) -> Callable[[Any], str]:
@@ -341,8 +315,8 @@ def _writer(kind: Any) -> Callable[[Any], str]:
     return lambda value: "null" if value is None else write(value)
 
 
-def _float(value: float) -> str:
-    return repr(value) if math.isfinite(value) else json.dumps(value)
-
-
-_WRITERS: Mapping[Any, Callable[[Any], str]] = {pl.Int64: str, pl.String: encode_basestring_ascii, pl.Float64: _float}
+_WRITERS: Mapping[Any, Callable[[Any], str]] = {
+    pl.Int64: str,
+    pl.String: encode_basestring_ascii,
+    pl.Float64: lambda value: repr(value) if math.isfinite(value) else json.dumps(value),
+}

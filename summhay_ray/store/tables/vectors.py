@@ -1,4 +1,4 @@
-"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store. Part of the store room.
+"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store.
 
 A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
 Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is noticed and deleted, and
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
 
 FOLDER = "vectors"
 SUFFIX = ".parquet"
@@ -63,7 +64,9 @@ class VectorSpace:
         wanted = dict.fromkeys(keys)
         with self._lock:
             if any(key not in self._where for key in wanted):
-                self._look()
+                for name in self._files.names(self._folder, SUFFIX) if self._files is not None else ():
+                    if name not in self._known:
+                        self._rows(name)
             places: dict[str, list[bytes]] = {}
             for key in wanted:
                 if key in self._where:
@@ -91,11 +94,6 @@ class VectorSpace:
         with self._lock:
             self._index(name, content)
 
-    def _look(self) -> None:
-        for name in self._files.names(self._folder, SUFFIX) if self._files is not None else ():
-            if name not in self._known:
-                self._rows(name)
-
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
         """The vectors in a file; none if it is damaged or gone, so that they are computed again when needed."""
         if name not in self._open and self._files is not None:
@@ -104,7 +102,7 @@ class VectorSpace:
             except FileNotFoundError:
                 # Another process has found it damaged.
                 content = b""
-            if not _is_whole(name, content):
+            if hashlib.sha256(content).hexdigest() not in name:
                 self._files.delete(name)
                 self._known.discard(name)
                 self._where = {key: place for key, place in self._where.items() if place != name}
@@ -137,13 +135,9 @@ def vector_flaws(files: Files) -> Mapping[str, int]:
     for space in files.folders(FOLDER):
         for name in files.names(f"{FOLDER}/{space}", SUFFIX):
             content = files.read(name)
-            found[files.where(name)] = pq.ParquetFile(io.BytesIO(content)).metadata.num_rows if _is_whole(name, content) else -1
+            is_whole = hashlib.sha256(content).hexdigest() in name
+            found[files.where(name)] = pq.ParquetFile(io.BytesIO(content)).metadata.num_rows if is_whole else -1
     return found
-
-
-def _is_whole(name: str, content: bytes) -> bool:
-    """Whether a file holds what its name says."""
-    return hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX)
 
 
 def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int], n_cut: Sequence[int]) -> bytes:
@@ -177,3 +171,57 @@ def _rows(content: bytes) -> dict[bytes, Kept]:
     cut = table["n_cut"].to_pylist() if "n_cut" in table.column_names else [0] * len(table)
     rows = zip(table["key"].to_pylist(), vectors, counts, cut, strict=True)
     return {key: Kept(vector, n_tokens, n_cut) for key, vector, n_tokens, n_cut in rows}
+
+
+class Dimensions:
+    """The dimensions of each space, as this process knows them. Thread-safe."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._decided: dict[str, int | None] = {}
+        """Space -> its dimensions; None until an answer decides."""
+        self._read: dict[str, int] = {}
+        """Space -> dimensions of the first stored answer that was read before an answer decided."""
+        self.overruled: set[str] = set()
+        """Spaces where an answer decided against earlier ones."""
+        self._lock = threading.Lock()
+
+    def fits(self, space: str, dimensions: int) -> bool:
+        """Whether a stored answer of these dimensions can be used together with the others."""
+        with self._lock:
+            decided = self._of(space)
+            return dimensions == (self._read.setdefault(space, dimensions) if decided is None else decided)
+
+    def expected(self, space: str, dimensions: int) -> int:
+        """The dimensions that are right for an answer just received with `dimensions`. The first such answer decides."""
+        with self._lock:
+            decided = self._of(space)
+            if decided is None:
+                decided = self._decided[space] = self._decide(space, dimensions)
+        if decided != dimensions:
+            self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
+        return decided
+
+    def _decide(self, space: str, dimensions: int) -> int:
+        before = self._stored(space)
+        if len(before) == 1:
+            # Another process has decided meanwhile.
+            return before[0]
+        if {*before, self._read.get(space, dimensions)} - {dimensions}:
+            self.overruled.add(space)
+        self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
+        for other in before:
+            if other != dimensions:
+                self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
+        # Empty, unless another process was as quick.
+        return next((other for other in self._stored(space) if other != dimensions), dimensions)
+
+    def _of(self, space: str) -> int | None:
+        if space not in self._decided:
+            there = self._stored(space)
+            self._decided[space] = there[0] if len(there) == 1 else None
+        return self._decided[space]
+
+    def _stored(self, space: str) -> list[int]:
+        names = (name.rpartition("/")[2] for name in self._files.names(f"{FOLDER}/dimensions/{space}"))
+        return [int(name) for name in names if name.isdigit()]

@@ -43,7 +43,7 @@ _ATTACHED = {"k": 1000, "bn": 10**9, "mn": 10**6}
 _NUMBER_WORDS = frozenset(_UNITS) | frozenset(_TENS) | frozenset(_SCALES)
 _LOOSE = {word: str(value) for value, word in enumerate(_ORDINALS.split(), 1)}
 _LOOSE |= {"one": "1", "once": "1", "single": "1", "both": "2", "twice": "2", "couple": "2", "pair": "2", "double": "2"}
-_LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5", "noon": "12", "midnight": "12", "fortnight": "14", "decade": "10"}
+_LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5"}
 _MONTHS = {name.lower(): f"month:{number}" for number, name in enumerate(MONTHS, 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
 _WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
@@ -203,10 +203,11 @@ class _Reader:
 
     def _word(self, place: int) -> int:
         token = self._at(place)
-        if token.lower in _NUMBER_WORDS or token.lower in ("half", "quarter"):
-            after = self._clock(place) or self._number_words(place)
-            if after:
-                return after
+        if token.lower == "half" and self._at(place + 1).lower == "a" and (scale := _SCALES.get(self._at(place + 2).lower)):
+            self._numbers.add(_plain(Decimal(scale) / 2))
+            return place + 3
+        if token.lower in _NUMBER_WORDS and (after := self._number_words(place)):
+            return after
         if token.lower in _MONTHS and self._is_month(place):
             self._numbers.add(_MONTHS[token.lower])
         elif token.lower in _WEEKDAYS:
@@ -227,19 +228,6 @@ class _Reader:
             return False
         near = "number" in (before.kind, after.kind) or before.lower in _BEFORE_A_MONTH or before.lower in _DAY_ENDINGS
         return near or (len(token.text) > 4 and token.lower not in _WORDS_TOO)
-
-    def _clock(self, place: int) -> int:
-        """Read "half past nine", "quarter to 9" and "half a million". Returns 0 if it is none of these."""
-        word, middle, third = (self._at(place + step).lower for step in range(3))
-        if word == "half" and middle == "a" and third in _SCALES:
-            self._numbers.add(_plain(Decimal(_SCALES[third]) / 2))
-            return place + 3
-        hour = _UNITS.get(third, int(third) if re.fullmatch(r"\d{1,2}", third) else 0)
-        if word not in ("half", "quarter") or middle not in ("past", "to") or not hour:
-            return 0
-        minutes = "30" if word == "half" else "15" if middle == "past" else "45"
-        self._time(hour if middle == "past" else (hour - 1 or 12), minutes)
-        return place + 3
 
     def _number_words(self, place: int) -> int:
         """Read a number in words. Returns 0 if there is none, or only "one", which often counts nothing."""

@@ -233,7 +233,7 @@ def _copies(record: Record, task: str, domain: str, n: int) -> list[Record]:
 
 def test_counts_are_those_of_all_files_together(tmp_path: Path) -> None:
     files = [written(tmp_path, row(), name="one.jsonl"), written(tmp_path, row(ID="b"), name="two.jsonl")]
-    with pytest.raises(SpecError, match="^[^;]*Recalling, Books: 2 records; the release has 100"):
+    with pytest.raises(SpecError, match="^[^;]*Recalling, Books: 2 records"):
         run(tmp_path / "store", data=files, released_counts=True)
 
 
@@ -374,7 +374,7 @@ def test_equal_numbers_of_two_files_are_two_documents(tmp_path: Path) -> None:
     built = summhay_ray.run({**spec, "collections": sources}, store=str(tmp_path / "store"))
     made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
     assert made["answer"].to_list() == [["[2]"], ["[2]"]]
-    with pytest.raises(SpecError, match="'pills' occurs twice in Medicine; write another domain"):
+    with pytest.raises(SpecError, match="'pills' occurs twice in Medicine"):
         summhay_ray.run({**spec, "collections": [sources[0], sources[0]]}, store=str(tmp_path / "store"))
 
 

@@ -262,7 +262,7 @@ def test_a_criterion_can_be_for_some_datasets(tmp_path: Path) -> None:
     assert set(ratings.select("dataset", "criterion").rows()) == {("logs", "faithfulness"), ("more", "relevance")}
     assert (found.status, ratings.height) == ("done", 24)
     criteria[0]["datasets"] = ["log"]
-    with pytest.raises(UserError, match="criteria: faithfulness: no dataset of the pairs is named 'log'; did you mean 'logs'"):
+    with pytest.raises(UserError, match="criteria: faithfulness: no dataset of the pairs is named 'log'"):
         summhay_ray.plan(spec(tmp_path, criteria=criteria, **common), store=str(tmp_path / "store"))
 
 
@@ -333,7 +333,7 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
     same = summhay_ray.api.compare_systems(found.run, reduced_run.run, store=store)
     assert isinstance(same, SystemComparison)
     assert {*same.table["system_a"]} == {"lead@32_openai/keen", "full_openai/keen"}
-    with pytest.raises(UserError, match=f"--judges A B; {found.run} has ratings by .*; {reduced_run.run} has"):
+    with pytest.raises(UserError, match="--judges A B"):
         summhay_ray.api.compare_systems(found.run, reduced_run.run, judges=["nobody", "openai/keen"], store=store)
     agreed = rows(found.scores["agreement"], rater="openai/keen", method="lead")
     assert agreed[0]["same"] == 1.0 and 0 < agreed[0]["spared"] < 1

@@ -64,7 +64,7 @@ def test_a_split_of_ones_own_is_kept_and_a_split_that_no_query_is_of_is_told(tmp
     found = read_collection(tmp_path / "b", "b")
     assert [one.split for one in found.queries] == ["hard", "hard"] and found.of_splits(None) is found
     assert len(found.of_splits(["hard"]).queries) == 2
-    with pytest.raises(ValueError, match="splits: no query belongs to 'test'; splits of this collection: hard"):
+    with pytest.raises(ValueError, match="splits: no query belongs to 'test'"):
         found.of_splits(["hard", "test"])
 
 
@@ -115,7 +115,7 @@ def test_ids_that_stand_twice_are_named_and_texts_are_read_as_text(tmp_path: Pat
         read_collection(folder, "s")
     lines = (stories(tmp_path / "t") / "queries.jsonl").read_text("utf-8")
     (tmp_path / "t" / "queries.jsonl").write_text(lines + lines.splitlines()[0], encoding="utf-8")
-    with pytest.raises(SpecError, match="two queries have the id '11-1'; give each its own"):
+    with pytest.raises(SpecError, match="two queries have the id '11-1'"):
         read_collection(tmp_path / "t", "t")
     mine = own(tmp_path / "o")
     (mine / "a.txt").write_bytes(b"\xef\xbb\xbfOne line,\r\nand another.")

@@ -139,7 +139,7 @@ def test_splits_are_pooled_only_if_the_spec_says_so(tmp_path: Path) -> None:
     (folder / "qrels/dev.tsv").write_bytes("\ufeffquery-id\tcorpus-id\tscore\nq2\td3\t1\n".encode())
     assert [measured(folder)[0]["recall"], measured(folder, split="dev")[0]["recall"]] == [1, 0]
     assert measured(folder, split=["test", "dev"])[0] | {"n": 2, "recall": 1 / 2} == measured(folder, split=["test", "dev"])[0]
-    with pytest.raises(SpecError, match="has no qrels/train.tsv; write split: dev or test"):
+    with pytest.raises(SpecError, match="has no qrels/train.tsv"):
         measured(folder, split="train")
     (folder / "qrels/test.tsv").unlink()
     row, warnings = measured(folder.rename(tmp_path / "other"), k=[1, 2])
@@ -302,7 +302,7 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
     spoiled = replace(corpus, document_ids=("d1", "d\t2", "d3"), queries=(replace(corpus.queries[0], gold={"d\t2": 1.0}),))
     with pytest.raises(BadTrec, match="cannot hold the id 'd.*2', which contains a tab"):
         beir_files(spoiled)
-    with pytest.raises(BadTrec, match=r"qrels:1: the relevance is '1.5'; expected a whole number"):
+    with pytest.raises(BadTrec, match=r"qrels:1: the relevance is '1.5'"):
         read_qrels("q1 0 d1 1.5\n", "qrels")
 
 

@@ -1,25 +1,24 @@
-"""Imports of many files: checked before anything is written, one commit for all, the same with Ray as without."""
+"""Imports of many files: checked before anything is written, one commit for all."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from big_haystacks import write_haystacks
 from summhay_grids import SMALL
 
 from summhay_ray import api
-from summhay_ray.benchmarks.summhay import import_files, import_released
+from summhay_ray.benchmarks.summhay import import_released
+from summhay_ray.benchmarks.summhay.haystacks import imports
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
-from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
+from summhay_ray.benchmarks.summhay.haystacks.imports import keep_files
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
-from summhay_ray.store import Parts, Store
+from summhay_ray.store import Store
 
 MANY = 2 * HAYSTACKS_A_BLOCK + 3
 
@@ -100,95 +99,41 @@ def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Pa
     paths = files(tmp_path, 3)
     copy = tmp_path / "copy.json"
     copy.write_bytes(Path(paths[1]).read_bytes())
-    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}; remove one"):
+    with pytest.raises(InvalidHaystack, match=rf"copy.json: has the same content as .*{Path(paths[1]).name}"):
         import_released([*paths, str(copy)], store_in(tmp_path))
     with pytest.raises(InvalidHaystack, match="has the same content"):
         import_released([paths[0], paths[0]], store_in(tmp_path))
     assert not (tmp_path / "store").exists()
 
 
-class Dies(Workbench):
-    """Is killed when the second block is to be kept."""
-
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-        for place, found in enumerate(super().keep(batches)):
-            if place:
-                raise KeyboardInterrupt
-            yield found
-
-
-class Changes(Workbench):
-    """A file becomes another one between its check and its import."""
-
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
-        for batch in batches:
-            yield check_batch(batch)
-            file = Path(batch.paths[0])
-            file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
-
-
 @pytest.mark.core
-def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path) -> None:
-    store, paths = store_in(tmp_path), files(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        import_released(paths, store, Dies())
+def test_an_import_that_was_killed_is_no_import_and_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, paths, kept = store_in(tmp_path), files(tmp_path), []
+
+    def dies(*arguments: Any) -> Any:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(keep_files(*arguments))
+        return kept[0]
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(imports, "keep_files", dies)
+        import_released(paths, store)
     assert store.run_ids() == []
     again, whole = import_released(paths, store), import_released(paths, store_in(tmp_path, "other"))
     assert again == whole and store.run(again.run).digests() == store_in(tmp_path, "other").run(whole.run).digests()
 
 
 @pytest.mark.core
-def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, paths = store_in(tmp_path), files(tmp_path, 2)
+
+    def changed(*arguments: Any) -> Any:
+        file = Path(paths[0])
+        file.write_text(file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
+        return keep_files(*arguments)
+
+    monkeypatch.setattr(imports, "keep_files", changed)
     with pytest.raises(UserError, match=f"{Path(paths[0]).name}: was changed since it was read"):
-        import_released(paths, store, Changes())
+        import_released(paths, store)
     assert store.run_ids() == []
-
-
-@pytest.mark.core
-def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        "summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.import_many", lambda *arguments: asked.append(arguments)
-    )
-    monkeypatch.setattr("summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.FILES_ALONE", 3)
-    paths, store = files(tmp_path, 4), store_in(tmp_path)
-    assert import_files(paths[:3], store).haystacks == 3 and not asked
-    import_files(paths, store)
-    import_files(paths[:1], store, "auto")
-    assert asked == [(paths, store, "local"), (paths[:1], store, "auto")]
-
-
-@pytest.mark.soak
-@pytest.mark.ray
-def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
-    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
-    from summhay_ray.engine import ray_tasks
-
-    paths = files(tmp_path)
-    here = import_released(paths, store_in(tmp_path, "here"))
-    pytest.importorskip("ray")  # which sets a variable of its own
-    variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    with ray_tasks("local"):
-        there = import_released(paths, store_in(tmp_path, "there"), OnRay())
-        Path(paths[-1]).write_text("{}", encoding="ascii")
-        with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):
-            import_released(paths, store_in(tmp_path, "broken"), OnRay())
-        with pytest.raises(UserError, match="was changed since it was read"):
-            import_released(paths[:3], store_in(tmp_path, "broken"), changes_on_ray())
-    # Ray leaves there how it guarded this cluster, which no other one understands.
-    assert {name: value for name, value in os.environ.items() if name.startswith("RAY_")} == variables
-    assert here == there and not (tmp_path / "broken" / "runs").exists()
-    one, other = (store_in(tmp_path, name).run(here.run) for name in ("here", "there"))
-    assert one.manifest() == other.manifest() and one.record == other.record
-
-
-def changes_on_ray() -> Workbench:
-    """`Changes`, whose blocks are kept by Ray."""
-    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
-
-    class Both(Changes):
-        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-            return OnRay().keep(batches)
-
-    return Both()

@@ -122,13 +122,13 @@ def test_a_folder_that_is_called_store_holds_files_as_any_other(folder: Path) ->
 
 
 def test_without_a_store_nothing_lies_in_it(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="lies in a store; give the store, or the haystack's file"):
+    with pytest.raises(SpecError, match="lies in a store"):
         load(tmp_path, [f"store/{DIGEST}"])
 
 
 def test_one_source_by_two_names_is_refused(folder: Path) -> None:
     _, store, entries = kept(folder)
-    with pytest.raises(SpecError, match=r"haystacks\[1\]: 'store/.*' has the same content as 'topic_news1.json'; remove one"):
+    with pytest.raises(SpecError, match=r"haystacks\[1\]: 'store/.*' has the same content as 'topic_news1.json'"):
         load(folder, ["topic_news1.json", entries[0]], store)
 
 

@@ -37,7 +37,7 @@ def test_a_strategys_options_may_stand_beside_it() -> None:
 
 
 def test_a_strategy_that_is_none_is_told_before_anything_is_asked() -> None:
-    with pytest.raises(SpecError, match="option of strategy 'map-reduce' is named 'unit'; did you mean 'units'"):
+    with pytest.raises(SpecError, match="option of strategy 'map-reduce' is named 'unit'"):
         grid_of(strategies=[{"strategy": "map-reduce", "unit": "chunks"}])
 
 

@@ -269,7 +269,7 @@ def test_an_answer_may_bring_the_passages_that_it_cites(tmp_path: Path) -> None:
     rows = api.table(result.run, "supports", str(tmp_path / "store")).filter("cited").sort("bullet")
     assert rows["document_id"].to_list() == ["p7", "2"] and rows["verdict"].to_list()[0] == "supported"
     (tmp_path / "b.jsonl").write_text('{"query_id": "q", "text": "One [1]."}\n', encoding="utf-8")
-    with pytest.raises(SpecError, match="line 1: has no `passages`; give .*--documents FOLDER"):
+    with pytest.raises(SpecError, match="line 1: has no `passages`"):
         api.support(tmp_path / "b.jsonl", store=str(tmp_path / "store"))
 
 

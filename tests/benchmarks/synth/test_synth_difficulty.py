@@ -1,6 +1,6 @@
 """Each difficulty knob, turned from one end to the other, moves the score of `offline/support` as it should.
 
-The full measurement, with intervals: `python tests/perf/difficulty.py`.
+The full measurement, with intervals: `python tools/difficulty.py`.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def test_what_an_answer_cost_that_was_too_long_to_be_read_is_told_with_its_topic
 
 
 def test_shares_of_faults_are_shares_and_reach_the_answers() -> None:
-    with pytest.raises(UserError, match="the share forget is 1.5; expected 0 to 1"):
+    with pytest.raises(UserError, match="the share forget is 1.5"):
         make_faults(1.5, 0, 0)
     prompt = 'Propose.\n\nInput:\n{"task": "query", "topic": "a ferry", "domain": "news", "subtopic": "tolls", "avoid": []}'
     good = offline_answer()("m", prompt)

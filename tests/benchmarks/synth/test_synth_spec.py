@@ -109,7 +109,7 @@ def test_a_spec_without_a_kind_is_known_by_its_topics(tmp_path: Path) -> None:
 
 
 def test_only_a_synthesis_is_synthesized(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"run\.yaml: is of kind summhay; start it with: summhay run"):
+    with pytest.raises(SpecError, match=r"run\.yaml: is of kind summhay"):
         api.synth(
             write(tmp_path, {"haystacks": ["sample/news"], "retrievers": ["full"], **LEAD}, "run.yaml"), str(tmp_path / "s")
         )
@@ -153,12 +153,8 @@ def test_another_language_needs_models_that_know_it(tmp_path: Path) -> None:
 
 
 def test_a_window_that_cannot_hold_the_answer_is_refused_as_such() -> None:
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError, match=r"models.write: .*3,000 .*4,000 .*max_tokens$"):
         api.load({**SMALL, "models": {"write": {**PAID, "context_window": 3000, "max_tokens": 4000}}})
-    assert str(caught.value) == (
-        "synth: models.write: the window of 3,000 tokens cannot hold max_tokens 4,000 and a prompt of about 4,000; "
-        "lower max_tokens"
-    )
 
 
 def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_job_is_summhay_run_with_all_that_its_spec_names(
     server: Server, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = api.load(spec)
-    job = api.submit(spec, URL, str(tmp_path / "store"), 0.5, overrides=["seed=3"])
+    job = api.submit(spec, URL, str(tmp_path / "store"), budget=0.5, overrides=["seed=3"])
     (sent,) = server.sent
     words = shlex.split(sent["entrypoint"])
     assert words[:5] == ["python", "-m", "summhay_ray.cli", "run", "summhay-spec.yaml"]
@@ -97,7 +97,7 @@ def test_the_same_job_is_watched_and_one_that_ended_is_sent_again(server: Server
     first = api.submit(spec, URL, str(tmp_path / "store"))
     again = api.submit(spec, URL, str(tmp_path / "store"))
     assert (again.job, again.attached, len(server.sent)) == (first.job, True, 1)
-    more = api.submit(spec, URL, str(tmp_path / "store"), 2.0)
+    more = api.submit(spec, URL, str(tmp_path / "store"), budget=2.0)
     assert (more.job, more.attached) == (f"{first.run}-2", False) and "with another budget" in more.notes[-1]
 
 

@@ -1,4 +1,4 @@
-"""Import released files into a store, as one run. `imports_on_ray.py` does the same for many files.
+"""Import released files into a store, as one run.
 
 Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
 writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,7 +27,6 @@ from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
-    HaystackMetadata,
     keep_metadata,
     metadata_of,
     source_bytes,
@@ -83,50 +82,19 @@ class ImportResult:
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The files of one commit's rows, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
-
-    store_uri: str
-    paths: tuple[str, ...]
-    run_id: str = ""
-    ids: tuple[str, ...] = ()
-
-
-class Workbench:
-    """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
-
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
-        """Check each batch; yields the metadata of its files. Raises InvalidHaystack for the first broken file."""
-        return map(check_batch, batches)
-
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-        """Write each batch; yields its parts, not yet committed, and the number of its rows by table."""
-        return map(keep_batch, batches)
-
-
-def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
+def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
-    bench = workbench or Workbench()
-    metadata = [
-        haystack
-        for checked in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
-        for haystack in checked
-    ]
+    metadata = [metadata_of(read_file(path)) for path in paths]
     first: dict[str, str] = {}
     for path, haystack in zip(paths, metadata, strict=True):
         if haystack.haystack_id in first:
             raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
         first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
-    pairs = list(first.items())
-    batches = [
-        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
-        for part in blocks_of(pairs)
-    ]
     written: list[Parts] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    for parts, rows in bench.keep(batches):
+    for block in blocks_of(list(first.items())):
+        parts, rows = keep_files(store, run_id, block)
         written.append(parts)
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)
@@ -145,17 +113,14 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
     )
 
 
-def check_batch(batch: Batch) -> list[HaystackMetadata]:
-    """The metadata of the haystacks in a batch's files, read one at a time. Raises InvalidHaystack."""
-    return [metadata_of(read_file(path)) for path in batch.paths]
+def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Parts, Mapping[str, int]]:
+    """Put the files, given as (haystack_id, path), into the store, and their rows into parts; returns the rows by table, too.
 
-
-def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
-    """Put the files into the store, and their rows into parts. Raises UserError for a file changed since its check."""
-    store = Store(batch.store_uri)
+    Raises UserError for a file changed since its check.
+    """
     finished = []
     counted: Counter[str] = Counter()
-    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+    for haystack_id, path in files:
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
@@ -164,7 +129,7 @@ def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
         counted.update({table: len(records) for table, records in rows.items()})
         finished.append(Finished(haystack_id, rows))
     # The run itself is created after all parts are written.
-    return RunStore(store, batch.run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
+    return RunStore(store, run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
 
 
 def read_file(path: str) -> ReleasedFile:

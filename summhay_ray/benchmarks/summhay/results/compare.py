@@ -15,8 +15,16 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs, every_pair
-from summhay_ray.decision import Decision
+from summhay_ray.comparison import (
+    RunScores,
+    SystemComparison,
+    SystemDecision,
+    Unbiased,
+    by_factor,
+    compare_pairs,
+    compare_runs,
+    every_pair,
+)
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.outcome import MICROS
@@ -112,7 +120,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     )
 
 
-def decision_of(result: ScoreResult) -> Decision | None:
+def decision_of(result: ScoreResult) -> SystemDecision | None:
     """Which system of the run to use, by the judge of record; None for one system alone, and without any score."""
     costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
     compared = every_pair(judged_scores(result, result.judge, costs), first_figure(result))

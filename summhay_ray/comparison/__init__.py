@@ -1,0 +1,24 @@
+"""Systems compared by their scores query by query: is a difference real, and which system is the best?
+
+Any benchmark that says how its systems scored each query (`Workload.by_query`) is compared here, in `summhay compare` and in the
+report. May be imported by `benchmark`, the benchmarks, the report and the API.
+"""
+
+from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair
+from summhay_ray.comparison.decision import SystemDecision
+from summhay_ray.comparison.run_scores import RunScores, Unbiased, by_factor
+from summhay_ray.comparison.sections import ENDS, comparison_sections, screen_sections
+
+__all__ = [
+    "ENDS",
+    "RunScores",
+    "SystemComparison",
+    "SystemDecision",
+    "Unbiased",
+    "by_factor",
+    "compare_pairs",
+    "compare_runs",
+    "comparison_sections",
+    "every_pair",
+    "screen_sections",
+]

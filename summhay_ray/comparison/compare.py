@@ -1,0 +1,403 @@
+"""Systems compared in pairs: the scores become a matrix of queries x systems, and `metrics.Paired` says which pairs differ.
+
+Ranks, the systems that may be the best and the decision follow from these pairs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
+from summhay_ray.comparison.run_scores import QUERY, RunScores
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import FEWEST_UNITS, LEVEL, LITTLE, Observed, Over, Paired
+
+MOST_PAIRS = 10_000
+"""More pairs of systems than this are refused."""
+_MATRICES = ("value", "least", "most", "n", "n_expected")
+STANDING = pl.Schema(
+    {
+        "name": pl.String,  # the system's key, after that of its run if there are two
+        "label": pl.String,  # likewise, for people
+        "mean": pl.Float64,  # over the queries that it answered, with equal weights
+        "floor": pl.Float64,  # mean with all that is missing as 0
+        "n": pl.Int64,  # its answers or judgments
+        "n_expected": pl.Int64,
+        "missing": pl.Float64,  # share of these that it lacks
+        "rank": pl.Int64,  # from 1, equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
+        "rank_low": pl.Int64,  # 1 + the number of ranked systems that a pair shows to be better
+        "rank_high": pl.Int64,  # the number of ranked systems - those that a pair shows to be worse
+        "may_be_best": pl.Boolean,  # no pair shows a better system
+        "from_best": pl.Float64,  # difference from the first system, with its interval, as of their pair
+        "from_best_low": pl.Float64,
+        "from_best_high": pl.Float64,
+        "usd": pl.Float64,  # dollars a query; null if unknown
+        "ceiling": pl.Boolean,  # it sees the gold
+    }
+)
+"""A system's place among others."""
+
+
+@dataclass(frozen=True)
+class SystemComparison:
+    """Systems compared in pairs, and their ranking with its uncertainty."""
+
+    runs: tuple[str, ...]
+    pairs: pl.DataFrame
+    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`,
+    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
+    `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply),
+    `labelled` (likewise, corrected by people's labels)."""
+    standings: Mapping[str, pl.DataFrame]
+    """Figure -> the compared systems, best first, then those that lack too much; with the columns of STANDING."""
+    decision: SystemDecision
+    """By the first figure."""
+    warnings: Sequence[str]
+    about: Mapping[str, str]
+    """Figure -> what its intervals, p-values and ranks hold for, such as `further queries of these 2 haystacks`."""
+    units: Mapping[str, str]
+    """Figure -> its unit: %, or empty for the figure's own scale."""
+    judge: str = ""
+    """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
+    cluster: str = "haystack"
+    """What a cluster of queries is."""
+    counted: str = "answers"
+    """What `n` of the standings counts."""
+
+    def of(self, figure: str) -> pl.DataFrame:
+        """The pairs of one figure."""
+        return self.pairs.filter(pl.col("figure") == figure)
+
+    def best(self, figure: str) -> list[str]:
+        """The keys of the systems that may be the best: no pair shows a better one."""
+        return self.standings[figure].filter("may_be_best")["name"].to_list()
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per pair and figure, with the fields of `paired` and the verdict; fractions, not points."""
+        a, b = (pl.col(side).struct.field for side in "ab")
+        named = ("figure", a("system").alias("system_a"), b("system").alias("system_b"), "verdict", "differs", "paired")
+        return self.pairs.select(*named, a("run").alias("run_a"), b("run").alias("run_b")).unnest("paired")
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return str(self.table._repr_html_())
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document that `summhay compare` prints for systems."""
+        return {
+            "runs": list(self.runs),
+            "judge": self.judge or None,
+            "cluster": self.cluster,
+            "about": dict(self.about),
+            "decision": self.decision.to_json(),
+            "pairs": self.pairs.to_dicts(),
+            "standings": {figure: order.to_dicts() for figure, order in self.standings.items()},
+            "best": {
+                figure: {"systems": self.best(figure), "error_rate": LEVEL, "method": "Holm's correction for all pairs"}
+                for figure in self.standings
+            },
+            "warnings": list(self.warnings),
+        }
+
+    def judged(self, figure: str) -> str:
+        """A figure with the judge whose scores it is of."""
+        return f"{figure}, judged by {self.judge}" if self.judge else figure
+
+
+Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
+"""Pairs of systems, each as (index of the run, system)."""
+
+
+def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: Over | None = None) -> SystemComparison:
+    """Compare systems of one or two runs on the queries that both answered. Raises UserError if there is nothing to compare.
+
+    `systems`: two names or patterns (`*` matches anything). In one run, systems that match the first are compared with those
+    that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the
+    second; by default, systems of the same name are compared. `over`: whether the results generalize to further queries of
+    these clusters, or to other clusters; by default the latter with six clusters or more.
+    """
+    _shared_figures(runs)
+    comparison = compare_pairs(runs, _pairs(runs, systems), over=over)
+    if comparison is None:
+        raise UserError(f"{_named_runs(runs)}: no two of these systems have a scored query in common")
+    return comparison
+
+
+def _named_runs(runs: Sequence[RunScores]) -> str:
+    return " and ".join(dict.fromkeys(run.run for run in runs))
+
+
+def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
+    shared = [figure for figure in runs[0].units if all(figure in run.units for run in runs)]
+    if not shared:
+        scored = "; ".join(f"{run.run}: {', '.join(run.units)}" for run in runs)
+        raise UserError(
+            f"{_named_runs(runs)} have no figure in common ({scored}); summhay report RUN_A RUN_B puts them side by side"
+        )
+    return shared
+
+
+def every_pair(run: RunScores, figures: Sequence[str] = (), over: Over | None = None) -> SystemComparison | None:
+    """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
+    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), figures, over)
+
+
+def compare_pairs(
+    runs: Sequence[RunScores], chosen: Chosen, figures: Sequence[str] = (), over: Over | None = None
+) -> SystemComparison | None:
+    """Compare the chosen pairs in each figure (by default, in all), together. None without pairs, with too many, or if none has
+    a scored query in common.
+
+    Raises UserError without a common figure, or a common query that is scored.
+    """
+    if not 1 <= len(chosen) <= MOST_PAIRS:
+        return None
+    sides = sorted(set(itertools.chain.from_iterable(chosen)))
+    place = {side: index for index, side in enumerate(sides)}
+    frames = [run.frame.with_columns(run=pl.lit(index, pl.Int64)) for index, run in enumerate(runs)]
+    queries = functools.reduce(lambda frame, other: frame.join(other, on=QUERY, how="semi"), frames)
+    if queries.is_empty():
+        raise UserError(f"{_named_runs(runs)} have no query in common that is scored in both")
+    compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
+    scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=QUERY, how="semi")
+    asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], scores.sort(*QUERY, "run", "system"), over)
+    found = [one for figure in figures or _shared_figures(runs) if (one := _compared(asked, figure)) is not None]
+    if not found:
+        return None
+    warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
+    if len({run.judge for run in runs}) > 1:
+        warnings.append("the runs are judged by different judges: a difference may be theirs")
+    return replace(
+        found[0],
+        pairs=pl.concat([one.pairs for one in found]),
+        standings={figure: order for one in found for figure, order in one.standings.items()},
+        about={figure: about for one in found for figure, about in one.about.items()},
+        units={figure: unit for one in found for figure, unit in one.units.items()},
+        warnings=warnings,
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is compared: `sides`, each as (index of the run, system), in `pairs` of their places, by `scores` of all figures: rows
+    of `_by_figure`, sorted by query and side."""
+
+    runs: Sequence[RunScores]
+    sides: Sequence[tuple[int, str]]
+    pairs: Sequence[tuple[int, int]]
+    scores: pl.DataFrame
+    over: Over | None
+
+
+def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
+    """The comparison in one figure; None if no pair has a scored query in common."""
+    import numpy as np
+
+    runs, sides, n_systems = asked.runs, asked.sides, len(asked.sides)
+    unit, cluster, counted = runs[0].units[figure], runs[0].cluster, runs[0].counted
+    own = asked.scores.filter(pl.col("figure") == figure)
+    own = own.filter((pl.col("n_expected") > 0).any().over(QUERY))
+    value, least, best, n, due = (own[name].to_numpy().reshape(-1, n_systems) for name in _MATRICES)
+    n, due = n.sum(axis=0), due.sum(axis=0)
+    if not n.any():
+        return None
+    observed = Observed(value, least, best, np.where(due > 0, 1 - n / np.maximum(1, due), 0.0))
+    clusters = own["cluster"].gather_every(n_systems).to_list()
+    paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
+    found = paired.differences(observed, asked.pairs, most=most)
+    systems = _systems(asked, n, due, observed.missing)
+    standings = _standings(systems, observed, found, asked.pairs)
+    lacking = [
+        f"{runs[index].label(system)} lacks {of - n_own:,} of {of:,} {counted}" if missing > LITTLE else ""
+        for (index, system), n_own, of, missing in zip(sides, n, due, observed.missing, strict=True)
+    ]
+    judge = " and ".join(dict.fromkeys(run.judge for run in runs if run.judge))
+    told = [
+        _verdict(
+            row, [runs[sides[x][0]].label(sides[x][1]) for x in pair], unit, cluster, [lacking[x] for x in pair if lacking[x]]
+        )
+        + (f"; judged by {judge}" if judge else "")
+        for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
+    ]
+    # Without every judge's bias, nothing is known.
+    ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
+    corrected, by_labels = (
+        _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))
+        for known in ways
+    )
+    a, b = ([runs[sides[x][0]].side(sides[x][1]) for x in side] for side in zip(*asked.pairs, strict=True))
+    given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL, "paired": found.to_struct()}
+    frame = pl.DataFrame({**given, "verdict": told, "corrected": corrected, "labelled": by_labels})
+    frame = frame.filter((found["n_queries"] > 0) | found["worst_low"].is_not_null())
+    if frame.is_empty():
+        return None
+    names = systems["name"]
+    rows = [
+        {"a": names[x], "b": names[y], "differs": row["p_adjusted"] < LEVEL, **row}
+        for (x, y), row in zip(asked.pairs, found.drop("a", "b").iter_rows(named=True), strict=True)
+    ]
+    limits = tuple(dict.fromkeys(limit for run in runs for limit in run.limits))
+    n_clusters = len(set(clusters))
+    evidence = Evidence(figure, unit, counted, cluster, len(clusters), n_clusters, paired.over, judge, any(ways[1]), limits)
+    about, warnings = _reach(cluster, n_clusters, paired.over, asked.over)
+    return SystemComparison(
+        runs=tuple(run.run for run in runs),
+        pairs=frame,
+        standings={figure: standings},
+        decision=decide(standings.to_dicts(), rows, evidence),
+        warnings=warnings,
+        about={figure: about},
+        units={figure: unit},
+        judge=judge,
+        cluster=cluster,
+        counted=counted,
+    )
+
+
+def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
+    """The compared systems, with what is known of them before any pair is compared. `n` of `due` answers; the share `missing`."""
+    runs, sides = asked.runs, asked.sides
+    in_run = [f"{runs[index].run} " if len(runs) > 1 else "" for index, _ in sides]
+    systems = {
+        "name": [f"{run}{system}" for run, (_, system) in zip(in_run, sides, strict=True)],
+        "label": [f"{run}{runs[index].label(system)}" for run, (index, system) in zip(in_run, sides, strict=True)],
+        "usd": [runs[index].costs.get(system) for index, system in sides],
+        "ceiling": [system in runs[index].ceilings for index, system in sides],
+        "n": n,
+        "n_expected": due,
+        "missing": missing,
+    }
+    return pl.DataFrame(systems, schema_overrides={"usd": pl.Float64})
+
+
+def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tuple[str, list[str]]:
+    """What the figures hold for, and warnings about it. `asked`: what the user wanted them to hold for."""
+    these = f"this {cluster}" if n_clusters == 1 else f"these {n_clusters} {cluster}s"
+    if over == "queries":
+        few = f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little of others"
+        return f"further queries of {these}", [few] if asked != "queries" else []
+    few = f"{n_clusters} {cluster}s are few: only large differences can be shown to hold for others"
+    return f"other {cluster}s than these {n_clusters}", [few] if n_clusters < FEWEST_UNITS else []
+
+
+def _corrected(
+    paired: Paired, observed: Observed, pairs: Sequence[tuple[int, int]], biases: Sequence[Any], most: float
+) -> pl.Series:
+    """The differences without the judges' bias, whose uncertainty is added. `biases`: the `Unbiased` of each system."""
+    import numpy as np
+
+    ends = [one.slope * one.bias.se for one in biases]
+    extra = [abs(ends[a] - ends[b]) if biases[a].bias == biases[b].bias else math.hypot(ends[a], ends[b]) for a, b in pairs]
+    factor, shift = (np.array([getattr(one, name) for one in biases]) for name in ("factor", "shift"))
+    values, least, best = (of * factor - shift for of in (observed.values, observed.least, observed.most))
+    return paired.differences(Observed(values, least, best, observed.missing), pairs, np.array(extra), most).to_struct()
+
+
+def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
+    """The ranked systems, best first, then those without a rank; not those that were asked nothing. Ranks, and who may be the
+    best, follow from the `pairs` of complete systems. `found`: of `metrics.Paired.differences`."""
+    import numpy as np
+
+    due = systems["n_expected"].to_numpy() > 0
+    ranked = due & ~observed.incomplete
+    means, floors = (
+        np.array([math.fsum(known) / len(known) if len(known := one[~np.isnan(one)]) else np.nan for one in of.T])
+        for of in (observed.values, observed.least)
+    )
+    above, below = np.zeros((2, len(due)), dtype=np.int64)
+    for (a, b), p, difference in zip(pairs, found["p_adjusted"], found["difference"], strict=True):
+        if p < LEVEL and ranked[a] and ranked[b]:
+            above[b if difference > 0 else a] += 1
+            below[a if difference > 0 else b] += 1
+    # Ranked on what all of them answered; where that is nothing, with what is missing as 0.
+    whole = (~np.isnan(observed.values) & (observed.most - observed.least < 1e-9))[:, ranked].all(axis=1)
+    by = observed.values[whole].mean(axis=0) if whole.any() else floors
+    # Systems that differ by rounding alone are equal.
+    places = np.searchsorted(np.sort(-np.round(by[ranked], 9)), -np.round(by, 9)) + 1
+    lowest, highest = 1 + above, ranked.sum() - below
+    ranks = {
+        "rank": np.clip(places, lowest, highest),
+        "rank_low": lowest,
+        "rank_high": highest,
+        "may_be_best": above == 0,
+    }
+    standing = (
+        systems.with_row_index("place")
+        .with_columns(mean=means, floor=floors, **ranks)
+        .with_columns(pl.col("mean").fill_nan(None))
+    )
+    standing = standing.with_columns(pl.when(pl.lit(pl.Series(ranked))).then(pl.col(*ranks))).filter(due)
+    standing = standing.sort("rank", "floor", "name", descending=[False, True, False], nulls_last=True)
+    first, ends = standing["place"][0], found.select("difference", "low", "high")
+    from_first = {a: row for (a, b), row in zip(pairs, ends.iter_rows(), strict=True) if b == first}
+    turned = ends.select(-pl.col("difference"), -pl.col("high"), -pl.col("low"))
+    from_first |= {b: row for (a, b), row in zip(pairs, turned.iter_rows(), strict=True) if a == first}
+    rows = [(place, *from_first.get(place, (None,) * 3)) for place in standing["place"]]
+    names = {"place": pl.UInt32, **dict.fromkeys(("from_best", "from_best_low", "from_best_high"), pl.Float64)}
+    standing = standing.join(pl.DataFrame(rows, schema=names, orient="row"), on="place", maintain_order="left")
+    return standing.select(STANDING.names()).cast(STANDING)
+
+
+def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
+    pairs: Chosen
+    if len(runs) == 2 and not wanted:
+        pairs = [((0, name), (1, name)) for name in runs[0].systems if name in runs[1].systems]
+        if not pairs:
+            known = "; ".join(f"{run.run}: {', '.join(run.systems)}" for run in runs)
+            raise UserError(f"no system has the same name in both runs ({known}); name a system of each with --systems A B")
+    else:
+        sides = zip((0, len(runs) - 1), wanted or ("*", "*"), strict=True)
+        first, second = ([(index, name) for name in _matching(runs[index], pattern)] for index, pattern in sides)
+        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
+        pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
+        if not pairs:
+            mend = "give a second run, or two of its judges with --judges A B"
+            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}; {mend}")
+    if len(pairs) > MOST_PAIRS:
+        raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
+    return pairs
+
+
+def _matching(run: RunScores, pattern: str) -> Iterable[str]:
+    """The systems that match a name or pattern, by key or by label."""
+    exact = [system for system in run.systems if pattern in (system, run.label(system))]
+    found = exact or [one for one in run.systems if fnmatchcase(one, pattern) or fnmatchcase(run.label(one), pattern)]
+    if not found:
+        raise UserError(f"{run.run} has no scored system {pattern!r}; it has {', '.join(run.systems)}")
+    return found
+
+
+def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster: str, lacking: Sequence[str]) -> str:
+    """The result of a pair in one sentence. `labels`: of its systems. `lacking`: what they lack, if it is more than a little."""
+    n, needed, missing = found["n_queries"], found["queries_needed"], " and ".join(lacking)
+    if (p := found["p_adjusted"]) < LEVEL:
+        higher, by = labels[found["difference"] < 0], _points(abs(found["difference"]), unit)
+        corrected = f" for {found['n_pairs']:,} pairs" if found["n_pairs"] > 1 else ""
+        differs = f"differs: {higher} is higher by {by} ({f'p {p:.4f}' if p >= 0.0001 else 'p < 0.0001'}{corrected})"
+        return f"{differs}, also with what is missing at its worst: {missing}" if missing else differs
+    if missing and found["worst_low"] is not None:
+        ends = " and ".join(_points(found[name], unit) for name in ("worst_low", "worst_high"))
+        return f"not shown to differ: {missing}; with these at their worst, the difference is between {ends}"
+    if found["se"] is None:
+        equal = f"not known: equal on {n:,} quer{'ies' if n > 1 else 'y'}"
+        return equal if found["ties"] == n else f"not known: too few queries or {cluster}s to tell"
+    if needed is None:
+        return "not shown to differ; no number of queries would show so small a difference"
+    if needed <= n:
+        return "not shown to differ; a few more queries may show it"
+    haystacks = math.ceil((needed - n) * found["n_haystacks"] / n)
+    where = f", in {haystacks:,} further {cluster}{'s'[: haystacks > 1]}," if found["over"] == "haystacks" else ""
+    return f"not shown to differ; about {needed - n:,} more quer{'ies' if needed - n > 1 else 'y'}{where} would be needed"
+
+
+def _points(value: float, unit: str) -> str:
+    return f"{100 * value:z.1f} points" if unit == "%" else f"{value:z.3g}"

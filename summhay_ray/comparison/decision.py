@@ -1,0 +1,209 @@
+"""Which system to use, in one paragraph that follows from the decisions on pairs and from costs. For `comparison` alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from summhay_ray.metrics import FEWEST, FEWEST_UNITS, LITTLE, Over
+
+NAMED = 3
+"""Systems named in a list."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a decision rests on, apart from the systems and their pairs."""
+
+    figure: str
+    unit: str
+    counted: str
+    """What a system may lack, such as insights."""
+    cluster: str
+    """What the queries are in, such as haystack."""
+    n_queries: int
+    n_clusters: int
+    over: Over
+    judge: str
+    """The judge of the scores; empty if they are nobody's judgments."""
+    labelled: bool
+    """Whether people's labels correct the scores."""
+    limits: Sequence[str] = ()
+    """Reasons why no system is named, whatever the scores, such as a haystack that cannot decide."""
+
+
+@dataclass(frozen=True)
+class SystemDecision:
+    """The system to use, or why none is named. Systems are given by their labels."""
+
+    figure: str
+    use: str | None
+    """The cheapest of those that may be the best, where all their costs are known; otherwise the best by score."""
+    system: str | None
+    """Its key."""
+    best: str | None
+    """The best by score."""
+    not_shown_worse: Sequence[str]
+    """The other systems that may be the best, best first."""
+    usd_per_query: float | None
+    """What the system to use costs; None if that is not known."""
+    more_queries: int | None
+    """How many further queries would show a difference: of the best and the next, or, without a decision, any. None: unknown."""
+    labels: int | None
+    """How many labels by people would check the judge on the systems that may be the best; None if no judge is involved."""
+    reasons: Sequence[str]
+    """Why no system is named; empty if one is."""
+    limits: Sequence[str]
+    """What limits the confidence."""
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, as JSON."""
+        return asdict(self)
+
+
+def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], evidence: Evidence) -> SystemDecision:
+    """The decision. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared ones: `a` and `b` (names),
+    `differs`, and the other fields of `metrics.Paired.differences`."""
+    ranked = [one for one in standings if one["rank"] is not None]
+    usable = [one for one in ranked if not one["ceiling"]] or ranked
+    names = {one["name"] for one in usable}
+    own = [pair for pair in pairs if pair["a"] in names and pair["b"] in names]
+    worse = {pair["b"] if pair["difference"] > 0 else pair["a"] for pair in own if pair["differs"]}
+    may_be_best = [one for one in usable if one["name"] not in worse] or usable[:1]
+    reasons = _reasons(evidence, standings, usable, may_be_best, len(own))
+    costs = [one["usd"] for one in may_be_best]
+    by_cost = bool(costs) and None not in costs
+    chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
+    first = next(iter(may_be_best), None)
+    more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
+    if evidence.n_queries < FEWEST_UNITS:
+        more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
+    labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
+    limits = _limits(evidence, standings, may_be_best, own)
+    if reasons or chosen is None or first is None:
+        said = [f"No decision: {'; '.join(reasons)}.", *_would_bring_one(evidence, more, labels, len(may_be_best))]
+        if by_cost and chosen is not None and len(set(costs)) > 1:
+            said.append(f"The cheapest is {chosen['label']}: {_dollars(chosen['usd'])} a query.")
+    else:
+        others = [one["label"] for one in may_be_best if one["name"] not in (chosen["name"], first["name"])]
+        cheapest = f", the cheapest of {len(costs)} systems that may be the best" if by_cost and len(set(costs)) > 1 else ""
+        said = [f"Use {chosen['label']} ({_score(chosen, evidence)}){cheapest}."]
+        if first is not chosen:
+            cost = f", {_dollars(first['usd'])} a query"
+            said.append(f"The best by score is {first['label']} ({_score(first, evidence)}{cost}); it is not shown to be better.")
+        if others:
+            said.append(f"{_listed(others)} {'is' if len(others) == 1 else 'are'} not shown to be worse.")
+        said.append(f"It costs {_dollars(chosen['usd'])} a query." if chosen["usd"] is not None else "Its cost is not known.")
+        said.append(f"Confidence is limited by {'; '.join(limits)}.")
+    if ceilings := len(ranked) - len(usable):
+        said.append(f"Not considered: {ceilings} system{'s'[: ceilings > 1]} that see{'s'[ceilings > 1 :]} the gold documents.")
+    named = None if reasons else chosen
+    return SystemDecision(
+        figure=evidence.figure,
+        use=None if named is None else named["label"],
+        system=None if named is None else named["name"],
+        best=None if reasons or first is None else first["label"],
+        not_shown_worse=[] if named is None else [one["label"] for one in may_be_best if one is not named],
+        usd_per_query=None if named is None else named["usd"],
+        more_queries=more,
+        labels=labels,
+        reasons=reasons,
+        limits=limits,
+        text=" ".join(said),
+    )
+
+
+def _reasons(
+    evidence: Evidence, standings: Sequence[Any], usable: Sequence[Any], may_be_best: Sequence[Any], n_pairs: int
+) -> list[str]:
+    """Why no system is named: the reasons that were given or, without any, the first of what the scores lack."""
+    n_queries, n_usable = evidence.n_queries, len(usable)
+    if evidence.limits:
+        return list(evidence.limits)
+    if not usable:
+        return [f"every system lacks more than a tenth of its {evidence.counted}"]
+    if n_usable == 1:
+        lacking = "the others lack more than a tenth" if len(standings) > 1 else "there is no other"
+        return [f"only {usable[0]['label']} could be compared: {lacking}"]
+    if n_pairs < math.comb(n_usable, 2):
+        return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]
+    if n_queries < FEWEST_UNITS:
+        return [f"{n_queries} quer{'ies are' if n_queries != 1 else 'y is'} too few to name a system"]
+    if evidence.unit == "%" and all(one["mean"] <= 0 for one in usable):
+        return [f"all {n_usable} systems score 0; a larger token_budget, or retrievers that find what is asked for, may help"]
+    if len(may_be_best) == n_usable:
+        return [f"none of the {n_usable} systems is shown to be better than another"]
+    return []
+
+
+def _limits(
+    evidence: Evidence, standings: Sequence[Any], may_be_best: Sequence[Any], pairs: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """What limits the confidence in a decision, each in a few words."""
+    n, clusters = evidence.n_queries, evidence.n_clusters
+    these = f"these {clusters} {evidence.cluster}s" if clusters > 1 else f"this {evidence.cluster}"
+    where = f"of {these} only" if evidence.over == "queries" else f"in {clusters} {evidence.cluster}s"
+    limits = [f"{n} quer{'ies' if n != 1 else 'y'} {where}"]
+    least = sorted(one for pair in pairs if (one := pair["detectable"]) is not None)
+    if least:
+        middle = least[len(least) // 2]
+        limits.append(f"differences of less than about {_difference(middle, evidence.unit)} are hardly seen")
+    lacking = [one for one in may_be_best if one["missing"] > LITTLE]
+    limits += [f"{one['label']} lacks {lacks(one, evidence.counted)}" for one in lacking[:NAMED]]
+    left_out = [one["label"] for one in standings if one["rank"] is None]
+    if left_out:
+        limits.append(f"{_listed(left_out)} left out, with more than a tenth of {evidence.counted} missing")
+    if evidence.judge and not evidence.labelled:
+        limits.append(f"the judge ({evidence.judge}), whose scores no labels by people check here")
+    return limits
+
+
+def _more_queries(pairs: Sequence[Mapping[str, Any]], between: Sequence[str] | None) -> int | None:
+    """The least number of further queries that would show a difference not shown yet. `between`: of these two alone."""
+    needed = [
+        max(1, pair["queries_needed"] - pair["n_queries"])
+        for pair in pairs
+        if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
+    ]
+    return min(needed, default=None)
+
+
+def _would_bring_one(evidence: Evidence, more: int | None, labels: int | None, n_best: int) -> list[str]:
+    """What would bring a decision, in a sentence or two."""
+    said = []
+    if more is not None:
+        haystacks = math.ceil(more * evidence.n_clusters / max(1, evidence.n_queries))
+        further = f", in {haystacks:,} further {evidence.cluster}{'s'[: haystacks > 1]}," if evidence.over == "haystacks" else ""
+        said.append(f"About {more:,} more quer{'ies' if more > 1 else 'y'}{further} may bring one.")
+    if labels is not None:
+        each = f"{FEWEST} of each of the {n_best} systems that may be the best" if n_best > 1 else "of it"
+        said.append(f"{labels:,} labels by people ({each}) would check the judge (summhay label).")
+    return said
+
+
+def lacks(standing: Mapping[str, Any], counted: str) -> str:
+    """How much a system lacks, such as `41 of 137 insights`."""
+    return f"{standing['n_expected'] - standing['n']:,} of {standing['n_expected']:,} {counted}"
+
+
+def _score(standing: Mapping[str, Any], evidence: Evidence) -> str:
+    value = standing["mean"]
+    return f"{evidence.figure} {100 * value:.1f} %" if evidence.unit == "%" else f"{evidence.figure} {value:.3g}"
+
+
+def _difference(value: float, unit: str) -> str:
+    return f"{100 * value:.0f} points" if unit == "%" else f"{value:.2g}"
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:,.2f}" if usd >= 1 else f"${f'{usd:.6f}'.rstrip('0').rstrip('.')}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names, and how many more."""
+    if len(names) > NAMED:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

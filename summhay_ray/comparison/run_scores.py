@@ -1,0 +1,151 @@
+"""The scores of one run's systems, query by query, as rows that can be compared."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import polars as pl
+from polars import selectors
+
+from summhay_ray.engine import ByQuery
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import JudgeBias
+
+QUERY = ("cluster", "query")
+_KEYS = ("system", *QUERY)
+
+
+@dataclass(frozen=True, slots=True)
+class Unbiased:
+    """How a judge's bias is taken off a system's scores: score * factor - shift."""
+
+    bias: JudgeBias
+    """The part of its uncertainty that two sides with one bias share cancels."""
+    factor: float = 1.0
+    shift: float = 0.0
+    slope: float = 1.0
+    """How much the score moves with the judge's bias."""
+
+
+class RunScores:
+    """One run's scores by query.
+
+    `judge`: that of the scores; empty if they are nobody's judgments. `names`: of a system whose key is no name for people,
+    by key: its `label`, `model`, `retriever` and `ordering`. `unbiased`: by figure and system, where a judge's bias is known and
+    applies; `labelled`: by people's labels. `costs`: system -> dollars a query, where known. `limits`: reasons why no system is
+    recommended, whatever the scores, each a clause such as `nobody has looked at the haystack`.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        by_query: ByQuery,
+        judge: str = "",
+        names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        unbiased: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
+        labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
+        costs: Mapping[str, float] = MappingProxyType({}),
+        limits: Sequence[str] = (),
+    ) -> None:
+        self.run, self.judge, self.cluster, self.counted = run, judge, by_query.cluster, by_query.counted
+        self.unbiased, self.labelled, self.costs, self.limits = unbiased, labelled, costs, limits
+        self.ceilings = frozenset(by_query.ceilings)
+        self.names = {name: {"label": label} for name, label in by_query.labels.items()} | dict(names)
+        self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
+        self.frame = _by_figure(by_query, self.units)
+        self.systems = [*self.frame["system"].unique().sort()]
+        """The systems' keys."""
+
+    def label(self, system: str) -> str:
+        """The system's name for people."""
+        return self.names[system]["label"] if system in self.names else system
+
+    def side(self, system: str) -> dict[str, str]:
+        """The system as a side of a pair."""
+        names = dict.fromkeys(("model", "retriever", "ordering"), "") | dict(self.names.get(system, {}))
+        return {"run": self.run, "system": system, "label": self.label(system), **names, "judge": self.judge}
+
+
+def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
+    """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
+
+    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same others: those that each
+    value has been combined with. What one of them lacks, the mean lacks. Raises UserError if there are none.
+    """
+    others: dict[str, set[str]] = {}
+    for value, other in factors.values():
+        others.setdefault(value, set()).add(other)
+    shared = set.intersection(*others.values()) if others else set[str]()
+    if len(others) < 2 or not shared:
+        why = "no value of the other factor is combined with all of them" if len(others) > 1 else "there is only one"
+        raise UserError(f"{run.run}: {', '.join(sorted(others))[:200]}: {why}; compare systems with --systems A B")
+    kept = {name: value for name, (value, other) in factors.items() if other in shared}
+    whole = pl.col("value").is_not_null().all()
+    frame = (
+        run.frame.filter(pl.col("system").is_in([*kept]))
+        .with_columns(pl.col("system").replace_strict(kept))
+        .group_by(*_KEYS, "figure", maintain_order=True)
+        .agg(
+            pl.when(whole).then(pl.col("value").mean()).alias("value"),
+            pl.col("least", "most").mean(),
+            pl.col("n", "n_expected").sum(),
+        )
+    )
+    made = copy.copy(run)
+    of = {value: [name for name in kept if kept[name] == value] for value in others}
+    made.costs = {
+        value: math.fsum(run.costs[name] for name in names) / len(names)
+        for value, names in of.items()
+        if all(name in run.costs for name in names)
+    }
+    made.ceilings = frozenset(value for value, names in of.items() if run.ceilings.issuperset(names))
+    made.frame, made.systems, made.names, made.unbiased = frame, sorted(others), {}, {}
+    return made
+
+
+def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
+    """A row for each query, system and figure: its `value`; `least` and `most`, the value with what is missing as 0 and as the
+    best that there is; and `n` of `n_expected` answers or judgments."""
+    figures, keys = [*units], [*_KEYS, "figure"]
+    own, value = pl.col(figures), pl.col("value")
+    scores = _keyed(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
+    scores = scores.filter(pl.any_horizontal(own.is_not_null()))
+    expected = scores.select(_KEYS).clear() if by_query.expected is None else _keyed(by_query.expected)
+    named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
+    every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
+    # An answer may lack a figure of `may_lack`: one of the others tells that there is one.
+    others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
+    answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
+    values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")
+    due = expected if "figure" in expected.columns else expected.join(every, how="cross")
+    counts = [pl.col(name) if name in due.columns else pl.lit(1).alias(name) for name in ("n", "n_expected")]
+    grid = named.select("system").unique().join(named.select(QUERY).unique(), how="cross").join(every, how="cross")
+    rows = grid.join(values, on=keys, how="left").join(due.select(*keys, *counts).unique(keys), on=keys, how="left")
+    without = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack]) & value.is_null()
+    # Without `expected`, every system was asked what one of them answered.
+    asked = value.is_not_null().any().over(*QUERY, "figure").cast(pl.Int64) if by_query.expected is None else pl.lit(0)
+    due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
+    rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))
+    rows = rows.with_columns(n=pl.when(value.is_null()).then(0).otherwise(pl.min_horizontal(pl.coalesce("n", 1), "n_expected")))
+    share = pl.when(pl.col("n_expected") > 0).then(pl.col("n") / pl.col("n_expected"))
+    best = pl.when(pl.col("figure").replace_strict(dict(units)) == "%").then(1.0).otherwise(value.max().over("figure"))
+    worst = pl.min_horizontal(0.0, value.min().over("figure"))
+    return rows.select(
+        *keys,
+        "value",
+        least=value.fill_null(0.0) * share + worst * (1 - share),
+        most=value.fill_null(0.0) * share + best * (1 - share),
+        n=pl.col("n").cast(pl.Int64),
+        n_expected="n_expected",
+    )
+
+
+def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with a cluster, and keys of types that can be joined."""
+    whole = frame if "cluster" in frame.columns else frame.with_columns(cluster=pl.lit(""))
+    numbers = selectors.by_name(*QUERY) & selectors.integer()
+    return whole.with_columns(numbers.cast(pl.Int64), (selectors.by_name(*_KEYS) - numbers).cast(pl.String))

@@ -1,0 +1,197 @@
+"""The sections that show a comparison, on a screen and in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from summhay_ray.comparison.compare import SystemComparison
+from summhay_ray.engine import Chart, Section
+
+SHOWN = 25
+"""Systems in the forest plot and the matrix: the best ones."""
+ROWS = 10
+"""Rows of a table on one screen, and pairs that have a table there."""
+FEW_PAIRS = 3
+"""So many pairs of a figure have a sentence each."""
+ENDS = {"": "difference", "_low": "low", "_high": "high"}
+"""End of a column's name -> what it has of a difference."""
+
+
+def screen_sections(comparison: SystemComparison, everything: bool = False) -> Iterator[Section]:
+    """The sections of `summhay compare`: the decision and the verdicts, then tables of the first figure on one screen.
+
+    `everything`: all figures, systems and pairs.
+    """
+    verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
+    yield replace(_decided(comparison), notes=[*verdicts, *comparison.warnings])
+    for figure, standings in [*comparison.standings.items()][: None if everything else 1]:
+        pairs = comparison.of(figure)
+        shown = []
+        if standings.height > 2 or (standings["missing"] > 0).any():
+            shown.append(_ranking(comparison, figure, ROWS if not everything else None))
+        if everything or pairs.height <= ROWS:
+            shown.append(_pairs_section(comparison, figure, pairs))
+        for section in shown:
+            rest = [] if everything or section is not shown[-1] else _left_out(comparison, figure)
+            yield replace(
+                section, text="" if standings.height > ROWS and not everything else section.text, chart=None, notes=rest
+            )
+
+
+def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
+    """A line on what one screen leaves out; none if that is nothing."""
+    systems, figures = comparison.standings[figure].height - ROWS, len(comparison.standings) - 1
+    parts = [f"{systems} more systems"] * (systems > 0) + ["every pair"] * (comparison.of(figure).height > ROWS)
+    parts += [f"{figures} more figure{'s'[: figures > 1]}"] * (figures > 0)
+    return [f"--all shows {', '.join(parts)}"] if parts else []
+
+
+def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
+    """A line for each of few pairs, one for many."""
+    pairs, standings = comparison.of(figure), comparison.standings[figure]
+    if pairs.height <= FEW_PAIRS:
+        told = pairs.select(_named(comparison, "a"), _named(comparison, "b"), "verdict").iter_rows()
+        return [f"{figure}, {a} and {b}: {verdict}" for a, b, verdict in told]
+    best, n = standings.filter("may_be_best")["label"].to_list(), standings["rank"].count()
+    differ = f"{pairs['differs'].sum():,} of {pairs.height:,} pairs differ, the others are not shown to"
+    named = ", ".join(best[:FEW_PAIRS]) + (f" and {len(best) - FEW_PAIRS} more" if len(best) > FEW_PAIRS else "")
+    may = f"{len(best)} of {n} systems may be the best: {named}" if len(best) > 1 else f"{named} is the best" if n else ""
+    return [f"{comparison.judged(figure)}: {'; '.join(filter(None, (differ, may)))}"]
+
+
+def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
+    """The report's sections: the decision; for the first figure the ranking, the comparison with the best and every pair; for
+    each further figure the comparison with its best."""
+    first, *others = comparison.standings
+    yield _decided(comparison)
+    yield _ranking(comparison, first)
+    yield from _with_best(comparison, first)
+    top, pairs = comparison.standings[first]["name"].head(SHOWN), comparison.of(first)
+    turned = (_turned(name).alias(name) for name in ("paired", "corrected", "labelled"))
+    both_ways = pl.concat([pairs, pairs.with_columns(*turned, a="b", b="a")])
+    a, b = (pl.col(side).struct.field("system") for side in "ab")
+    shown = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
+    if shown.height:
+        ordered = shown.sort(*(side.replace_strict(top, range(len(top))) for side in (a, b)))
+        yield _pairs_section(comparison, first, ordered, verdicts=True)
+    for figure in others:
+        yield from _with_best(comparison, figure, f"forest {figure}")
+
+
+def _turned(paired: str) -> pl.Expr:
+    """The differences of A from B as those of B from A."""
+    of = pl.col(paired).struct.field
+    names = {"difference": "difference", "low": "high", "high": "low", "effect": "effect"}
+    turned = {name: -of(other) for name, other in (names | {"worst_low": "worst_high", "worst_high": "worst_low"}).items()}
+    return pl.col(paired).struct.with_fields(wins=of("losses"), losses=of("wins"), **turned)
+
+
+def _decided(comparison: SystemComparison) -> Section:
+    """The decision in one paragraph."""
+    title = f"Decision by {comparison.judged(comparison.decision.figure)}"
+    return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
+
+
+def _ranking(comparison: SystemComparison, figure: str, most: int | None = None) -> Section:
+    """The ranking of systems with its uncertainty. `most`: how many of them to show."""
+    standings, unit = comparison.standings[figure], comparison.units[figure]
+    text = (
+        f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 "
+        "where no pair shows a better system. All of them hold the true ranks together in 95 % of cases."
+    )
+    if (standings["missing"] > 0).any():
+        text += (
+            " Systems are ranked on the queries of which all of them lack nothing; if there are none, with what is missing as 0 "
+            f"(floor). One that lacks more than a tenth of {comparison.counted} is incomplete: it has no rank, and changes "
+            "nothing for the others."
+        )
+    may = (
+        pl.when("may_be_best")
+        .then(pl.lit("yes"))
+        .when(pl.col("rank").is_null())
+        .then(pl.lit("incomplete"))
+        .otherwise(pl.lit("no"))
+    )
+    means = {figure: pl.col("mean"), f"{figure}_floor": pl.col("floor")}
+    table = standings.select("rank", "rank_low", "rank_high", "n", "n_expected", system="label", best=may, **means)
+    table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best")).head(
+        most or table.height
+    )
+    title = f"{comparison.judged(figure)}: ranking, for {comparison.about[figure]}"
+    return Section(title, text, table, {figure: unit} if unit else {}, name="ranking")
+
+
+def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") -> Iterator[Section]:
+    """Each system compared with the first."""
+    standings, points = comparison.standings[figure], comparison.units[figure] == "%"
+    known, apart = standings.drop_nulls("from_best"), f"from {standings['label'][0]}"
+    if known.is_empty():
+        return
+    rest = f" The first {SHOWN} of {known.height} systems are shown." if known.height > SHOWN else ""
+    columns = {"system": "label", **{f"{apart}{end}": f"from_best{end}" for end in ("", "_low", "_high")}}
+    yield Section(
+        f"Is it real? {_titled(figure)}, compared with the best by score",
+        f"The mean {figure} of each system minus that of the first{', in points' * points}, with the interval of their pair, for "
+        f"{comparison.about[figure]}: the pair differs where it excludes 0 (orange).{rest}",
+        known.head(SHOWN).select(**{new: pl.col(old) for new, old in (columns | {"n": "n", "n_expected": "n_expected"}).items()}),
+        {apart: "points"} if points else {},
+        Chart.forest(apart, "system"),
+        name=name,
+        more=name != "forest",
+    )
+
+
+def _named(comparison: SystemComparison, side: str) -> pl.Expr:
+    """The labels of a side's systems in tables, as in `standings`."""
+    of = pl.col(side).struct.field
+    return (of("label") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("label"))).alias(side)
+
+
+def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, verdicts: bool = False) -> Section:
+    """These pairs of a figure. `verdicts`: with one in each row."""
+    points, n_pairs = comparison.units[figure] == "%", comparison.of(figure).height
+    paired, corrected, labelled = (pl.col(name).struct.field for name in ("paired", "corrected", "labelled"))
+    least = paired("detectable")
+    columns = {
+        "system": _named(comparison, "a"),
+        "compared with": _named(comparison, "b"),
+        **{f"difference{end}": paired(name) for end, name in ENDS.items()},
+        "p": paired("p"),
+        "p (all pairs)": paired("p_adjusted"),
+        "d": paired("effect"),
+        "win/tie/loss": pl.format("{}/{}/{}", paired("wins"), paired("ties"), paired("losses")),
+        # No fractions can be further apart.
+        "least detectable": pl.when(least <= 1).then(least) if points else least,
+        "queries needed": paired("queries_needed").cast(pl.Float64),
+        **{f"bias removed{end}": corrected(name) for end, name in ENDS.items()},
+        **{f"by labels{end}": labelled(name) for end, name in ENDS.items()},
+        f"{comparison.cluster}s": paired("n_haystacks"),
+        "n": paired("n_queries"),
+        **({"verdict": pl.col("verdict")} if verdicts else {}),
+    }
+    table = pairs.select(**columns)
+    table = table.select(name for name in table.columns if name == "difference" or table[name].null_count() < table.height)
+    removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
+    removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
+    in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
+    return Section(
+        f"Is it real? {_titled(figure)}, pair by pair",
+        f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
+        "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
+        f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
+        "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference so."
+        f"{removed}",
+        table,
+        {name: "points" for name in in_points if name in table.columns},
+        Chart.matrix("compared with", "system", "difference", sure="p (all pairs)"),
+        name="pairs",
+        more=True,
+    )
+
+
+def _titled(figure: str) -> str:
+    """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
+    return figure.capitalize() if figure.islower() else figure

@@ -1,0 +1,65 @@
+"""The options of a start of a run, each typed, described and given its default here alone.
+
+The engine takes them as a mapping. The functions of the Python API take them as keywords and the commands of the command line as
+options, both generated from these classes. To add one, add a field, and read it where it matters.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_type_hints
+
+
+class Option(NamedTuple):
+    """What people read about an option, and its default."""
+
+    help: str
+    default: Any = None
+
+
+class PlanOptions(TypedDict, total=False):
+    """Options of whatever reads a spec and may spend money."""
+
+    budget: Annotated[float | None, Option("Dollars that the run never exceeds; default the spec's.")]
+    overrides: Annotated[Iterable[str], Option("Override a field of the spec: a.b=c, lists by index.", ())]
+    untrusted: Annotated[
+        bool, Option("For a spec from somebody else: no code of its own, no file outside its folder, no key elsewhere.", False)
+    ]
+
+
+class StartOptions(PlanOptions, total=False):
+    """Options of whatever starts a run. None of them is part of the run's identity."""
+
+    address: Annotated[str | None, Option("auto, or the address of a Ray cluster; default this machine.")]
+    executor: Annotated[
+        Literal["auto", "inline", "ray"] | None,
+        Option("inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
+    ]
+    watch: Annotated[
+        Callable[[Any], None] | None, Option("Called with a `Progress` about twice a second, in a thread of its own.")
+    ]
+    note: Annotated[
+        Callable[[str], None] | None,
+        Option("Called with one-line notes: the chosen executor and why, warnings of the plan."),
+    ]
+
+
+class RunOptions(StartOptions, total=False):
+    """Options of `run`."""
+
+    compat: Annotated[
+        Literal["default", "release"],
+        Option("release: read judgments and citations as the release's scoring script does.", "default"),
+    ]
+    limit: Annotated[int | None, Option("Answer only this many items, a fair sample; the run can be resumed.")]
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Option]]:
+    """(Type, description) by name of the options that a function takes as `**options: Unpack[...]`; empty without them."""
+    taken = [one for one in inspect.signature(function).parameters.values() if one.kind is one.VAR_KEYWORD]
+    if not taken:
+        return {}
+    [options] = get_args(eval(taken[0].annotation, vars(sys.modules[function.__module__])))  # noqa: S307
+    return {name: get_args(hint) for name, hint in get_type_hints(options, include_extras=True).items()}

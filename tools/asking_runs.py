@@ -1,0 +1,188 @@
+"""Paid runs by the door: `summhay run` of the benchmark in asking.py, and what its provider and its own commands tell of it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+for folder in ("simulator", "engine"):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / folder))
+import psutil
+from runs import SUMMHAY, at_most, write_spec
+from simulated_provider import Simulated, fingerprint
+
+MODEL, KEY_ENV = "openai/gpt-fair", "ASKING_KEY"
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10, "cached_input_per_mtok": 1.25}
+PATIENCE_S = 1800.0
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A spec in a folder, its store, and the provider, which keeps books of its own for the job's key."""
+
+    folder: Path
+    provider: Simulated
+    store: str
+    key: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What its workers need in their environment."""
+        return {KEY_ENV: self.key}
+
+    @functools.cached_property
+    def plan(self) -> Row:
+        """As `plan --json` tells it."""
+        return self.document("plan", str(self.spec))
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "spec.yaml"
+
+    @property
+    def calls(self) -> int:
+        """Planned calls that cost something."""
+        return sum(stage["calls"] for stage in self.plan["stages"] if stage["usd_max"])
+
+    @property
+    def worst_usd(self) -> float:
+        """Worst case of a call, on average, of the dearest stage."""
+        return max(float(stage["usd_max"] / stage["calls"]) for stage in self.plan["stages"] if stage["calls"])
+
+    def document(self, *words: str) -> Row:
+        """What a command tells as JSON; its exit code may be any: `status` has one for damage."""
+        command = [str(SUMMHAY), *words, "--store", self.store, "--json"]
+        environment = {**os.environ, **self.variables}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, cwd=self.folder, timeout=PATIENCE_S, check=False
+        )
+        if not done.stdout:
+            raise RuntimeError(f"{words}: exit {done.returncode}: {done.stderr[-2000:]}")
+        told: Row = json.loads(done.stdout)
+        return told
+
+    def status(self) -> Row:
+        """As `status --json` tells it."""
+        return self.document("status", self.plan["run"])
+
+    def start(self, *more: str, command: Sequence[str] = (str(SUMMHAY), "run"), **variables: str) -> subprocess.Popen[bytes]:
+        """The run in the background."""
+        words = [*command, str(self.spec), "--store", self.store, "--json", *more]
+        environment = {**os.environ, **self.variables, **variables}
+        with (self.folder / "out").open("ab") as out, (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(words, env=environment, stdout=out, stderr=said, cwd=self.folder)
+
+    def finish(self, *more: str) -> int:
+        """Start, wait, and give the exit code."""
+        return self.start(*more).wait(PATIENCE_S)
+
+    def told(self) -> Row:
+        """The document of the last run that came to an end; raises RuntimeError where none did."""
+        lines = (self.folder / "out").read_text(encoding="utf-8").splitlines()
+        if not lines:
+            raise RuntimeError(self.said()[-2000:])
+        document: Row = json.loads(lines[-1])
+        return document
+
+    def said(self) -> str:
+        """What its runs have said beside."""
+        return (self.folder / "said").read_text(encoding="utf-8", errors="replace")
+
+    def tally(self) -> Row:
+        """Of its key at the provider: micros, and calls served, their prompts, in flight."""
+        found = self.provider.stats()["keys"].get(fingerprint(self.key), {"micros": 0, "models": {}})
+        models = found["models"].values()
+        return {"micros": found["micros"]} | {
+            name: sum(one[name] for one in models) for name in ("served", "prompts", "in_flight")
+        }
+
+    def requests(self) -> list[Row]:
+        """Every request with its key, in order of arrival."""
+        return [call for call in self.provider.calls() if call["key"] == fingerprint(self.key)]
+
+    def bill(self) -> float:
+        """The provider's, in dollars."""
+        return float(self.tally()["micros"]) / 1e6
+
+    def wait(self, process: subprocess.Popen[bytes], true: Callable[[], bool]) -> bool:
+        """Wait until it is true; False where the run ends before."""
+        ends = time.monotonic() + PATIENCE_S
+        while process.poll() is None and time.monotonic() < ends:
+            if true():
+                return True
+            time.sleep(0.03)
+        return False
+
+    def wait_served(self, process: subprocess.Popen[bytes], n: float) -> bool:
+        """Wait until the provider has served so many more; False where the run ends before."""
+        before = self.tally()["served"]
+        return self.wait(process, lambda: self.tally()["served"] >= before + n)
+
+    def totals(self) -> Row:
+        """What came of it: money in dollars by provider and books, calls, cells."""
+        tally, status = self.tally(), self.status()
+        usd, cells = status["usd"], status["cells"]
+        return {
+            "bill": tally["micros"] / 1e6,
+            "books": at_most(status),
+            **{name: float(usd[name]) for name in ("spent", "uncertain")},
+            "served": tally["served"],
+            "twice": tally["served"] - tally["prompts"],
+            "cells": f"{cells['done']}/{cells['total']}",
+        }
+
+
+@contextlib.contextmanager
+def job(
+    provider: Simulated, store: str | None = None, model: str = MODEL, limits: Row | None = None, **fields: Any
+) -> Iterator[Job]:
+    """A job in a folder of its own, which goes with the block: of `asking`, or with `haystacks` a grid whose judge is paid.
+
+    `store`: None for one in the folder. `limits`: the model's; 64 calls at once where nothing is said.
+    """
+    reach = {"model": model, "api_base": provider.base, "api_key_env": KEY_ENV, "price": PRICE, "max_tokens": 50}
+    kind = {"judges": [reach]} if "haystacks" in fields else {"kind": "asking:Asking", "model": reach}
+    spec = {**kind, "name": "asking", "budget_usd": 1000, "limits": {model: {"concurrency": 64, **(limits or {})}}, **fields}
+    with tempfile.TemporaryDirectory(prefix="ask-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        shutil.copy(Path(__file__).with_name("asking.py"), folder)
+        write_spec(folder, spec)
+        made = Job(folder, provider, store or str(folder / "store"), f"sk-asking-{uuid.uuid4().hex}")
+        # Before there is anything to reuse.
+        assert made.plan["run"]
+        yield made
+
+
+def is_done(row: Row) -> bool:
+    """Whether all cells of the totals are."""
+    done, total = row["cells"].split("/")
+    return bool(done == total)
+
+
+def kill_all(top: Sequence[int]) -> None:
+    """SIGKILL to processes and all below them, by their ids."""
+    found = {process for pid in top for process in _tree(pid)}
+    for process in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(found, timeout=30)
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []

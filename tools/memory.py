@@ -1,0 +1,236 @@
+"""How much memory a grid of many haystacks takes: the whole run on Ray, or its parts one by one in a process of their own.
+
+    python tools/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
+    python tools/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
+    python tools/memory.py --haystacks 100 300 1000 --parts
+    python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
+
+Prints one JSON line a number of haystacks. Of a run: ten times a second, the driver and all its descendants are asked for their
+proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
+store); `peak_mib` has the largest sum of both and the largest of each kind. Of the parts: how much the process's resident set
+grew while a part worked (`peak_mib`), and how much of that stayed (`kept_mib`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.engine import open_run
+
+for folder in ("llm", "simulator", "engine"):
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
+import psutil
+from big_haystacks import write_haystacks
+from runs import SUMMHAY
+from simulated_provider import KEY, simulated_provider
+
+MIB = 2**20
+EVERY_S = 0.1
+KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent", "monitor", "raylet", "gcs_server")
+"""In the command line of a descendant: the first that stands in it; what has none of them is `other`."""
+
+
+@dataclass
+class Peaks:
+    """The most that was seen, in bytes: all together, and each kind of process."""
+
+    total: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    at_s: float = 0.0
+
+    def see(self, found: Counter[str], seconds: float) -> None:
+        """One sample."""
+        if sum(found.values()) > self.total:
+            self.total, self.at_s = sum(found.values()), seconds
+        for kind, size in found.items():
+            self.kinds[kind] = max(self.kinds[kind], size)
+
+    def to_json(self) -> dict[str, Any]:
+        """In mebibytes."""
+        each = {kind: size // MIB for kind, size in sorted(self.kinds.items())}
+        return {"peak_mib": {"total": self.total // MIB, **each}, "at_s": round(self.at_s, 1)}
+
+
+def own_bytes(pid: int) -> int:
+    """A process's proportional set size without shared memory; 0 for one that has gone."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+        sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+        return sizes.get("Pss", 0) - sizes.get("Pss_Shmem", 0)
+    return 0
+
+
+def kind_of(process: psutil.Process) -> str:
+    """What a descendant is, by its command line."""
+    with contextlib.suppress(psutil.Error):
+        said = " ".join(process.cmdline())
+        return next((kind for kind in KINDS if kind in said), "other")
+    return "other"
+
+
+def shared_bytes() -> int:
+    """What lies in /dev/shm."""
+    return shutil.disk_usage("/dev/shm").used
+
+
+def sampled(driver: int, before: int) -> Counter[str]:
+    """Kind -> bytes now; `before`: what /dev/shm held before the run."""
+    found = Counter({"driver": own_bytes(driver), "object_store": max(0, shared_bytes() - before)})
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process(driver).children(recursive=True):
+            found[kind_of(process)] += own_bytes(process.pid)
+    return found
+
+
+def watched(command: list[str], **options: Any) -> tuple[int, float, Peaks]:
+    """Run a command to its end: its exit code, seconds, peaks."""
+    before, began, peaks = shared_bytes(), time.monotonic(), Peaks()
+    process = subprocess.Popen(command, **options)
+    while process.poll() is None:
+        peaks.see(sampled(process.pid, before), time.monotonic() - began)
+        time.sleep(EVERY_S)
+    return process.returncode, time.monotonic() - began, peaks
+
+
+def spec_of(files: list[Path], retrievers: list[str], base: str = "") -> dict[str, Any]:
+    """The grid: every haystack, every query, `retrievers`; without a provider (`base`) the offline models."""
+    spec: dict[str, Any] = {"haystacks": [str(path) for path in files], "retrievers": retrievers}
+    if not base:
+        return {**spec, "summarizers": ["offline/lead"], "judges": ["offline/judge"]}
+    known = {"api_base": base, "api_key_env": "MEMORY_KEY", "price": {"input_per_mtok": 2.5, "output_per_mtok": 10}}
+    limits = {name: {"concurrency": 64} for name in ("openai/writer", "openai/judge")}
+    named = {role: [{"model": f"openai/{name}", **known}] for role, name in (("summarizers", "writer"), ("judges", "judge"))}
+    return {**spec, **named, "limits": limits}
+
+
+def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", executor: str = "ray") -> dict[str, Any]:
+    """`summhay run`, or `retrieve`, of the spec with a store in `folder`."""
+    path, store = folder / "spec.yaml", folder / "store"
+    path.write_text(json.dumps(spec), encoding="ascii")
+    words = [str(SUMMHAY), command, str(path), "--store", str(store), "--executor", executor, "--json"]
+    environment = {**os.environ, "MEMORY_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (folder / "out.json").open("wb") as out:
+        code, seconds, peaks = watched(words, stdout=out, env=environment)
+    said = (folder / "out.json").read_bytes()
+    cells = json.loads(said)["cells"] if code in (0, 3) else {}
+    return {"exit": code, "seconds": round(seconds, 1), "cells": cells, **peaks.to_json()}
+
+
+@contextlib.contextmanager
+def growth(found: dict[str, Any], name: str) -> Iterator[None]:
+    """Keep in `found` how the resident set of this process grew while the block worked."""
+    import gc
+
+    gc.collect()
+    before, ended = resident(), threading.Event()
+    most = before
+
+    def look() -> None:
+        nonlocal most
+        while not ended.wait(0.01):
+            most = max(most, resident())
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    began = time.monotonic()
+    yield
+    seconds = time.monotonic() - began
+    ended.set()
+    thread.join()
+    gc.collect()
+    sizes = {"peak_mib": (max(most, resident()) - before) // MIB, "kept_mib": (resident() - before) // MIB}
+    found[name] = {"seconds": round(seconds, 2), **sizes}
+
+
+def resident() -> int:
+    """This process's resident set in bytes."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> dict[str, Any]:
+    """Each part of a run that knows all haystacks, without Ray: made-up summaries and judgments are scored."""
+    from made_up import commit_all
+
+    from summhay_ray import api, engine
+    from summhay_ray.benchmarks.summhay import score_run
+    from summhay_ray.engine.state.items_left import RunSnapshot, state_of
+    from summhay_ray.store import Store
+
+    found: dict[str, Any] = {"bare_mib": resident() // MIB}
+    store = Store(str(folder / "store"))
+    with growth(found, "load"):
+        workload = api.load(spec)
+    with growth(found, "open"):
+        run = open_run(workload, store)
+    with growth(found, "state"):
+        state = state_of(workload, RunSnapshot(run))
+        left = state.left()
+        sizes = [item.size for items in left.values() for item in items]
+    found["cells"], found["judgments"] = len(sizes), sum(sizes)
+    del left, sizes, state
+    if planned:
+        with growth(found, "plan"):
+            engine.plan(workload, store)
+    commit_all(workload, run)
+    parts: dict[str, Callable[[], Any]] = {"score": lambda: score_run(run), "status": lambda: engine.status(run)}
+    for name, part in parts.items():
+        with growth(found, name):
+            part()
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """See the top."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--haystacks", type=int, nargs="+", default=[1000])
+    parser.add_argument("--documents", type=int, default=100)
+    parser.add_argument("--words", type=int, default=750, help="of each document")
+    parser.add_argument("--subtopics", type=int, default=9)
+    parser.add_argument("--retrievers", nargs="+", default=["bm25", "oracle"])
+    parser.add_argument("--simulated", action="store_true", help="against the simulated provider")
+    parser.add_argument("--parts", action="store_true", help="the parts one by one, without Ray")
+    parser.add_argument("--retrieve", action="store_true", help="rankings alone")
+    parser.add_argument("--executor", choices=["ray", "inline"], default="ray")
+    parser.add_argument("--folder", type=Path, help="where haystacks and stores are kept; a temporary one where absent")
+    asked = parser.parse_args(arguments)
+    size = {"documents": asked.documents, "words": asked.words, "subtopics": asked.subtopics}
+    with contextlib.ExitStack() as stack:
+        folder = asked.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-")))
+        for number in asked.haystacks:
+            files = write_haystacks(folder / "haystacks-{documents}x{words}x{subtopics}".format(**size), number, **size)
+            here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-run-")))
+            provider = stack.enter_context(simulated_provider()) if asked.simulated and not asked.parts else None
+            spec = spec_of(files, asked.retrievers, provider.base if provider else "")
+            command = "retrieve" if asked.retrieve else "run"
+            found = in_a_process(here, spec) if asked.parts else measure_run(here, spec, command, asked.executor)
+            print(json.dumps({"haystacks": number, **size, **found}), flush=True)
+
+
+def in_a_process(folder: Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """`measure_parts` in a process of its own: what one number of haystacks took must not be there for the next."""
+    code = (
+        "import json, sys; from pathlib import Path; sys.path[:0] = json.loads(sys.argv[1]); from memory import measure_parts; "
+    )
+    code += "print(json.dumps(measure_parts(Path(sys.argv[2]), json.load(sys.stdin))))"
+    command = [sys.executable, "-c", code, json.dumps(sys.path), str(folder)]
+    done = subprocess.run(command, input=json.dumps(spec), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    main()
