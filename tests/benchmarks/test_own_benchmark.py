@@ -1,4 +1,4 @@
-"""A benchmark of one's own, in one file: the example of docs/add-a-benchmark.md at a provider that bills, on both executors."""
+"""A benchmark of one's own, in one file: the tutorial's example at a provider that bills, on both executors."""
 
 from __future__ import annotations
 
@@ -353,9 +353,9 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         {"async def answer": "def answer", 'await ask("ask", item.data["text"])': 'item.data["text"]'},
         "answer is a plain function; write `async def answer",
     ),
-    "a method of a part": (
-        {SCORED: f"{SCORED}\n    def explain(self, run, key): return {{}}"},
-        "explain is a method of the reader, and is not called here; write it in a class derived from Reader",
+    "a method of the contract with other arguments": (
+        {SCORED: f"{SCORED}\n    def explain(self, key): return {{}}"},
+        "explain is a method of every benchmark, with other arguments; write `def explain(self, run:",
     ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
     "one table without a comma": (

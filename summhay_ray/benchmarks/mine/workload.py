@@ -17,24 +17,16 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Computation,
     Counted,
-    Failed,
     Inputs,
     Item,
     NoReply,
-    Part,
-    Planner,
     Queue,
-    Reader,
     Rows,
     RunStore,
     Section,
-    SpecError,
     Stage,
-    Storage,
     Store,
-    StoreError,
     Table,
     Tables,
     Unreadable,
@@ -47,7 +39,7 @@ from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, StoreError, UserError
 from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
@@ -71,6 +63,7 @@ from summhay_ray.mine import (
     read_folder,
     text_read,
 )
+from summhay_ray.outcome import Failed
 from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
 
 SHOWN, CUT = 20, 80
@@ -131,103 +124,28 @@ EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
 HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
-class MineStorage(Storage["Mine"]):
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: what was read, and the haystacks that were made of it."""
-        yield from super().objects(run)
-        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        # A sheet may have been written from any state of the review.
-        reviews = reviews_of(run)
-        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
+class KeptSteps:
+    """The results of the steps of mining, which a run keeps until it has its haystack."""
 
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
-class MinePlanner(Planner["Mine"]):
-    def doubts(self) -> Sequence[str]:
-        """See `Planner`: what cannot be read."""
-        unread = self.workload._unread
-        if not unread:
-            return ()
-        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
-        rest = f"the haystack is made of the other {len(self.workload._sources)} documents"
-        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
-
-
-class MineComputation(Computation["Mine"]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, only read."""
-        steps = [*self._mining.reading, *(() if self.workload.spec.models.claim else self._mining.comparing)]
-        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`: a step of one block, whose result the run keeps until it has its haystack."""
-        began = time.perf_counter()
-        self._mining.do(Step(**part))
-        return {"compute_s": time.perf_counter() - began}
-
-    @functools.cached_property
-    def _mining(self) -> Mining:
-        return Mining(self.workload._sources, self.workload._least, keep=self.kept)
-
-    def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
+    def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
-        files = self._store.files
         try:
-            return files.read(self._file(step), max_mb())
+            return self._files.read(self._file(step), max_mb())
         except FileNotFoundError:
             content = make()
-            files.create(self._file(step), content)
+            self._files.create(self._file(step), content)
             return content
 
-    def forget(self) -> None:
+    def forget(self, mining: Mining) -> None:
         """Delete the results of all steps."""
-        for step in (*self._mining.reading, *self._mining.comparing):
-            self._store.files.delete(self._file(step))
-
-    @property
-    def _store(self) -> Store:
-        assert self.workload.inputs.store is not None
-        return self.workload.inputs.store
+        for step in (*mining.reading, *mining.comparing):
+            self._files.delete(self._file(step))
 
     def _file(self, step: Step) -> str:
-        return f"runs/{self.workload.run_id}/blocks/{step.name}-{step.begin}"
-
-
-class MineReader(Reader["Mine"]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Reader`: the sizes of the haystack, null if there is none."""
-        made = next(scores["haystack"].iter_rows(named=True), None) or {}
-        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
-        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Reader`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
-        insight_id, _, document_id = key.partition("/")
-        found = _insight(run, insight_id)
-        if found is None:
-            return super().explain(run, key, compat)
-        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
-        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
-        if document_id and rows is found["evidence"]:
-            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
-        keys = {one["key"] for one in rows if one["key"]}
-        calls = super().explain(run, self.workload.name, compat)["calls"] if keys else []
-        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
-        return {
-            "run": run.run_id,
-            "kind": self.workload.kind,
-            "item": {"id": found["insight_id"], "queue": "", "data": data},
-            "rows": {"mined_evidence": rows},
-            "calls": [call for call in calls if call["key"] in keys],
-        }
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`: as released JSON."""
-        path = folder / f"{self.workload.name}.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        check_files(path)
-        write_haystack(haystack_of(run), path)
-        return [path]
+        return f"{self._folder}/{step.name}-{step.begin}"
 
 
 class Mine(Benchmark[MineSpec]):
@@ -243,10 +161,6 @@ class Mine(Benchmark[MineSpec]):
     )
     tables = (MINED, EVIDENCE, HAYSTACK)
     counted = Counted("folders", prefix="m")
-    storage = Part(MineStorage)
-    planner = Part(MinePlanner)
-    computation = Part(MineComputation)
-    reader = Part(MineReader)
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -258,6 +172,15 @@ class Mine(Benchmark[MineSpec]):
         self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
         self._least = 2 if spec.models.group else spec.min_documents
+
+    @functools.cached_property
+    def _kept(self) -> KeptSteps:
+        assert self.inputs.store is not None
+        return KeptSteps(self.inputs.store, self.run_id)
+
+    @functools.cached_property
+    def _mining(self) -> Mining:
+        return Mining(self._sources, self._least, keep=self._kept)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -280,7 +203,7 @@ class Mine(Benchmark[MineSpec]):
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
-        mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
+        mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)
         least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
@@ -340,14 +263,14 @@ class Mine(Benchmark[MineSpec]):
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
         if not ask.planning:
-            self.computation.forget()
+            self._kept.forget(self._mining)
         return {}
 
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
         carry_over(RunStore(self.inputs.store, self.run_id), raw)
-        self.computation.forget()
+        self._kept.forget(self._mining)
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):
@@ -547,6 +470,70 @@ class Mine(Benchmark[MineSpec]):
             if digest := latest_digest(run):
                 return [f"{STORE}{digest}/{self.name}.json"]
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: all blocks of documents are read, then compared; where a model states claims, only read."""
+        steps = [*self._mining.reading, *(() if self.spec.models.claim else self._mining.comparing)]
+        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: a step of one block."""
+        began = time.perf_counter()
+        self._mining.do(Step(**part))
+        return {"compute_s": time.perf_counter() - began}
+
+    def warnings(self) -> Sequence[str]:
+        """See `Workload`: what cannot be read."""
+        unread = self._unread
+        if not unread:
+            return ()
+        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
+        rest = f"the haystack is made of the other {len(self._sources)} documents"
+        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Workload`: the sizes of the haystack, null if there is none."""
+        made = next(scores["haystack"].iter_rows(named=True), None) or {}
+        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
+        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
+        insight_id, _, document_id = key.partition("/")
+        found = _insight(run, insight_id)
+        if found is None:
+            return super().explain(run, key, compat)
+        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
+        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
+        if document_id and rows is found["evidence"]:
+            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+        keys = {one["key"] for one in rows if one["key"]}
+        calls = super().explain(run, self.name, compat)["calls"] if keys else []
+        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
+        return {
+            "run": run.run_id,
+            "kind": self.kind,
+            "item": {"id": found["insight_id"], "queue": "", "data": data},
+            "rows": {"mined_evidence": rows},
+            "calls": [call for call in calls if call["key"] in keys],
+        }
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: as released JSON."""
+        path = folder / f"{self.name}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        check_files(path)
+        write_haystack(haystack_of(run), path)
+        return [path]
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: what was read, and the haystacks that were made of it."""
+        yield from super().objects(run)
+        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
+        # A sheet may have been written from any state of the review.
+        reviews = reviews_of(run)
+        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
 def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
