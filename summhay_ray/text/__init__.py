@@ -18,7 +18,7 @@ from summhay_ray.text.answers import (
 )
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.contradictions import Contradiction, find_contradictions
-from summhay_ray.text.facts import plain_numeral
+from summhay_ray.text.facts import plain_numeral, values_of
 from summhay_ray.text.hashes import canonical_json, encoded, semantic_hash, text_hash
 from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
@@ -95,6 +95,7 @@ __all__ = [
     "token_pieces",
     "turns",
     "unquoted",
+    "values_of",
     "whole_nltk",
     "whole_number",
     "without_fences",

@@ -147,3 +147,6 @@ handle_data
 
 # What markitdown calls.
 convert
+
+# Python looks attributes of a module up by its class.
+__class__

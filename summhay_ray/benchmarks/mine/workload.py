@@ -219,7 +219,7 @@ class Mine(Benchmark[MineSpec]):
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
         notes = _notes(self._sources, mining, len(mined), "check" in models)
-        absent, lacking = await asyncio.to_thread(self._absent, topic)
+        absent, lacking = await asyncio.to_thread(self._absent, topic, [(one.text, one.query) for one in grouped])
         notes += lacking
         made: dict[str, Any] = {
             "run": self.run_id,
@@ -239,8 +239,8 @@ class Mine(Benchmark[MineSpec]):
             raise UserError(f"{document_id!r} is no document of the folder{hint}")
         return found
 
-    def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
-        """The subtopics about what no document says, and what a person should know about them."""
+    def _absent(self, topic: str, asked: Sequence[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[str]]:
+        """The subtopics about what no document says, and what a person should know about them. `asked`: the others."""
         if not (wanted := self.spec.absent):
             return [], []
         texts = [source.text for source in self._sources]
@@ -249,7 +249,7 @@ class Mine(Benchmark[MineSpec]):
         subjects = absent_subjects(texts, wanted, topic)
         few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
         listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
-        return absent_subtopics(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
+        return absent_subtopics(subjects, asked), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
