@@ -80,7 +80,7 @@ def bench_support_judges(
     from summhay_ray.benchmarks import support as supporting
 
     check_budget(budget)
-    opened, labels = Store(store_uri(store)), supporting.read_labels(Path(file))
+    opened, labels = Store(store_uri(store)), supporting.read_claim_labels(Path(file))
     named = dict.fromkeys(judges or ["offline"])
     # Every judge is checked before the first is asked.
     workloads = [(name, supporting.load_labelled(Path(file), name, spec, untrusted)) for name in named]

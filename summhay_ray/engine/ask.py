@@ -225,7 +225,7 @@ class Ask:
 
     @staticmethod
     def scores_of(reply: RawAnswer) -> list[float]:
-        """The scores of an answer to a request for reranking, one per document."""
+        """The scores of an answer that scores documents, one per document."""
         return scores_of(reply.text)
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:

@@ -6,7 +6,7 @@ from summhay_ray.benchmarks.support.agreement import (
     agreement_section,
     holds_labels,
     load_labelled,
-    read_labels,
+    read_claim_labels,
 )
 from summhay_ray.benchmarks.support.answers import export_rag_answers
 from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_run
@@ -28,7 +28,7 @@ __all__ = [
     "export_rag_answers",
     "holds_labels",
     "load_labelled",
-    "read_labels",
+    "read_claim_labels",
     "recite_run",
     "support_fields",
 ]

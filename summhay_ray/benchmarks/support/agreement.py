@@ -114,7 +114,7 @@ def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
     )
 
 
-def read_labels(file: Path) -> list[tuple[str, bool]]:
+def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
     """(source, label) of each line. Raises SpecError, which names the line."""
     found = []
     for number, line in enumerate(read_file(file).decode("utf-8-sig").split("\n"), start=1):
