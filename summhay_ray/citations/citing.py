@@ -1,4 +1,4 @@
-"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place. Part of the citations room."""
+"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place."""
 
 from __future__ import annotations
 

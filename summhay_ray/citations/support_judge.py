@@ -1,4 +1,4 @@
-"""The free support judge: does a document say what a bullet says? By words alone. Part of the citations room.
+"""The free support judge: does a document say what a bullet says? By words alone.
 
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
    sentences of the haystack (TF-IDF); its likeness to a bullet is the cosine.

@@ -1,4 +1,4 @@
-"""Part of the mine room: how far a sentence is a finding, which a person can understand and check without its document.
+"""How far a sentence is a finding, which a person can understand and check without its document.
 
 A sentence is judged by its form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list
 and by the words around them. Other languages are judged without verbs.

@@ -1,4 +1,4 @@
-"""Part of the mine room: finds the statements that recur across documents, and every document that makes each.
+"""Finds the statements that recur across documents, and every document that makes each.
 
 1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
    `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact

@@ -1,4 +1,4 @@
-"""Part of the mine room: groups insights into subtopics, each about one thing, and asks for each as a person would.
+"""Groups insights into subtopics, each about one thing, and asks for each as a person would.
 
 A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
 failed, changed or was decided, and when. No question gives an insight of its subtopic away.

@@ -1,4 +1,4 @@
-"""The items of a run as samples for the report's viewer, with rows and answers. Part of the engine room; no calls."""
+"""The items of a run as samples for the report's viewer, with rows and answers. No calls."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class ModelSpec(Reach):
 
     @staticmethod
     def is_service(model: str) -> bool:
-        """Whether a model's name begins with a provider's prefix. Without one, a model of vectors or scores runs in this process."""
+        """Whether a model's name begins with a provider's prefix. Without one, a model of vectors runs in this process."""
         return is_service(model)
 
     def window(self) -> int | None:
