@@ -48,7 +48,7 @@ LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11
   --custom-compile-command "make lock" --no-emit-package torch --excludes $(VENV)/no-gpu.txt
 lock: $(VENV)/.installed
 	printf '%s\n' $(NO_GPU) > $(VENV)/no-gpu.txt
-	$(LOCK) pyproject.toml --extra dev --extra embed --extra documents --output-file requirements/dev.lock
+	$(LOCK) pyproject.toml --extra dev --extra embed --extra documents --extra docs --output-file requirements/dev.lock
 	$(LOCK) pyproject.toml --extra embed --constraints requirements/dev.lock --output-file requirements/image.lock
 	$(LOCK) pyproject.toml --constraints requirements/dev.lock --output-file requirements/core.lock
 	printf 'setuptools\nuv\n' | $(LOCK) - --constraints requirements/dev.lock --output-file requirements/build.lock
@@ -58,7 +58,7 @@ newest:
 	$(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade uv
 	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python $(PIP_FIND_LINKS:%=--find-links %) \
-	  --upgrade torch==$(TORCH) --editable ".[dev,embed,documents]"
+	  --upgrade torch==$(TORCH) --editable ".[dev,embed,documents,docs]"
 	touch .venv-newest/.core .venv-newest/.installed
 	$(MAKE) VENV=.venv-newest check test
 
@@ -83,12 +83,15 @@ check-code:
 check-house:
 	$(BIN)/python -m pytest -p no:cacheprovider tests/house
 
+# What is generated from the code and committed: schemas/, and the pages of docs/reference/ that say so.
 schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.schemas schemas
+	$(BIN)/python tools/reference.py docs/reference
 
 # A site of docs/ in build/site, without the network.
 docs: $(VENV)/.core
-	$(call packages,--constraints requirements/core.lock --editable ".[docs]")
+	$(BIN)/python tools/reference.py docs/reference
+	$(call packages,--constraints requirements/dev.lock --editable ".[docs]")
 	$(BIN)/mkdocs build --strict
 	@echo "The site is build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
 

@@ -9,7 +9,7 @@ class WordRetriever:
     whole = False  # True only for a retriever that always gives the whole haystack, unordered
 
     def __init__(self, argument: str = "", seed: int = 0) -> None:
-        """`seed` is the spec's; `argument` what stands behind a slash in the spec, `word_retriever:WordRetriever/ARGUMENT`."""
+        """`seed` is the spec's; `argument` is the text after a slash in the spec, `word_retriever:WordRetriever/ARGUMENT`."""
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         """The documents that may be shown, best first. `Ranked(number, score)`: documents have the numbers 1, 2, 3, ..."""

@@ -6,6 +6,8 @@ Importing the package loads nothing else; `summhay_ray.api` is loaded when one o
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,12 +58,20 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'summhay_ray' has no attribute {name!r}")
     api = importlib.import_module("summhay_ray.api")
-    # Two functions have the name of a room: imported later, it would take the function's place.
-    for room in ("synth", "mine"):
-        importlib.import_module(f"summhay_ray.{room}")
     globals().update({one: getattr(api, one) for one in __all__})
     return globals()[name]
 
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """This package, in which a function keeps its place when the room of the same name (`mine`, `synth`) is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

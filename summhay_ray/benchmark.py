@@ -1,184 +1,142 @@
 """Everything that you import to write a benchmark.
 
 A benchmark is a subclass of `Benchmark[MySpec]` with `stages`, `tables` and four methods: `items`, `answer`, `score` and
-`report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec. docs/add-a-benchmark.md explains a
-complete example.
+`report`. The engine does the rest. To run it, write `kind: my_module:MyBenchmark` in a spec.
+docs/tutorials/add-a-benchmark.md explains a complete example.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray import metrics
+from summhay_ray import engine, metrics
 from summhay_ray.engine import (
     ITEM,
     ITEM_ID,
-    RAW_ANSWERS,
     Ask,
-    BadBenchmark,
     ByQuery,
     Chart,
     Compat,
-    Computation,
     Counted,
-    Facet,
-    Failure,
     Inputs,
     Item,
     Model,
     ModelSpec,
-    NoAnswers,
     NoReply,
-    Part,
-    Pivot,
-    Planner,
     Prepared,
     Queue,
     Reach,
-    Replay,
-    ResourcesSpec,
     Results,
     Rows,
     RunModels,
-    RunReader,
-    RunResult,
-    SampleRecord,
-    Samples,
+    RunTables,
     Section,
-    Size,
     Spec,
-    SpecError,
     Stage,
-    StagePlan,
-    Storage,
     Strict,
     Tables,
     Text,
     Unreadable,
     Workload,
-    WorkloadPart,
     all_tables,
-    answers_of,
-    check_spec,
     expected_rows,
-    first_request,
-    load_workload,
-    map_in_tasks,
-    missing_keys,
-    model_entry,
-    model_settings,
-    open_run,
-    planning,
-    ray_tasks,
-    read_fields,
     read_json,
-    run_of,
-    run_workload,
-    semantic_hash,
-    table_pieces,
-    validated,
-    workload_of,
 )
-from summhay_ray.errors import UserError
-from summhay_ray.llm import (
-    QUERY_FIELD,
-    LocalModel,
-    Message,
-    ModelSettings,
-    RawAnswer,
-    Request,
-    Unpriced,
-    assistant,
-    find_price,
-    find_window,
-    is_local,
-    is_service,
-    scores_of,
-    system,
-    user,
-    vectors_of,
-)
-from summhay_ray.llm import Ask as AskModel
+from summhay_ray.errors import SpecError, UserError
+from summhay_ray.llm import LocalModel, RawAnswer, Request, assistant, system, user
 from summhay_ray.local_models import LocalModels
-from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import (
-    ATTRIBUTION,
-    AnswerTotals,
-    Chain,
-    Finished,
-    LogIndex,
-    Parts,
-    RunStore,
-    Store,
-    StoreError,
-    Table,
-    VectorSpace,
-    as_record,
-    columns_of,
-)
+from summhay_ray.records import CitedAnswers
+from summhay_ray.samples import Samples
+from summhay_ray.store import Chain, RunStore, Store, Table, VectorSpace, columns_of
 
 S = TypeVar("S", bound=Spec)
-W = TypeVar("W", bound=Workload[Any])
 
 
-@dataclass(frozen=True, slots=True)
-class CitedAnswer:
-    """An answer whose bullets (or sentences) cite documents, as `[3]` or `[DOCUMENT_ID]`."""
+class Benchmark(Workload[S]):
+    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
-    haystack_id: str
-    """The documents that it is about: a name in `CitedAnswers.documents`."""
-    query_id: str
-    system: str
-    """Who answered; of several answers to one query, a name for each."""
-    bullets: tuple[str, ...]
-    shown: tuple[str, ...] | None = None
-    """Ids of the documents that the system was shown; None if nobody knows."""
-    label: str = ""
-    """The system's name for people; by default `system`."""
-    model: str = ""
-    retriever: str = ""
-    ordering: str = ""
-    """The system's parts, where they are known."""
-    error: str = ""
-    """Why the answer cannot be read; empty if it can."""
-    cited: tuple[tuple[str, ...], ...] | None = None
-    """The ids of the documents that each bullet cites, where the answer lists them; None: they are read from the bullets."""
+    own_models: Sequence[Any] = ()
+    """The benchmark's own models that need no key: classes with a `name`, a `revision` and a method `answer(request) -> str`."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "label", self.label or self.system)
+    def _local_models(self) -> Mapping[str, LocalModel]:
+        return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`."""
+        return engine.scored(self, tables)
 
-@dataclass(frozen=True, slots=True)
-class CitedAnswers:
-    """What `summhay support` judges: answers, and the documents that they may cite."""
+    def samples(self, run: RunStore, judge: str = "") -> Samples:
+        """See `Workload`."""
+        return engine.item_samples(self, run)
 
-    documents: Mapping[str, Sequence[tuple[str, str]]]
-    """Name -> (document_id, text) of each document, in the order in which citations number them, from 1."""
-    answers: Sequence[CitedAnswer]
-
-
-class Reader(RunReader[W]):
-    """What is read of a stored run: results, report, samples, and what led to each. By default all from `score` and `report`."""
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`."""
+        return engine.explained(self, run, key)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
         """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
         kind = run.record["kind"]
         raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
 
+    # --- other runs and other benchmarks --------------------------------------------------------------------------------
 
-class Benchmark(Workload[S]):
-    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
+    @staticmethod
+    def load(spec: str | Path, inputs: Inputs, overrides: Iterable[str] = ()) -> Benchmark[Any]:
+        """The benchmark of another spec, which a field of this one names. `inputs`: this one's, whose store it shares, and whose
+        trust. Raises SpecError."""
 
-    reader = Part[Reader[Any]](Reader)
-    own_models: Sequence[Any] = ()
-    """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
+        def store(_: Spec) -> Store:
+            if inputs.store is None:
+                raise SpecError(f"spec: {str(spec)!r} reads a store; give the store")
+            return inputs.store
 
-    def _local_models(self) -> Mapping[str, LocalModel]:
-        return LocalModels((model() for model in self.own_models), self.inputs.folder)
+        return _checked(engine.load_workload(spec, overrides, store, untrusted=inputs.untrusted))
+
+    @staticmethod
+    def of(run: RunStore) -> Benchmark[Any]:
+        """The benchmark of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+        return _checked(engine.workload_of(run))
+
+    @staticmethod
+    def finished_items(run: RunStore) -> dict[str, bool]:
+        """Every item that a run has finished -> whether it failed in a way that may be retried."""
+        return run.finished(ITEM)
+
+    @staticmethod
+    def stored_answers(run: RunStore) -> Iterator[tuple[str, Any]]:
+        """A run's raw answers, as the shelf `answers` of `Samples` takes them: (key, the fields that are not empty)."""
+        return engine.answers_of(run)
+
+    @staticmethod
+    def vector_space(store: Store | None, name: str) -> VectorSpace:
+        """Numbers that are computed for texts and kept across runs: in the store, or without one in memory."""
+        return VectorSpace(None if store is None else store.files, name)
+
+    @classmethod
+    def run_in(cls, store: Store, run_id: str, record: Mapping[str, Any] | None = None) -> RunStore:
+        """A run of this kind whose rows are not asked for but given, such as an import. With a `record` it is created in the
+        store if it does not exist; without one, rows may be written for it in any process before it is."""
+        tables = all_tables(cls)
+        return (
+            RunStore(store, run_id, declared=columns_of(tables)) if record is None else store.create_run(run_id, record, tables)
+        )
+
+    def first_request(self, item: Item) -> Request | None:
+        """The first request of an item, which is not sent; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
+        return engine.first_request(self, item)
+
+    def calls(self, run: RunStore, item: Item) -> list[dict[str, Any]]:
+        """The calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts."""
+        return engine.calls_of(self, run, item)
+
+
+def _checked(workload: Workload[Any]) -> Benchmark[Any]:
+    assert isinstance(workload, Benchmark), f"{type(workload).__name__} is no summhay_ray.benchmark.Benchmark"
+    return workload
 
 
 def mean_interval(
@@ -217,108 +175,39 @@ def mean_interval(
 
 
 __all__ = [
-    "ATTRIBUTION",
-    "ITEM",
-    "QUERY_FIELD",
-    "RAW_ANSWERS",
-    "Answer",
-    "AnswerTotals",
     "Ask",
-    "AskModel",
-    "BadBenchmark",
     "Benchmark",
     "ByQuery",
     "Chain",
     "Chart",
-    "CitedAnswer",
-    "CitedAnswers",
-    "Compat",
-    "Computation",
     "Counted",
-    "Facet",
-    "Failed",
-    "Failure",
-    "Finished",
     "Inputs",
     "Item",
-    "LocalModel",
-    "LogIndex",
-    "Malformed",
-    "Message",
     "Model",
-    "ModelSettings",
     "ModelSpec",
-    "NoAnswers",
     "NoReply",
-    "Outcome",
-    "Part",
-    "Parts",
-    "Pivot",
-    "Planner",
     "Prepared",
     "Queue",
     "RawAnswer",
     "Reach",
-    "Reader",
-    "Refusal",
-    "Replay",
     "Request",
-    "ResourcesSpec",
     "Results",
     "Rows",
     "RunModels",
-    "RunResult",
     "RunStore",
-    "SampleRecord",
-    "Samples",
+    "RunTables",
     "Section",
-    "Size",
     "Spec",
-    "SpecError",
     "Stage",
-    "StagePlan",
-    "Storage",
     "Store",
-    "StoreError",
     "Strict",
     "Table",
     "Tables",
     "Text",
-    "Unpriced",
     "Unreadable",
-    "VectorSpace",
-    "Workload",
-    "WorkloadPart",
-    "all_tables",
-    "answers_of",
-    "as_record",
     "assistant",
-    "check_spec",
-    "columns_of",
-    "find_price",
-    "find_window",
-    "first_request",
-    "is_local",
-    "is_service",
-    "load_workload",
-    "map_in_tasks",
     "mean_interval",
-    "missing_keys",
-    "model_entry",
-    "model_settings",
-    "open_run",
-    "planning",
-    "ray_tasks",
-    "read_fields",
     "read_json",
-    "run_of",
-    "run_workload",
-    "scores_of",
-    "semantic_hash",
     "system",
-    "table_pieces",
     "user",
-    "validated",
-    "vectors_of",
-    "workload_of",
 ]

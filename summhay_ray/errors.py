@@ -13,6 +13,14 @@ class UserError(Exception):
     exit_code = 2
 
 
+class SpecError(UserError):
+    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
+
+
+class StoreError(UserError):
+    """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
+
+
 def printable(text: str, keep: str = "", instead: str | None = None) -> str:
     """The text with every unprintable character replaced but those in `keep`: a document must not control a terminal or page.
 

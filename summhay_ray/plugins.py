@@ -223,3 +223,24 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
     return UnknownName(f"no {kind} is named {name!r}; {hint}")
+
+
+class Unplannable(UserError):
+    """A user's own code raised an exception while it was planned."""
+
+    exit_code = 1
+
+
+@contextlib.contextmanager
+def planning(name: str) -> Iterator[None]:
+    """A context for planning with a user's code, called `name`: its exceptions become Unplannable, in one line."""
+    try:
+        yield
+    except (OSError, UserError, *STOPS):
+        raise
+    # A user's code may raise anything.
+    except BaseException as error:
+        raise Unplannable(
+            f"the run cannot be planned: {name!r}, tried on a first question, raises {error_line(error)}; mend it (while "
+            "planning, an answer that is not known yet is a Failed, which it must handle)"
+        ) from error

@@ -9,7 +9,7 @@ Source of the terms: Laban et al., "Summary of a Haystack" (SummHay), sections 3
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -34,7 +34,7 @@ def column_of(retriever: str, ordering: str) -> str:
 
 
 def system_label(retriever: str, ordering: str, model: str) -> str:
-    """A system's name for people: `bm25 + openai/gpt-4o`, `full bottom + openai/gpt-4o`. Its key is `haystack.system_key`."""
+    """A system's name for people: `bm25 + openai/gpt-5.4`, `full bottom + openai/gpt-5.4`. Its key is `haystack.system_key`."""
     return f"{column_of(retriever, ordering)} + {model}"
 
 
@@ -184,7 +184,7 @@ class Summary:
     context_id: Annotated[str, "the context that the model was shown, empty for an imported summary"]
     key: Annotated[str, "the raw answer that the bullets come from, empty for an imported summary"]
     bullets: Annotated[tuple[str, ...], "non-empty lines of the summary, stripped; judges count them from 1"]
-    label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-4o`"] = ""
+    label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-5.4`"] = ""
 
     def __post_init__(self) -> None:
         # It follows from the rest: no caller states it.
@@ -304,3 +304,39 @@ class Check:
     score: Annotated[float, "how sure the offline check was that it is so, 0 to 1"]
     evidence: Annotated[str, "what decides: a quotation, or the model's words; empty where the check found nothing"]
     key: Annotated[str, "the raw answer that it comes from, empty for an offline check"]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """An answer whose bullets (or sentences) cite documents, as `[3]` or `[DOCUMENT_ID]`."""
+
+    haystack_id: str
+    """The documents that it is about: a name in `CitedAnswers.documents`."""
+    query_id: str
+    system: str
+    """Who answered; of several answers to one query, a name for each."""
+    bullets: tuple[str, ...]
+    shown: tuple[str, ...] | None = None
+    """Ids of the documents that the system was shown; None if nobody knows."""
+    label: str = ""
+    """The system's name for people; by default `system`."""
+    model: str = ""
+    retriever: str = ""
+    ordering: str = ""
+    """The system's parts, where they are known."""
+    error: str = ""
+    """Why the answer cannot be read; empty if it can."""
+    cited: tuple[tuple[str, ...], ...] | None = None
+    """The ids of the documents that each bullet cites, where the answer lists them; None: they are read from the bullets."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.system)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswers:
+    """What `summhay support` judges: answers, and the documents that they may cite."""
+
+    documents: Mapping[str, Sequence[tuple[str, str]]]
+    """Name -> (document_id, text) of each document, in the order in which citations number them, from 1."""
+    answers: Sequence[CitedAnswer]

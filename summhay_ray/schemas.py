@@ -23,14 +23,19 @@ def file_of(table: Table) -> str:
     return "item_failures.json" if table.record is Failure else f"{table.name}.json"
 
 
+def spec_file(kind: str) -> str:
+    """The file name of the schema of a kind's spec."""
+    return _SPECS.get(kind, f"{kind}_spec.json")
+
+
 def documents() -> dict[str, Any]:
     """File name -> its JSON document."""
     schemas: dict[str, Any] = {}
     for kind in sorted(KINDS):
         benchmark = find(kind)
         schemas |= {file_of(table): table.describe() for table in all_tables(benchmark)}
-        if not benchmark.storage.imported:
-            schemas[_SPECS.get(kind, f"{kind}_spec.json")] = spec_class_of(benchmark).model_json_schema()
+        if not benchmark.imported:
+            schemas[spec_file(kind)] = spec_class_of(benchmark).model_json_schema()
     return schemas
 
 

@@ -5,7 +5,7 @@
 Scores vary by query (standard deviation 0.1, the same for all systems) and by system and query (0.1), within 0 and 1. Null: all
 systems are equal. Else three fifths are, and the others are up to 30 points better. Complete: 18 queries in two haystacks.
 Missing: 54 in six; every system lacks one query (1.9 %) at random, and the first, one of the equal ones, lacks the hardest half.
-Prints the rows of the table in docs/compare.md. Max-T is what `compare` does not use: single-step, with critical values from
+Prints the table of docs/how-to/compare.md. Max-T is what `compare` does not use: single-step, with critical values from
 random rotations (Langsrud, 2005) of the systems' residuals.
 """
 

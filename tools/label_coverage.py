@@ -78,7 +78,7 @@ def measured(judge: str, systems: int, n: int, level: str, times: int) -> list[n
 
 
 def main() -> None:
-    """Print the table of docs/judges.md."""
+    """Print the table of docs/how-to/judges.md."""
     times = int(sys.argv[1]) if len(sys.argv) > 1 else TIMES
     heads = ("judge", "level", "systems", "labels", "holds", "half-width", "labels alone: holds", "half-width")
     print(f"| {' | '.join((*heads, 'pooled: holds', 'half-width'))} |")

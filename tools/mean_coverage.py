@@ -4,7 +4,7 @@
 
 Each experiment draws a score for every query, within haystacks that differ in level where there are several, and asks whether
 the interval of `unit_means` holds the mean that was drawn from. Beside it: the percentile bootstrap of the same queries. Prints
-the table of docs/numbers.md, and the worst share of all designs.
+the table of docs/explanation/numbers.md, and the worst share of all designs.
 """
 
 from __future__ import annotations

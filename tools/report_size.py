@@ -3,7 +3,7 @@
     python tools/report_size.py --judgments 10000 100000 1000000 --data FOLDER
 
 `FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. Summaries and judgments are made up; each size is a process
-of its own. Prints the rows of the table in docs/report.md.
+of its own. Prints the rows of the table in docs/how-to/report.md.
 """
 
 from __future__ import annotations

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
+MANY_VERIFIED = 8
+"""Up to this many files are verified without Ray, whose start takes seconds."""
+
+
 @checked
 def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
     """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
@@ -35,7 +39,7 @@ def import_released(paths: str | Path | Sequence[str | Path], store: str | None 
 
 @checked
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
-    """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
+    """Import a folder of documents and queries (docs/how-to/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
     Raises SpecError, with one line that names the file.
     """
@@ -184,7 +188,15 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
     start = run_options(options)
     loaded = load_made_by(synthesis.Synth.kind, spec, store, options)
     assert isinstance(loaded, synthesis.Synth)
-    return synthesis.run_synth(loaded, store_of(loaded, store), start, None if out is None else Path(out))
+    opened, folder = store_of(loaded, store), None if out is None else Path(out)
+    if folder is not None:
+        opened.files.check()
+        synthesis.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)
+    result = engine.run_workload(loaded, opened, start)
+    run = opened.run(result.run)
+    written = [str(path) for path in synthesis.export_made(run, folder, again=True)] if folder is not None else []
+    details, scores = {**result.results.details, "files": written}, replace(result.results.scores, files=written)
+    return replace(result, results=replace(result.results, details=details, scores=scores))
 
 
 @checked
@@ -201,7 +213,12 @@ def verify(
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
-    verified = synthesis.verify_files([str(path) for path in listed], address or "")
+    files = [str(path) for path in listed]
+    if not address and len(files) <= MANY_VERIFIED:
+        verified = synthesis.verify_files(files)
+    else:
+        with engine.ray_tasks(address or "local"):
+            verified = synthesis.verify_files(files, engine.map_in_tasks)
     if out is not None:
         synthesis.write_checks(verified, Path(out))
     return verified

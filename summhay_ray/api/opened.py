@@ -47,7 +47,8 @@ def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *,
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
     `store`: the store of inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec is from
-    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere (docs/untrusted.md).
+    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere
+    (docs/how-to/untrusted.md).
     Every function that reads a spec has this option; a mapping's folder is the current one.
     """
     return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), untrusted=untrusted)

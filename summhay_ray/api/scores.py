@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from summhay_ray import engine, plugins
 from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
-from summhay_ray.engine import Compat, Results
+from summhay_ray.engine import Compat, ReadOptions, Results
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store
 
@@ -55,7 +55,7 @@ def score(
         engine.find(str(stored.record["kind"]))
         if not _has_judges(stored):
             _check_judged(stored, judge)
-            return engine.workload_of(stored).reader.results(stored, compat)
+            return engine.results_of(engine.workload_of(stored), stored, ReadOptions(compat))
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
         return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
 
@@ -89,7 +89,7 @@ def results(run_id: str, store: str | None = None, compat: Compat = "default") -
     """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
     stored = opened_run(run_id, store)
     with _reading(stored):
-        return engine.workload_of(stored).reader.results(stored, compat)
+        return engine.results_of(engine.workload_of(stored), stored, ReadOptions(compat))
 
 
 @checked
@@ -104,7 +104,7 @@ def compare(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     workload, run = stored_run(run_id, store)
-    if (rates := getattr(workload.reader, "rates", None)) is not None:
+    if (rates := getattr(workload, "rates", None)) is not None:
         return extracts.compare_raters(rates, run, judges)
     if not _has_judges(run):
         raise UserError(
@@ -157,7 +157,7 @@ def compare_systems(
         raise UserError("labels: a run holds no summaries with judgments")
     for run in stored:
         _check_judged(run, judge)
-    rates = [getattr(workload.reader, "rates", None) for workload, _ in opened]
+    rates = [getattr(workload, "rates", None) for workload, _ in opened]
     if judges and len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
     if judges:

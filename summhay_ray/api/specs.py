@@ -101,7 +101,8 @@ def coverage(
     start = run_options(options)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
     given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
-    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(options["overrides"]), Store(store_uri(store))
+    (fields, folder), changes = engine.Spec.read_fields(str(spec)), tuple(options["overrides"])
+    opened = Store(store_uri(store))
     measured = measuring.coverage_fields(Path(spec), fields, given, changes)
     own = changes if fields.get("kind") == measuring.Coverage.kind else ()
     loaded = engine.load_workload(measured, own, opened, untrusted=options["untrusted"], folder=folder)

@@ -64,7 +64,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     frame = stored.table("failures")
     with plugins.own_code_allowed(False):
         try:
-            places = engine.workload_of(stored).reader.places(stored, frame[frame.columns[0]].unique().to_list())
+            places = engine.workload_of(stored).places(stored, frame[frame.columns[0]].unique().to_list())
         except plugins.UnknownName:
             # A kind of the user's own.
             places = {}
@@ -75,7 +75,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
     """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = stored_run(run_id, store)
-    return workload.reader.explain(stored, key, compat)
+    return workload.explain(stored, key, compat)
 
 
 WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
@@ -117,7 +117,7 @@ def export(
         from summhay_ray.benchmarks.support import export_rag_answers
 
         return export_rag_answers(stored, Path(out))
-    return workload.reader.export(stored, Path(out), judge)
+    return workload.export(stored, Path(out), judge)
 
 
 @checked

@@ -17,9 +17,10 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
-from summhay_ray.benchmark import Answer, Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
+from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Strict, Text
 from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
+from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.text import count_tokens
 
 R = TypeVar("R", bound=ModelSpec)
@@ -129,7 +130,7 @@ def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def rater_entry(value: Any) -> Any:
     """Normalize a rater's entry: `panel(A,B,...)` becomes its first model, its name, and an entry for each member."""
-    entry = model_entry(value)
+    entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str) or "(" not in text:
         return entry
     try:
@@ -137,9 +138,9 @@ def rater_entry(value: Any) -> Any:
     except UserError as error:
         raise ValueError(str(error)) from error
     if named.kind != "panel" or any(part.kind not in ("model", "offline") for part in named.parts):
-        raise ValueError(f"{named.text}: a rater is a model, or a panel of models: panel(openai/gpt-4o,offline)")
+        raise ValueError(f"{named.text}: a rater is a model, or a panel of models: panel(openai/gpt-5.4,offline)")
     given = entry.get("members")
-    listed = [one for one in map(model_entry, given) if isinstance(one, Mapping)] if isinstance(given, list) else []
+    listed = [one for one in map(ModelSpec.entry, given) if isinstance(one, Mapping)] if isinstance(given, list) else []
     by_name = {one.get("name") or one.get("model"): one for one in listed}
     whole = {name: said for name, said in entry.items() if name not in ("model", "name", "members")}
     # The free rater is always asked in the same way.
@@ -162,7 +163,7 @@ class RaterSpec(ModelSpec):
     role: Literal["user", "system"] = Field(default="user", description="of the one message")
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
 
-    members: list[Annotated[RaterSpec, BeforeValidator(model_entry)]] = Field(
+    members: list[Annotated[RaterSpec, BeforeValidator(ModelSpec.entry)]] = Field(
         default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
     )
 

@@ -6,32 +6,20 @@ The benchmarks import it. It uses the door and the room summarize.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray import plugins, summarize
-from summhay_ray.benchmark import (
-    Answer,
-    Failed,
-    Inputs,
-    Malformed,
-    Model,
-    ModelSpec,
-    Outcome,
-    RawAnswer,
-    Refusal,
-    RunModels,
-    Store,
-    Text,
-    model_entry,
-    planning,
-)
+from summhay_ray.benchmark import Inputs, Model, ModelSpec, RawAnswer, Request, RunModels, Store, Text
 from summhay_ray.errors import UserError
-from summhay_ray.outcome import KIND
-from summhay_ray.plugins import STOPS, error_line
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.plugins import STOPS, error_line, planning
 
+AskModel = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
+"""Sends a request and returns its outcome, as `ask.of(stage)` does."""
 INPUT = "input"
 """The kind of the store's objects that hold files of answers."""
 GIVEN = "given"
@@ -47,6 +35,15 @@ def _strategy(value: Any) -> Any:
 
 Strategy = Annotated[str | dict[str, Any], BeforeValidator(_strategy)]
 """A strategy in a spec: its name, or `{strategy: NAME, option: value}`."""
+
+
+def _no_answers(value: Any) -> None:
+    if value is not None:
+        raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
+
+
+NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
+"""Type of `answers` for a model that is asked several questions about one query: a file of answers is refused."""
 
 
 class SummarizerSpec(ModelSpec):
@@ -90,7 +87,7 @@ class SummarizerSpec(ModelSpec):
 def _folded(value: Any) -> Any:
     """An entry with the options of its strategy moved into `strategy`, if they are beside it, as in
     `{model: X, strategy: map-reduce, units: chunks}`, and `reduce`, which is a model, moved out of it."""
-    entry = model_entry(value)
+    entry = ModelSpec.entry(value)
     if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
         options = {option: content for option, content in strategy.items() if option != REDUCE}
         entry = {**entry, REDUCE: strategy[REDUCE], "strategy": _strategy(options)}
@@ -172,7 +169,7 @@ def _with(entry: Mapping[str, Any], strategy: str | Mapping[str, Any]) -> Mappin
 
 
 def _named(entry: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
-    reducer = _name_of(model_entry(entry[REDUCE])) if entry.get(REDUCE) else ""
+    reducer = _name_of(ModelSpec.entry(entry[REDUCE])) if entry.get(REDUCE) else ""
     return {**entry, "name": f"{name}+{strategy_label(entry['strategy'], reducer)}"}
 
 

@@ -1,4 +1,4 @@
-"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place. Part of the citations room."""
+"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = 
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
         return own
-    worth = frozenset((free.worth[place].nonzero()[0] + 1).tolist())
-    return own & worth if mode == "drop" else own | worth if mode == "add" else worth
+    worth, added = (frozenset((one[place].nonzero()[0] + 1).tolist()) for one in (free.worth, free.added))
+    return (own if mode == "add" else own & worth) | (frozenset() if mode == "drop" else added)

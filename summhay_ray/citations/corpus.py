@@ -1,4 +1,4 @@
-"""The documents of one haystack with the free support judge's index of them. Part of the citations room."""
+"""The documents of one haystack with the free support judge's index of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How surely one document supports a bullet, by a logistic model of the words that they share. Part of the citations room.
+"""How surely one document supports a bullet, by a logistic model of the words that they share.
 
 TF-IDF and the agreement of documents need a haystack. A claim with a reference or two has none, and is judged by this model.
 It is fitted to claims that people labelled (`tools/fit_support.py`, which also measures it). Its value is a probability where as

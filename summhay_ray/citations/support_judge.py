@@ -1,4 +1,4 @@
-"""The free support judge: does a document say what a bullet says? By words alone. Part of the citations room.
+"""The free support judge: does a document say what a bullet says? By words alone.
 
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
    sentences of the haystack (TF-IDF); its likeness to a bullet is the cosine.
@@ -25,12 +25,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from summhay_ray.citations.lexical_model import lexical_features, lexical_value
-from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, words_of
+from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, values_of, words_of
 
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "2"
+SUPPORT_REVISION = "3"
 """Changes whenever the judge's values do: it is part of the identity of what it judged."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Least value of a document that supports a bullet, and of one that supports a part of it."""
@@ -60,6 +60,8 @@ _AROUND = 1
 """Sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+_ADDED = 0.5
+"""Share of the best document's likeness to a bullet's own words from which a repair adds a document."""
 _HAYSTACK = 10
 """Fewer documents tell neither which words are rare nor what is said in several wordings: each is judged by `lexical_model`."""
 _AT_ONCE = 256
@@ -95,6 +97,9 @@ class Supports:
     worth: npt.NDArray[np.bool_]
     """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
     say it word for word must be nearer than what is worth citing where no document is near."""
+    added: npt.NDArray[np.bool_]
+    """Whether a repair cites it where the bullet does not: as `worth`, and near by the bullet's own words. Nothing is added to
+    what most documents of a haystack say."""
     evidence: Sequence[Sequence[str]]
     """The sentence of each document that comes nearest."""
     foreign: Sequence[bool]
@@ -130,7 +135,10 @@ class SupportIndex:
             for fact in found:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
-        self._facts = facts if self.n_documents < _HAYSTACK else []
+        self._bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
+        """Places of each document's first sentence, and of the end."""
+        self._few = self.n_documents < _HAYSTACK
+        self._facts = facts if self._few else []
         holders: dict[str, set[int]] = {}
         for owner, found in zip(owners, facts, strict=True):
             for fact in found:
@@ -143,6 +151,7 @@ class SupportIndex:
         self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
         self._single = _unit(bags @ self._weights)
         self._windows = _unit(self._two(bags) @ self._weights)
+        self._by_word = self._single.T.tocsr(), self._windows.T.tocsr()
         self._like, self._trust = self._likenesses()
 
     def support(self, bullets: Sequence[str]) -> Supports:
@@ -153,11 +162,12 @@ class SupportIndex:
         asked = _unit(self._bags(facts) @ self._weights)
         asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
+        own = np.zeros(values.shape)
         evidence: list[list[str]] = []
         windows = np.zeros(values.shape, dtype=np.int64)
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            values[part], windows[part] = self._likeness(asked[part])
+            values[part], windows[part], own[part] = self._likeness(asked[part])
             evidence += self._evidence(asked[part], windows[part])
         values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
@@ -167,18 +177,22 @@ class SupportIndex:
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
-        if self._facts:
+        if self._few:
             sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
             worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
         self._hold_against(read, windows, sure, worth)
-        return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+        added = worth.copy()
+        if not self._few:
+            added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
+            added[2 * worth.sum(axis=1) > self.n_documents] = False
+        return Supports(sure, worth, added, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
         """The windows of two sentences of a document that are nearest to a bullet by its words, the nearest first, at most so
         many; all of them if they share no word with it, as those in another language do."""
         latin = is_latin(bullet)
-        begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+        begin, end = self._bounds[document : document + 2]
         asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
         near = (asked @ self._windows[begin:end].T).toarray()[0]
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
@@ -186,16 +200,21 @@ class SupportIndex:
 
     def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
         """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
-        words = _facts(_CITES.sub(" ", bullet), is_latin(bullet))
-        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
-        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(bounds)]
+        plain = _CITES.sub(" ", bullet)
+        latin, values = is_latin(bullet), values_of(plain)
+        sentences = []
+        for said, facts in zip(self._sentences, self._facts, strict=True):
+            # A value in another form is said in the bullet's form, too.
+            shared = values.keys() & values_of(said).keys() if values else ()
+            sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
+        return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
 
     def _hold_against(
         self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
     ) -> None:
         """Cap the value of each document that says otherwise than a bullet, and never cite it."""
         for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
-            begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+            begin, end = self._bounds[document : document + 2]
             near = self._sentences[
                 max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
             ]
@@ -203,16 +222,16 @@ class SupportIndex:
                 sure[place, document] *= _CONTRADICTED
                 worth[place, document] = False
 
-    def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """The likeness of each document, and its best window."""
-        alone = (asked @ self._windows.T).toarray()
+    def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
+        """The likeness of each document, its best window, and its likeness to the bullet's own words."""
+        alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
         widened = _unit(asked + self._words_of(likeness, best))
-        second = self._averaged((widened @ self._windows.T).toarray(), alone)
+        second = self._averaged((widened @ self._by_word[1]).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
-        return np.maximum((likeness + both) / 2, _ALONE * own), best
+        return np.maximum((likeness + both) / 2, _ALONE * own), best, own
 
     def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
         """Each window's likeness, averaged with that of the windows that say the same in other documents.
@@ -246,11 +265,11 @@ class SupportIndex:
     def _of_documents(self, likeness: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
         found = np.zeros((likeness.shape[0], self.n_documents))
         best = np.zeros((likeness.shape[0], self.n_documents), dtype=np.int64)
-        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1))
-        for document, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        rows = np.arange(likeness.shape[0])
+        for document, (begin, end) in enumerate(pairwise(self._bounds)):
             if end > begin:
                 best[:, document] = begin + likeness[:, begin:end].argmax(axis=1)
-                found[:, document] = np.take_along_axis(likeness, best[:, document : document + 1], axis=1)[:, 0]
+                found[:, document] = likeness[rows, best[:, document]]
         return found, best
 
     def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
@@ -268,7 +287,7 @@ class SupportIndex:
         """The better sentence of each best window."""
         if not self._sentences:
             return [[""] * self.n_documents for _ in range(asked.shape[0])]
-        single = (asked @ self._single.T).toarray()
+        single = (asked @ self._by_word[0]).toarray()
         after = np.minimum(best + 1, len(self._sentences) - 1)
         after = np.where(self._owners[after] == self._owners[best], after, best)
         better = np.take_along_axis(single, after, axis=1) > np.take_along_axis(single, best, axis=1)

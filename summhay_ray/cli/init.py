@@ -52,7 +52,7 @@ def starter(kind: str) -> str:
     from summhay_ray.engine import find, spec_class_of
 
     benchmark = find(kind)
-    if benchmark.storage.imported:
+    if benchmark.imported:
         raise UserError(f"kind {kind!r} is made by summhay {kind}: it has no spec; see summhay {kind} --help")
     written = resources.files("summhay_ray.cli").joinpath("starters", f"{kind}.yaml")
     if written.is_file():

@@ -132,6 +132,8 @@ def _reasons(
         return [f"only {n_pairs:,} of {math.comb(n_usable, 2):,} pairs of these systems are compared"]
     if n_queries < FEWEST_UNITS:
         return [f"{n_queries} quer{'ies are' if n_queries != 1 else 'y is'} too few to name a system"]
+    if evidence.unit == "%" and all(one["mean"] <= 0 for one in usable):
+        return [f"all {n_usable} systems score 0; a larger token_budget, or retrievers that find what is asked for, may help"]
     if len(may_be_best) == n_usable:
         return [f"none of the {n_usable} systems is shown to be better than another"]
     return []

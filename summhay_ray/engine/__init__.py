@@ -7,17 +7,10 @@ Importing this package starts nothing and does not load Ray.
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
-    BaseReader,
     ByQuery,
-    Computation,
-    Part,
-    Planner,
     Results,
-    Storage,
     Workload,
-    WorkloadPart,
     open_run,
-    semantic_hash,
     spec_class_of,
 )
 from summhay_ray.engine.items import (
@@ -29,8 +22,9 @@ from summhay_ray.engine.items import (
     Item,
     Prepared,
     Queue,
+    ReadOptions,
     Rows,
-    Size,
+    RunTables,
     Stage,
     Tables,
     all_tables,
@@ -41,10 +35,10 @@ from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.read.explain import Replay, first_request
-from summhay_ray.engine.read.reader import RunReader, answers_of
+from summhay_ray.engine.read.explain import calls_of, explained, first_request
+from summhay_ray.engine.read.item_samples import answers_of, item_samples
 from summhay_ray.engine.read.release import ReleaseResult, release
-from summhay_ray.engine.read.scoring import run_of, scored, scores_by_query, table_pieces
+from summhay_ray.engine.read.scoring import results_of, scored, scores_by_query
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
 from summhay_ray.engine.registry import (
     check_record,
@@ -57,33 +51,26 @@ from summhay_ray.engine.registry import (
 )
 from summhay_ray.engine.run.execution import Stopped
 from summhay_ray.engine.run.progress import ModelProgress, Progress
-from summhay_ray.engine.samples import Facet, SampleRecord, Samples
-from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark, planning
+from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
     Model,
     ModelSpec,
-    NoAnswers,
     Reach,
     ResourcesSpec,
     Spec,
-    SpecError,
     Strict,
     Text,
-    check_spec,
-    model_entry,
-    model_settings,
-    read_fields,
-    validated,
 )
-from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.start import RunFailed, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.errors import SpecError
+from summhay_ray.samples import Facet, SampleRecord, Samples
+from summhay_ray.sections import Chart, Pivot, Section
 
 __all__ = [
     "FAILURES",
@@ -93,12 +80,10 @@ __all__ = [
     "RAW_ANSWERS",
     "Ask",
     "BadBenchmark",
-    "BaseReader",
     "ByQuery",
     "Chart",
     "Check",
     "Compat",
-    "Computation",
     "Counted",
     "Facet",
     "Failure",
@@ -111,82 +96,70 @@ __all__ = [
     "Model",
     "ModelProgress",
     "ModelSpec",
-    "NoAnswers",
     "NoReply",
-    "Part",
     "Pivot",
     "PlanResult",
-    "Planner",
     "Prepared",
     "Progress",
     "Queue",
     "RayJob",
     "Reach",
+    "ReadOptions",
     "ReleaseResult",
-    "Replay",
     "ResourcesSpec",
     "Results",
     "Rows",
     "RunEntry",
     "RunFailed",
     "RunModels",
-    "RunReader",
     "RunResult",
+    "RunTables",
     "SampleRecord",
     "Samples",
     "Section",
-    "Size",
     "Spec",
     "SpecError",
     "Stage",
-    "StagePlan",
     "Start",
     "StatusResult",
     "Stopped",
-    "Storage",
     "Strict",
     "Tables",
     "Text",
     "Unreadable",
     "Workload",
-    "WorkloadPart",
     "all_tables",
     "answers_of",
+    "calls_of",
     "check_record",
-    "check_spec",
     "entries",
     "examine",
     "examine_runs",
     "expected_rows",
+    "explained",
     "find",
     "first_request",
+    "item_samples",
     "key_check",
     "kinds",
     "left_of_going",
     "load_workload",
     "map_in_tasks",
     "missing_keys",
-    "model_entry",
-    "model_settings",
     "open_run",
     "plan",
-    "planning",
     "ray_tasks",
-    "read_fields",
     "read_json",
     "reading_tables",
     "release",
-    "run_of",
+    "results_of",
     "run_workload",
     "scored",
     "scores_by_query",
-    "semantic_hash",
     "spec_class_of",
     "status",
     "stop",
     "stored_workload",
     "submit",
-    "table_pieces",
-    "validated",
     "workload_of",
 ]

@@ -10,7 +10,7 @@ import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from summhay_ray import text
 from summhay_ray.engine.items import Item, Stage, all_tables
@@ -18,10 +18,14 @@ from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import ModelSpec, Spec, near
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer, Request
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.store import Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LOCAL_AT_ONCE = 32
 """Items that may hold a prompt for a model in the worker, which may answer several together."""
@@ -40,10 +44,6 @@ Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
 """Begins a request of a stage. Awaiting it gives what `Kept` makes of the outcome, and of the raw answer if there is one."""
 
 
-class OfQuery(Protocol):
-    def query_of(self, item: Item) -> str: ...
-
-
 class Asking(Protocol):
     """What `Ask` must know of a workload."""
 
@@ -57,8 +57,7 @@ class Asking(Protocol):
     def tables(self) -> Sequence[Table]: ...
     @property
     def spec(self) -> Spec: ...
-    @property
-    def planner(self) -> OfQuery: ...
+    def query_of(self, item: Item) -> str: ...
 
 
 class NoReply(Exception):
@@ -216,8 +215,18 @@ class Ask:
             message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
             return request, Failed("several_questions", message)
         first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
-        query = self._workload.planner.query_of(self.item)
+        query = self._workload.query_of(self.item)
         return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
+
+    @staticmethod
+    def vectors_of(reply: RawAnswer) -> NDArray[np.float32]:
+        """The vectors of an answer to a request for embeddings, with shape (texts, dimensions)."""
+        return vectors_of(reply.text)
+
+    @staticmethod
+    def scores_of(reply: RawAnswer) -> list[float]:
+        """The scores of an answer that scores documents, one per document."""
+        return scores_of(reply.text)
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """Note that the shorter request `made`, asked next, replaces `whole`; the plan reports the tokens that this saves."""

@@ -7,12 +7,11 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, get_args, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 import polars as pl
 
@@ -24,27 +23,24 @@ from summhay_ray.engine.items import (
     Prepared,
     Queue,
     Rows,
-    Size,
+    RunTables,
     Stage,
-    Tables,
     all_tables,
 )
-from summhay_ray.engine.samples import Samples
-from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
-from summhay_ray.engine.spec.spec import Spec, model_settings
-from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import UserError
-from summhay_ray.llm import LocalModel, ModelSettings, canonical_json, is_local
+from summhay_ray.llm import LocalModel, is_local
 from summhay_ray.plugins import code_identity
-from summhay_ray.store import RUN_FORMAT, Count, LogIndex, RunStore, Store, Table
+from summhay_ray.samples import Samples
+from summhay_ray.sections import Section
+from summhay_ray.store import RUN_FORMAT, Count, RunStore, Store, Table
+from summhay_ray.text import semantic_hash
 
 S = TypeVar("S", bound=Spec)
-W = TypeVar("W", bound="Workload[Any]")
-P = TypeVar("P", covariant=True)
 
 _OF_FILES = "sha256:"
 """Prefix of a local model's revision that is a hash of its files."""
@@ -63,6 +59,8 @@ class Results:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks about the results, printed in the closing lines of a run."""
+    judge: str = ""
+    """The judge whose figures these are, if the run may have those of several."""
 
 
 @dataclass(frozen=True)
@@ -90,177 +88,26 @@ class ByQuery:
     """Systems that see the gold, as nobody's can in use: they are compared, and not recommended."""
 
 
-class WorkloadPart(Generic[W]):
-    """Some of what a benchmark says of its runs."""
+class CallTotals(Protocol):
+    """Calls, and the tokens of all of them together."""
 
-    def __init__(self, workload: W) -> None:
-        self.workload = workload
-
-
-class Part(Generic[P]):
-    """Declares a part: `reader = Part(MyReader)`. Of a workload it is the part itself, made once; of a benchmark, its class."""
-
-    def __init__(self, made: type[P]) -> None:
-        self._made = made
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, workload: None, owner: type[Any]) -> type[P]: ...
-    @overload
-    def __get__(self, workload: Workload[Any], owner: type[Any]) -> P: ...
-    def __get__(self, workload: Workload[Any] | None, owner: type[Any]) -> type[P] | P:
-        if workload is None:
-            return self._made
-        made: P = self._made(workload)  # type: ignore[call-arg]
-        workload.__dict__[self._name] = made
-        return made
+    @property
+    def calls(self) -> int: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
 
 
-class Storage(WorkloadPart[W]):
-    """What a run keeps beside its rows, so that it is read and continued on any machine."""
+class CallBounds(Protocol):
+    """The calls that an item takes in a stage: least, expected and most."""
 
-    imported: ClassVar[bool] = False
-    """True for a benchmark whose runs are imported: they are read, and never run."""
-    fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
-    """Field of a run's record -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
-        return {"spec": self.workload.spec.model_dump(mode="json"), "inputs": self.workload.inputs.keep(store)}
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """The store's objects that a stored run depends on, as (kind, sha256)."""
-        return ((INPUT, digest) for digest in run.record.get("inputs", {}).values())
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """The number of items of a stored run, read from its record."""
-        return int(run.record["cells"])
-
-    def opened(self, run: RunStore) -> None:
-        """What is done whenever the run is opened in a store, such as writing tables of its inputs; by default nothing."""
-
-    def own_code(self) -> Sequence[str]:
-        """The user's own classes that the spec names, as module:Class. A job packs their files."""
-        return [name for name in (own_name(self.workload),) if name]
-
-    def by_store(self) -> Mapping[str, str]:
-        """Large inputs that a job reads from the store: name in the spec -> name in the store."""
-        return {}
-
-    def keep_by_store(self, store: Store) -> None:
-        """Put the inputs of `by_store` into the store."""
-
-
-class Planner(WorkloadPart[W]):
-    """What is known of a run's questions before they are answered."""
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """A stand-in for an answer that is not known yet, for planning the questions that depend on it; None: these are not
-        planned. By default the stage's `example`."""
-        return next((known.example for known in self.workload.stages if known.name == stage), None)
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """The reference texts of the item (labels or sentences that a correct answer contains), if the benchmark has any."""
-        return ()
-
-    def query_of(self, item: Item) -> str:
-        """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
-        any stage after the first have the id `QUERY_ID/STAGE`."""
-        return str(item.data.get("query_id", item.id))
-
-    def queries(self) -> Mapping[str, None] | None:
-        """The queries that a file of answers may answer; None where they are not known before the run."""
-        return dict.fromkeys(self.query_of(item) for item in self.workload.items())
-
-    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
-        positions, drawn with the spec's seed. A larger limit includes the items of a smaller one."""
-        queues: dict[str, list[Item]] = {}
-        for item in items:
-            queues.setdefault(item.queue, []).append(item)
-        longest = max(map(len, queues.values()), default=0)
-        positions = random.Random(self.workload.spec.seed).sample(range(longest), longest)
-        return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
-
-    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan] | None:
-        """A plan of the remaining work as bounds, for a benchmark whose questions cannot be counted in advance; None: they are
-        counted. `run` is None before the first start; `done` are the ids of finished items."""
-        return None
-
-    def doubts(self) -> Sequence[str]:
-        """Warnings about the inputs, which `plan` and a run give before any call; by default none."""
-        return ()
-
-
-class Computation(WorkloadPart[W]):
-    """What `prepare` computes, for a benchmark where this takes long."""
-
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """The computations (as small JSON) that `prepare` needs for these items, such as embeddings. On Ray, a pool of actors
-        runs them first, with `compute`, and `actors` may divide them; elsewhere `prepare` computes as needed. By default none.
-
-        Sources for which these are the same, or which read the same, are computed together. Computations that are more than such
-        sources are spread one by one. They begin in order: one that does not find the result of another computes it, too."""
-        return ()
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """Compute one of `parts` and store the result for `prepare`. Results that are already stored are kept.
-
-        Returns what was computed now: `texts`, `tokens`, and the seconds `load_s` (of models) and `compute_s`.
-        """
-        return {}
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """A cheap stand-in for `prepare` while planning; by default `prepare` itself. Override it where `prepare` is slow."""
-        prepared: Prepared = self.workload.prepare(source, items)
-        return prepared
-
-
-class BaseReader(WorkloadPart[W]):
-    """What is read of a stored run: results, report, samples, and what led to each."""
-
-    compat: Compat = "default"
-    """How `score` reads stored answers; set by `summhay score --compat`."""
-    judge: str = ""
-    """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
-    labels: str = ""
-    """A sheet of people's labels that correct the report's figures; set by `summhay report --labels`. Empty: none."""
-    over: Any = None
-    """What the report's differences generalize to (`metrics.Over`); set by `summhay report --over`. None: as clusters allow."""
-    whole: bool = False
-    """Whether the report is wanted, with all that is known by now; else only what a run prints at its end."""
-
-    def details(self, scores: Any) -> Mapping[str, Any]:
-        """Further fields of the run's JSON document, beside `scores`."""
-        return {}
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """The run's results so far, from `score`, `report` and `details`; override it to add warnings. Raises BadBenchmark."""
-        raise NotImplementedError
-
-    def judge_of(self, run: RunStore) -> str:
-        """Whose figures the run shows, as `judge`; empty for a benchmark that names nobody."""
-        return ""
-
-    def samples(self, run: RunStore) -> Samples:
-        """The samples that the report's viewer shows, read lazily; by default each item with its rows."""
-        raise NotImplementedError
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """An item (found by its id or by an answer's key) with its rows, prompts and answers, as JSON."""
-        raise NotImplementedError
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Item id -> named texts that identify the item to people, such as a title; shown with its failures."""
-        return {}
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """Write the run in the format of the benchmark's own release; all files or none. Raises UserError if a file exists."""
-        raise UserError(f"{self.workload.kind} has no released format of its own; read its tables")
+    @property
+    def least(self) -> CallTotals: ...
+    @property
+    def expected(self) -> CallTotals: ...
+    @property
+    def most(self) -> CallTotals: ...
 
 
 class Workload(Generic[S]):
@@ -273,10 +120,10 @@ class Workload(Generic[S]):
     tables: ClassVar[Sequence[Table]] = ()
     """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
     counted: ClassVar[Counted] = Counted()
-    storage = Part[Storage[Any]](Storage)
-    planner = Part[Planner[Any]](Planner)
-    computation = Part[Computation[Any]](Computation)
-    reader = Part[BaseReader[Any]](BaseReader)
+    imported: ClassVar[bool] = False
+    """True for a benchmark whose runs are imported: they are read, and never run."""
+    record_fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
+    """Field of a run's record -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -288,7 +135,7 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
-        self.models = RunModels(spec, inputs, self._local_models, self._model_settings)
+        self.models = RunModels(spec, inputs, self._local_models, lambda: spec.settings_of(self.asked_models()))
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
             _ = self.models.given_answers
@@ -296,8 +143,9 @@ class Workload(Generic[S]):
     def _local_models(self) -> Mapping[str, LocalModel]:
         return {}
 
-    def _model_settings(self) -> dict[str, ModelSettings]:
-        return model_settings(self.spec, self.spec.model_entries())
+    def asked_models(self) -> Sequence[ModelSpec]:
+        """The entries of the models that the run may ask."""
+        return self.spec.model_entries()
 
     # --- identity and record -------------------------------------------------------------------------------------------
 
@@ -342,12 +190,72 @@ class Workload(Generic[S]):
         """Answer one item and return its rows. Ask models only through `ask`; a missing answer becomes the item's failure row."""
         raise BadBenchmark(f"{type(self).__name__} answers nothing; write `async def answer(self, item, ask)`")
 
+    # --- long computations ---------------------------------------------------------------------------------------------
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """A cheap stand-in for `prepare` while planning; by default `prepare` itself. Override it where `prepare` is slow."""
+        return self.prepare(source, items)
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """The parts (as small JSON) of what `prepare` computes for these items and takes long, such as embeddings. On Ray, a pool
+        of actors runs them first, with `compute`, and `actors` may divide them; elsewhere `prepare` computes as needed.
+
+        Sources with the same parts, or which read the same, are computed together. If there are more parts than such sources,
+        the parts are spread one by one, and begin in order: one that does not find the result of another computes it, too."""
+        return ()
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """Compute one of `computations` and store the result for `prepare`. Results that are already stored are kept.
+
+        Returns what was computed now: `texts`, `tokens`, and the seconds `load_s` (of models) and `compute_s`.
+        """
+        return {}
+
+    # --- the plan ------------------------------------------------------------------------------------------------------
+
+    def warnings(self) -> Sequence[str]:
+        """Warnings about the inputs, which `plan` and a run give before any call."""
+        return ()
+
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
+        """A stand-in for an answer that is not known yet, for planning the questions that depend on it; None: these are not
+        planned. `size`: the length to assume: least, expected or most. By default the stage's `example`."""
+        return next((known.example for known in self.stages if known.name == stage), None)
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """The reference texts of the item (labels or sentences that a correct answer contains), if the benchmark has any."""
+        return ()
+
+    def query_of(self, item: Item) -> str:
+        """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
+        any stage after the first have the id `QUERY_ID/STAGE`."""
+        return str(item.data.get("query_id", item.id))
+
+    def queries(self) -> Mapping[str, None] | None:
+        """The queries that a file of answers may answer; None where they are not known before the run."""
+        return dict.fromkeys(self.query_of(item) for item in self.items())
+
+    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
+        positions, drawn with the spec's seed. A larger limit includes the items of a smaller one."""
+        queues: dict[str, list[Item]] = {}
+        for item in items:
+            queues.setdefault(item.queue, []).append(item)
+        longest = max(map(len, queues.values()), default=0)
+        positions = random.Random(self.spec.seed).sample(range(longest), longest)
+        return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
+
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, CallBounds]]:
+        """Stage -> its model, and the bounds of an item's calls there. Override it if calls depend on answers, so that nobody can
+        count them in advance: `plan` then gives bounds."""
+        return {}
+
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def score(self, tables: Tables) -> Any:
+    def score(self, tables: RunTables) -> Any:
         """Compute scores from the run's tables, each read when it is used: a pure function, which asks no model. `tables` also
         has `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
-        count as expected. Returns frames by name; of this package's benchmarks also an object, whose JSON `reader.details` gives.
+        count as expected. Returns frames by name; of this package's benchmarks also an object, whose JSON `details` gives.
         """
         return {}
 
@@ -355,9 +263,69 @@ class Workload(Generic[S]):
         """The sections that the terminal and the report show."""
         return ()
 
-    def by_query(self, tables: Tables) -> ByQuery | None:
+    def full_report(self, scores: Any, tables: RunTables) -> Sequence[Section]:
+        """The sections that `summhay report` shows, if these are more than those of `report`."""
+        return self.report(scores)
+
+    def by_query(self, tables: RunTables) -> ByQuery | None:
         """How systems scored on each query, for comparisons in pairs, from the same tables as `score`; None: not compared."""
         return None
+
+    # --- a stored run --------------------------------------------------------------------------------------------------
+
+    def details(self, scores: Any) -> Mapping[str, Any]:
+        """Further fields of the run's JSON document, beside `scores`."""
+        return {}
+
+    def results(self, tables: RunTables) -> Results:
+        """The run's results so far, from `score`, `report` and `details`; override it to add warnings. Raises BadBenchmark."""
+        raise NotImplementedError
+
+    def samples(self, run: RunStore, judge: str = "") -> Samples:
+        """The samples that the report's viewer shows, read lazily; by default each item with its rows."""
+        raise NotImplementedError
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """An item (found by its id or by an answer's key) with its rows, prompts and answers, as JSON."""
+        raise NotImplementedError
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Item id -> named texts that identify the item to people, such as a title; shown with its failures."""
+        return {}
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """Write the run in the format of the benchmark's own release; all files or none. Raises UserError if a file exists."""
+        raise UserError(f"{self.kind} has no released format of its own; read its tables")
+
+    # --- what a run keeps, so that it is read and continued on any machine ----------------------------------------------
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
+        return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """The store's objects that a stored run depends on, as (kind, sha256)."""
+        return ((INPUT, digest) for digest in run.record.get("inputs", {}).values())
+
+    @classmethod
+    def n_items_of(cls, run: RunStore) -> int:
+        """The number of items of a stored run, read from its record."""
+        return int(run.record["cells"])
+
+    def on_open(self, run: RunStore) -> None:
+        """Called whenever the run is opened in a store, to write tables of its inputs, for example."""
+
+    def own_code(self) -> Sequence[str]:
+        """The user's own classes that the spec names, as module:Class. A job packs their files."""
+        return [name for name in (own_name(self),) if name]
+
+    def by_store(self) -> Mapping[str, str]:
+        """Large inputs that a job reads from the store: name in the spec -> name in the store."""
+        return {}
+
+    def keep_by_store(self, store: Store) -> None:
+        """Put the inputs of `by_store` into the store."""
 
 
 def spec_class_of(benchmark: type[Workload[Any]]) -> type[Spec]:
@@ -383,17 +351,17 @@ def kind_of_record(workload: Workload[Any]) -> str:
 
 def open_run(workload: Workload[Any], store: Store) -> RunStore:
     """The workload's run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
-    storage, spec, inputs = workload.storage, workload.spec, workload.inputs
+    spec, inputs = workload.spec, workload.inputs
     stages = [stage.name for stage in workload.stages]
     head = {"kind": kind_of_record(workload), "name": spec.name, "cells": workload.n_items(), "stages": stages}
     # A worker loads a model from its folder, which is not kept in the store.
     folder = {FOLDER: str(inputs.folder.absolute())} if _of_folders(workload) else {}
-    own = dict.fromkeys(name.partition("/")[0] for name in storage.own_code())
+    own = dict.fromkeys(name.partition("/")[0] for name in workload.own_code())
     code = {CODE: {name: inputs.code(name) for name in own}} if own else {}
-    record = {**head, **folder, **storage.record(store), **code}
+    record = {**head, **folder, **workload.record(store), **code}
     run = store.create_run(workload.run_id, record, all_tables(type(workload)))
     inputs.store = store
-    storage.opened(run)
+    workload.on_open(run)
     return run
 
 
@@ -402,8 +370,3 @@ def _of_folders(workload: Workload[Any]) -> dict[str, str]:
     models = workload.models
     local = {name for entry in workload.spec.model_entries() if is_local(name := entry.model) and name in models.local}
     return {name: revision for name in local if (revision := models.local[name].revision).startswith(_OF_FILES)}
-
-
-def semantic_hash(content: Any) -> str:
-    """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
-    return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ import polars as pl
 from summhay_ray.engine.spec.spec import ModelSpec
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.store import Table
+from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
 """Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
@@ -24,6 +25,55 @@ Rows = Mapping[str, Sequence[Any]]
 
 Tables = Mapping[str, pl.DataFrame]
 """Table -> its rows as a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How the results of a stored run are read."""
+
+    compat: Compat = "default"
+    """How `score` reads stored answers."""
+    judge: str = ""
+    """The judge whose figures are shown, if the run has those of several; empty: its own."""
+    labels: str = ""
+    """Path of a sheet with people's labels that correct the figures; empty: none."""
+    over: Literal["queries", "haystacks"] | None = None
+    """What differences between systems generalize to; None: as the number of clusters allows."""
+    whole: bool = False
+    """True for the report, which shows all that is known by now; False for what a run prints at its end."""
+
+
+class RunTables(Mapping[str, pl.DataFrame]):
+    """The tables that `score` gets, and `items`, the items that the run has asked. Each is read when it is first used.
+
+    An item that was not asked yet is not missing, so that no figure expects it.
+    """
+
+    def __init__(
+        self, run: RunStore, names: Sequence[str], read: Callable[[str], pl.DataFrame], options: ReadOptions = ReadOptions()
+    ) -> None:
+        self.run = run
+        """The stored run, for what its tables do not hold: its record, and the store."""
+        self.options = options
+        self._names, self._read = names, functools.cache(read)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
+
+        Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time.
+        """
+        return self.run.pieces(name, columns)
 
 
 @dataclass(frozen=True, slots=True)

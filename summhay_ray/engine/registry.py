@@ -16,13 +16,13 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import Storage, Workload, WorkloadPart, own_name, spec_class_of
+from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.spec import STORED, Spec, overridden
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.engine.state.items_left import checked_items
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of
 
@@ -76,7 +76,7 @@ def load_workload(
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
     else:
-        fields, folder = read_fields(str(spec))
+        fields, folder = Spec.read_fields(str(spec))
         where = str(spec)
     with own_code_allowed(not untrusted):
         return _loaded(Written(fields, folder.absolute(), where), overrides, store, change, untrusted)
@@ -113,13 +113,12 @@ def _loaded(
         fields = {"kind": kind, **change(benchmark, fields, where)}
         kind = fields["kind"]
         benchmark = find(kind)
-    parsed = validated(
-        spec_class_of(benchmark),
+    parsed = spec_class_of(benchmark).parse(
         {**fields, "kind": kind},
         where,
         [change for change in changes if not change.startswith("kind=")],
     )
-    check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
+    parsed.check(where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
     try:
         return made(benchmark, parsed, Inputs(folder, opened, texts_of(parsed), untrusted))
@@ -134,7 +133,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
         workload = benchmark(spec, inputs)
         workload.models.settings()
         # An installed benchmark is the user's choice, not the spec's.
-        if inputs.untrusted and (named := [name for name in workload.storage.own_code() if name != own_name(workload)]):
+        if inputs.untrusted and (named := [name for name in workload.own_code() if name != own_name(workload)]):
             raise OwnCodeRefused(named[0])
         if own_name(workload):
             _check_local_models(workload)
@@ -148,7 +147,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
 
 def _check_answers(workload: Workload[Any]) -> None:
     """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
-    if not (answers := workload.models.given_answers) or (queries := workload.planner.queries()) is None:
+    if not (answers := workload.models.given_answers) or (queries := workload.queries()) is None:
         return
     known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
     for given in answers.values():
@@ -171,7 +170,7 @@ def _check_local_models(workload: Workload[Any]) -> None:
 
 
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
-    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly, or has methods of a part."""
+    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
     for name, kind in (("stages", Stage), ("tables", Table)):
         declared = getattr(benchmark, name)
         if not isinstance(declared, list | tuple) or not all(isinstance(entry, kind) for entry in declared):
@@ -182,11 +181,13 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     columns_of(all_tables(benchmark))
     if not inspect.iscoroutinefunction(benchmark.answer):
         raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
-    own = {name for name, _ in inspect.getmembers(benchmark, callable) if name[0] != "_"} - set(dir(Workload))
-    for name, part in inspect.getmembers(benchmark, lambda one: isinstance(one, type) and issubclass(one, WorkloadPart)):
-        if unread := sorted(one for one in own if callable(getattr(part, one, None))):
-            write = f"write it in a class derived from {part.__name__}, and {name} = Part(THAT CLASS), or give it another name"
-            raise SpecError(f"{where}: {unread[0]} is a method of the {name}, and is not called here; {write}")
+    for name, method in inspect.getmembers(Workload, lambda one: inspect.isfunction(one) and one.__name__[0] != "_"):
+        wanted, own = inspect.signature(method), getattr(benchmark, name)
+        try:
+            inspect.signature(own).bind(*wanted.parameters)
+        except TypeError:
+            mend = f"write `def {name}{wanted}`, or give it another name"
+            raise SpecError(f"{where}: {name} is a method of every benchmark, with other arguments; {mend}") from None
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
@@ -202,7 +203,7 @@ def check_record(run: RunStore) -> None:
     tables. Of a user's own benchmark, which need not be on this machine, only the fields of every run are checked."""
     record: Mapping[str, Any] = run.record
     benchmark = _installed(run)
-    for name, type_ in (Storage if benchmark is None else benchmark.storage).fields.items():
+    for name, type_ in (Workload if benchmark is None else benchmark).record_fields.items():
         listed: Any = types.GenericAlias(list, type_)
         is_null = name in record and record[name] is None
         if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:

@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
+from summhay_ray.engine.items import ReadOptions
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
+from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, Watch
-from summhay_ray.engine.sections import Section, html_of
-from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.state.items_left import (
     ANSWERS,
@@ -42,11 +42,13 @@ from summhay_ray.engine.state.items_left import (
 )
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.engine.state.run_warnings import origins_in, other_origins, short_log, zero_vectors_in
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
+from summhay_ray.plugins import Unplannable
 from summhay_ray.run_options import RunOptions
+from summhay_ray.sections import Section, html_of
 from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
 
 if TYPE_CHECKING:
@@ -304,7 +306,8 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        return self._result(run, self.workload.reader.results(run, self.options.get("compat", "default")), snapshot)
+        options = ReadOptions(self.options.get("compat", "default"))
+        return self._result(run, results_of(self.workload, run, options), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -431,7 +434,7 @@ class Start:
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), self._reach)
                 if not wanted:
-                    self._tell_warnings(self.workload.planner.doubts())
+                    self._tell_warnings(self.workload.warnings())
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
                 planning.begun()

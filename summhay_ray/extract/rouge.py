@@ -1,5 +1,4 @@
-"""`rouge-1`, `rouge-2`, `rouge-1+2`: greedily select sentences by the ROUGE recall of the summary (paper, section 2). Part of the
-extract room.
+"""`rouge-1`, `rouge-2`, `rouge-1+2`: greedily select sentences by the ROUGE recall of the summary (paper, section 2).
 
 Each step takes the sentence that gives the selection, in source order, the highest recall of the summary's words, of its
 bigrams, or the highest sum of both. Ties go to the first sentence. Overlap is clipped, so redundancy does not pay; once no

@@ -1,6 +1,6 @@
 """The grammar of judges' names, in commands and specs, for judges of any kind.
 
-A name says who is asked, and how: `openai/gpt-4o` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
+A name says who is asked, and how: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
 annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
 `blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are made of judges
 (`combine.py`).
@@ -24,12 +24,12 @@ DEFAULT_SHARE = 0.1
 """The share of the insights that a cascade passes on where its name gives none."""
 
 FORMS = {
-    "per_insight": "per_insight(openai/gpt-4o)",
-    "per_summary": "per_summary(openai/gpt-4o)",
-    "few_shot": "few_shot(openai/gpt-4o)",
-    "blend": "blend(openai/gpt-4o,offline)",
-    "cascade": "cascade(offline,openai/gpt-4o,0.1)",
-    "panel": "panel(openai/gpt-4o,gemini/gemini-1.5-pro,offline)",
+    "per_insight": "per_insight(openai/gpt-5.4)",
+    "per_summary": "per_summary(openai/gpt-5.4)",
+    "few_shot": "few_shot(openai/gpt-5.4)",
+    "blend": "blend(openai/gpt-5.4,offline)",
+    "cascade": "cascade(offline,openai/gpt-5.4,0.1)",
+    "panel": "panel(openai/gpt-5.4,gemini/gemini-3.5-flash,offline)",
 }
 _CALL = re.compile(r"([^\s(),]+)\s*\((.*)\)", re.DOTALL)
 _WORD = re.compile(r"[^\s(),]+")

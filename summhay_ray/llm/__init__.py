@@ -14,7 +14,7 @@ from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settleme
 from summhay_ray.llm.limits.model_queue import LONGEST_PAUSE_S
 from summhay_ray.llm.messages.reply import RawAnswer, Usage
 from summhay_ray.llm.messages.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
-from summhay_ray.llm.messages.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling, canonical_json
+from summhay_ray.llm.messages.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling
 from summhay_ray.llm.providers.gate import foreign_key
 from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
@@ -77,7 +77,6 @@ __all__ = [
     "WorkerMessage",
     "address_of",
     "assistant",
-    "canonical_json",
     "excess_totals",
     "find_price",
     "find_window",

@@ -6,7 +6,7 @@ which pairs differ: in 95 % of tables no pair is wrongly said to differ, however
 `over="queries"`: queries vary within their haystacks; results hold for further queries of these haystacks. `over="haystacks"`:
 whole haystacks vary, with the variance and degrees of freedom of Bell and McCaffrey (2002); results hold for other haystacks.
 Where a side of a pair lacks more than LITTLE of what it should have, the pair differs only if it does so, too, with what is
-missing at its worst for either side. docs/compare.md gives the measured error rates.
+missing at its worst for either side. docs/how-to/compare.md gives the measured error rates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Part of the mine room: converts PDF and office files to text, in a child process with limits on memory and time.
+"""Converts PDF and office files to text, in a child process with limits on memory and time.
 
 Documents come from anybody, and their parsers may loop, crash or fill the memory. The child runs this file as a script: it gets
 the bytes of one file after another and answers with their text, since importing markitdown takes seconds. A child that a file has

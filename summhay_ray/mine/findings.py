@@ -1,4 +1,4 @@
-"""Part of the mine room: how far a sentence is a finding, which a person can understand and check without its document.
+"""How far a sentence is a finding, which a person can understand and check without its document.
 
 A sentence is judged by its form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list
 and by the words around them. Other languages are judged without verbs.
@@ -40,9 +40,9 @@ _VERBS = """
     propose protect prove provide publish pull purchase pursue push put raise range reach react read realize rebuild receive
     recognize recommend recover redirect reduce refer reflect refuse register reject rely remain remind remove rename render
     replace replicate report represent reproduce request require reset resist resolve respond restart restore restrict result
-    resume retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see seek
-    seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
-    specify spend split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
+    resume rectify retain retire retrieve return reveal revert review revise rise roll rotate run satisfy save say schedule see
+    seek seem select sell send separate serve set settle shift ship show shrink shut simplify sit skip slow solve spawn speak
+    specify spend sponsor split spread stabilize stall stand start state stay stop store strengthen strike struggle submit succeed
     suffer suggest supply support suppress surge surpass survive suspend switch take talk target tell tend terminate think
     threaten throttle throw tie track transfer transform translate transmit treat trigger trust try turn undergo understand
     update upgrade urge use utilize vanish vary verify violate visit vote wait want warn weaken welcome widen win withdraw
@@ -88,8 +88,13 @@ _TO = _words("aims appears begins continues expects fails intends leads needs pl
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
-_NOBODY = re.compile(r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b")
-"""How a note without a subject begins: "Still waiting for a review"."""
+_ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w+ed\b)\w")
+"""The subject after what is said of it first: "Founded in 1983, the bank grew"."""
+_NOBODY = re.compile(
+    r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b"
+    r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
+)
+"""How a note without a subject begins: "Still waiting for a review", "Concerned about the schedule"."""
 _NEVER_NOUNS = _words("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -99,20 +104,23 @@ _NEVER_NOUNS = _words("""
     proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
     agrees
 """)
+_ARTICLES = ("the", "a", "an", "its", "their")
 _BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = _words("of and or but")
 """What follows makes a noun of "reports" and "updates"."""
 
+_RELATIVE = ("who", "which", "that")
+_BEFORE_A_PARTICIPLE = _AUXILIARIES | _words("be been being not also now still only")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(
-    r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$\w|\b[0-9a-f]{12,}\b"
+    r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$[A-Za-z_]|\b[0-9a-f]{12,}\b"
 )
 """Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
-    r"|^(?:Do|Does|Did|Is|Are|Was|Were|Should|Can|Could|Would|Will|Has|Have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
-    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]"
+    r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
+    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)(?:(?:[A-Z][\w’'-]+|and|&),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
 """A sentence that begins or ends in the middle, a question, an exclamation."""
@@ -121,7 +129,8 @@ _REFERS = re.compile(
     r"^(?:(?:this|these|those|that|it|its|they|their|he|his|she|her|him|such|both|another|others?|here|there|then|so|thus|hence|"
     r"therefore|consequently|additionally|furthermore|moreover|however|also|but|and|or|instead|otherwise|meanwhile|similarly|"
     r"likewise|nevertheless|nonetheless|finally|besides|yes|no|ok|okay|well|as a result|as such|for example|for instance|"
-    r"in addition|in particular|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
+    r"in addition|in particular|after (?:that|this)|"
+    r"because of (?:that|this)|in that case|on the other hand|at (?:this|that|the same) (?:point|time)|e\.g\.|i\.e\.)\b)",
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
@@ -132,13 +141,43 @@ _PERSONAL = re.compile(
 """What speaks of its author or to its reader."""
 _TODAY = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
-    r"|tuesday|wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)"
-    r"|no (?:news|updates?|objections?|announcements?))\b",
-    re.I,
+    r"|tuesday|wednesday|thursday|friday))\b",
+    re.IGNORECASE,
 )
-"""What is understood on its day only, and what reports nothing."""
+"""What is understood on its day only."""
+_CHORE = re.compile(
+    r"^(?:(?:[A-Z][\w’'-]+|and|&),? ){1,6}(?:(?:will|is going to|was going to|needs to|is to|has to|agreed to|volunteered to"
+    r"|offered to|is taking|taking|has)(?: an?)? )(?:post|open|send|ask|check|recheck|re-check|follow|reach|schedule|ping|talk"
+    r"|look|report|submit|draft|bring|discuss|close|confirm|get back|set up|summarize|email|contact|put|action|take)\b"
+    r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b",
+)
+"""What a person has to do until the next meeting."""
+_NOTHING = re.compile(
+    r"\bnothing (?:new|to report|to discuss|for)\b"
+    r"|\bno (?:(?:significant|new|major|real|further|other|moderation) )*"
+    r"(?:news|updates?|objections?|announcements?|activity|progress)\b|\bdiscussion (?:is )?(?:required|needed)\b"
+    r"|\b(?:notes|minutes|summary|summaries|highlights|transcripts?) (?:(?:was|were|is|are) )?"
+    r"(?:taken|curated|provided|edited|written|prepared)\b"
+    r"|\b(?:gave|gives|give|provided|provides|presented|shared|shares) (?:an?|the|some) (?:\w+ )?"
+    r"(?:overview|update|summary|status|introduction|presentation)\b"
+    r"|\b(?:discuss(?:ed|es|ion of)|talked about) (?:the|this|that) (?:issue|topic|pr|matter|item)s?\b"
+    r"|\bnext (?:\w+ )?(?:meeting|call)\b|\b(?:from|to|on|off) (?:the |our )?agenda\b|\baction items?\b"
+    r"|^(?:(?:the|our|that) )?(?:dates?|sessions?|meetings?|calls?|choices?|questions?|deadlines?|links?|slides|recordings?) "
+    r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
+    re.IGNORECASE,
+)
+"""What reports nothing, or nothing that is understood without the lines before it: "The dates are 14-15 April"."""
+_SPOKEN = re.compile(
+    r"^(?:yes|yeah|no|ok|okay|well|right|sure|cool|great|all right|alright|hey|anyway|next up|this is|i'm|we're)\b(?! \w+ed\b)"
+    r"|\b(?:everyone|everybody|folks|guys|you know|kind of|sort of|sounds? (?:good|like))\b",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(r"\b(?:this|that|these|those|it|them|so|there|here)\.?$", re.IGNORECASE)
+_LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_POINTS, 0.5))
+"""What makes a statement less of a finding, whatever else it says, and by which factor."""
 _LABEL = re.compile(
-    r"^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?:: | [-–—] )"
+    r"^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
+    r"|^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?: \([^)]{1,30}\))?(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
@@ -172,21 +211,22 @@ def worth(text: str, english: bool = True) -> float:
     if english:
         if not has_verb(text) or _NOBODY.match(text):
             value *= 0.3
-        elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and "," in text):
+        elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
-        if _REFERS.search(text):
-            value *= 0.36 if _dangles(text) else 0.6
-        if _PERSONAL.search(text):
-            value *= 0.3
-        if _TODAY.search(text):
-            value *= 0.5
+        if _dangles(text):
+            value *= 0.34
+        elif _REFERS.search(text):
+            value *= 0.6
+        for pattern, factor in _LESSER:
+            if pattern.search(text):
+                value *= factor
     return value
 
 
 def _dangles(text: str) -> bool:
     """Whether the subject of a sentence is a pronoun, maybe after "However,": nobody knows what it speaks of."""
     found = re.match(
-        r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (\w+(?:['’]t)?)", text, re.IGNORECASE
+        r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (?:\w+ly )?(\w+(?:['’]t)?)", text, re.IGNORECASE
     )
     word = found[1].lower() if found else ""
     return word in _AUXILIARIES or word in _IRREGULAR or word in _THIRDS or word in _BASES or bool(_PAST.search(word))
@@ -199,14 +239,22 @@ def is_verb(word: str, before: str, after: str) -> bool:
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
     if word in _BASES and (before in _BEFORE_A_BASE or before in _AUXILIARIES or objects):
         return True
+    if word in _BASES and after in _ARTICLES and before[:1].isalpha() and before not in FUNCTION_WORDS:
+        return True
     return word in _THIRDS and after in FUNCTION_WORDS and after not in _AFTER_A_NOUN and before not in _NO_SUBJECT
 
 
 def has_verb(text: str) -> bool:
     """Whether an English sentence has a finite verb with a subject before it."""
     tokens = [match.group().replace("’", "'") for match in _TOKEN.finditer(text)]
+    relative = False
+    """Whether the verb of a relative clause, which is not the sentence's, is still to come."""
     for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
         word, last, following = token.lower(), before.lower(), after.lower()
+        if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):
+            relative = word in _BEFORE_A_PARTICIPLE
+            if relative or last in _BEFORE_A_PARTICIPLE or word in _THIRDS or _PAST.search(word):
+                continue
         if word in _AUXILIARIES and last not in ("to", "") and token == word:
             return True
         if word in FUNCTION_WORDS:
@@ -217,7 +265,7 @@ def has_verb(text: str) -> bool:
             continue
         if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
             return True
-        if token != word or not following[:1].isalnum() or following in _AFTER_A_NOUN:
+        if token != word or not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
             continue
         third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
         plural = aside or last in _SUBJECTS or (last.endswith("s") and not last.endswith("ss"))

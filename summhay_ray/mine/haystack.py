@@ -1,4 +1,4 @@
-"""Part of the mine room: mined insights as a haystack in the released format."""
+"""Mined insights as a haystack in the released format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of the mine room: finds the statements that recur across documents, and every document that makes each.
+"""Finds the statements that recur across documents, and every document that makes each.
 
 1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
    `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
@@ -43,11 +43,11 @@ CORE = 0.25
 """Least share of the like sentences that have a fact of the core."""
 HELD = 0.35
 """Least share of a core's weight in a window that is scored."""
-SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.6, 0.45
+SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
 """A window says an insight from a score between the first two on, as the collection demands; below the third one it is unsure."""
 NEAR = 0.1
 """A window whose score lacks no more than this comes near the insight, and is shown to a person or a model."""
-CHANCE, DECAY = 0.25, 0.58
+CHANCE, DECAY = 0.25, 0.6
 """Most chance among the windows that say an insight. Of chance scores, each further 0.05 has this share of those below it, as was
 measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
 AROUND = 2

@@ -1,4 +1,4 @@
-"""Part of the mine room: insights that `insights.py` has found and that may be one, in other words, for a model that decides."""
+"""Insights that `insights.py` has found and that may be one, in other words, for a model that decides."""
 
 from __future__ import annotations
 

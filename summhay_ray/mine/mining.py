@@ -1,4 +1,4 @@
-"""Part of the mine room: mines a collection of documents, block by block."""
+"""Mines a collection of documents, block by block."""
 
 from __future__ import annotations
 

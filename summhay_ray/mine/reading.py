@@ -1,4 +1,4 @@
-"""Part of the mine room: reads the documents of a folder. Nothing is skipped in silence: what cannot be read is told.
+"""Reads the documents of a folder. Nothing is skipped in silence: what cannot be read is told.
 
 Text, Markdown and HTML are read here; a line of JSONL and a row of CSV is a document (`id`, `text`, `title`), also in a BEIR
 corpus. PDF and office files go to a converter (extra `documents`).

@@ -1,4 +1,4 @@
-"""Part of the mine room: what people decided about a mined haystack, and the haystack after it.
+"""What people decided about a mined haystack, and the haystack after it.
 
 A decision is about an insight by its content: what was found, in which sentences of which texts. So it holds for the haystack
 of a folder that has grown, whose numbers and names may be others.

@@ -1,4 +1,4 @@
-"""Part of the mine room: the sheet on which a person reviews a mined haystack, and what they decided on it.
+"""The sheet on which a person reviews a mined haystack, and what they decided on it.
 
 A sheet shows a state of the review: a row for each insight, by rank. What a person changes in a row is an edit of that state. An
 edit that cannot be taken is refused with its row and column, and then nothing is taken.

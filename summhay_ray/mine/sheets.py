@@ -1,4 +1,4 @@
-"""Part of the mine room: tables for people, as CSV or XLSX, and what spreadsheets make of them.
+"""Tables for people, as CSV or XLSX, and what spreadsheets make of them.
 
 A cell that a spreadsheet would take for a formula, a number or a date has an apostrophe before it in CSV. Read are commas,
 semicolons and tabs, UTF-8 and UTF-16, rows and columns in any order, and empty rows.

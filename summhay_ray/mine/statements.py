@@ -1,4 +1,4 @@
-"""Part of the mine room: the sentences of all documents, with the words and numbers by which they are compared.
+"""The sentences of all documents, with the words and numbers by which they are compared.
 
 A *fact* of a sentence is the root of a word, or a number (`#1025`). Its weight is its rarity: the logarithm of the number of
 documents over the number of those that have it. Memory grows with the text: sentences are compared by an inverted index.

@@ -1,4 +1,4 @@
-"""Part of the mine room: groups insights into subtopics, each about one thing, and asks for each as a person would.
+"""Groups insights into subtopics, each about one thing, and asks for each as a person would.
 
 A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
 failed, changed or was decided, and when. No question gives an insight of its subtopic away.
@@ -41,12 +41,24 @@ _VAGUE_WORDS = """
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least
 """
-_DATES = "monday tuesday wednesday thursday friday saturday sunday utc gmt cet cest est edt pst pdt jst today moreover"
+_BROAD_WORDS = """
+    access approach area areas argument arguments behavior behaviour code component components content contents data
+    directory feature features field fields file files function functions goal goals idea information input item line loss
+    method methods name names object objects option options output parameter parameters query reason risk section size
+    support system systems text tool tools update updates variable variables
+"""
+_TOO_BROAD = frozenset(_BROAD_WORDS.split())
+"""Words that many statements of different things share: alone they make no subtopic."""
+_DATES = (
+    "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
+)
 _VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
 """Words that alone name no subject."""
-_BREAKS = frozenset(
-    ("above", "below", "twice", "once", "again", "later", "soon", "already", "still", "ever", "itself", "themselves")
-)
+_BREAK_WORDS = """
+    above below around along across inside outside twice once again later soon already still ever itself themselves time times
+    true false
+"""
+_BREAKS = frozenset(_BREAK_WORDS.split())
 """Words that are no part of a noun phrase, beside function words."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
@@ -60,13 +72,14 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed"
-        r"|chang(?:ed|es)|now|no longer|moved|dropped|upgrad\w+",
+        r"|chang(?:ed|es)|(?:is|are) now|no longer|moved|dropped|upgrad\w+",
         "What has changed with {}",
     ),
+    (r"must|shall|requir(?:ed|es)|needs? to|ha(?:s|ve) to", "What is required of {}"),
     (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
 )
 """What the insights of a subtopic may have in common: words that say so, and the question that asks for it."""
-_ASKED = ("What do the documents report about {}", "What else do the documents report about {}")
+_ASKED = ("What is known about {}", "What else is known about {}")
 _DID = {
     **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
     **{f"{verb}d": verb for verb in ("increase", "decrease", "decline", "resume", "degrade", "cease", "collapse")},
@@ -83,7 +96,12 @@ _EVENT = re.compile(
 )
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
 _DATE = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
-_SINGULAR = re.compile(r"[^s]$|(?:ss|us|is)$")
+_SINGULAR = re.compile(r"[^s.]$|(?:ss|us|is)$")
+_BODY = re.compile(
+    r" (?:Agency|Bank|Board|Campaign|Commission|Committee|Conference|Council|Department|Foundation|Fund|Group|Initiative|Ministry"
+    r"|Office|Program|Programme|Project|Summit|Team|Union|University)$"
+)
+"""Names of two words or more that take an article."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,8 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
     # A common noun that only two share ("server") makes no subtopic: they are of two things, mostly.
     least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
-    usable = {key for key, n in counts.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
+    named = {key: n for key, n in counts.items() if shown[key] not in _TOO_BROAD}
+    usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
     remaining = Counter({key: len(holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
@@ -183,7 +202,7 @@ def _events(subject: str, texts: Sequence[str]) -> Iterator[str]:
     said = Counter(match[1].lower() for text in texts if (match := did.search(text)))
     if 2 * said.total() > len(texts):
         yield f"Why did {{}} {_DID[said.most_common(1)[0][0]]}"
-    if _EVENT.search(subject):
+    if _EVENT.search(subject) and " " in subject:
         yield "What happened in {}"
 
 
@@ -217,7 +236,9 @@ def _with_article(subject: str) -> str:
     last = subject.split()[-1]
     if last.startswith("“"):
         return subject
-    plain = last == last.lower() and not any(map(str.isdigit, last))
+    if _BODY.search(subject):
+        return f"the {subject}"
+    plain = last == last.lower() and not any(char.isdigit() or char == "." for char in last)
     return f"the {subject}" if plain and _SINGULAR.search(last) else subject
 
 

@@ -206,7 +206,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "kind": record["kind"],
         "name": record.get("name", ""),
         "status": reported.status,
-        **({"judge": judge} if (judge := reported.workload.reader.judge_of(reported.run)) else {}),
+        **({"judge": reported.judge} if reported.judge else {}),
         "results": results,
         "n-samples": counts,
         "higher_is_better": better,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from summhay_ray import engine
-from summhay_ray.engine import Compat, Section
+from summhay_ray.engine import Compat, ReadOptions, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
 from summhay_ray.report.html import PageData, page
-from summhay_ray.report.run_sections import ReportedRun, sections_of
+from summhay_ray.report.run_sections import ReportedRun, reported_run
 from summhay_ray.report.sample_files import put_version, write_data
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
@@ -105,7 +105,8 @@ class Report:
     def write_page(self, files: Files, live: bool = False) -> None:
         """Write the page and its data. `live`: it is served, and looks for a newer version of itself."""
         n, facets = write_data(
-            files, [(reported.run.run_id, reported.workload.reader.samples(reported.run)) for reported in self.runs]
+            files,
+            [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs],
         )
         version = state_of([reported.run for reported in self.runs])
         text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
@@ -127,14 +128,9 @@ def report(
     labels: str = "",
     over: Literal["queries", "haystacks"] | None = None,
 ) -> Report:
-    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`, `over`: see `Reader`.
+    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`, `over`: see `ReadOptions`.
 
     Raises UserError, StoreError.
     """
-    reported = []
-    for run in runs:
-        still = run.at()
-        workload = engine.workload_of(still)
-        workload.reader.judge, workload.reader.labels, workload.reader.over = judge, labels, over
-        reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
-    return Report(reported)
+    options = ReadOptions(compat, judge, labels, over)
+    return Report([reported_run(engine.workload_of(still), still, options) for still in (run.at() for run in runs)])

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 import yaml
 
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
-from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
+from summhay_ray.engine import Chart, ReadOptions, Section, StatusResult, Workload, results_of, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.html import PageRun
 from summhay_ray.report.money import dollars_line
@@ -40,6 +40,9 @@ class ReportedRun:
     run: RunStore
     sections: Sequence[Section]
     status: str
+    judge: str = ""
+    """The judge whose figures the report shows, if the run may have those of several."""
+    options: ReadOptions = ReadOptions()
 
     @property
     def title(self) -> str:
@@ -51,14 +54,14 @@ class ReportedRun:
         return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
 
 
-def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
-    """(all sections of a run: the decision first, and those of its benchmark in the middle; its status)."""
+def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
+    """The run with all its sections: the decision first, and those of its benchmark in the middle."""
     now = status(run)
-    workload.reader.whole = True
-    results = workload.reader.results(run, compat)
-    made = [_overview(run, now, results.warnings), *results.sections, *_compared(workload, run)]
+    results = results_of(workload, run, replace(options, whole=True))
+    made = [_overview(run, now, results.warnings), *results.sections, *_compared(workload, run, options)]
     made += [_failures(run), _money(run, now), _made(run)]
-    return sorted(made, key=lambda section: section.name != "decision"), now.status
+    sections = sorted(made, key=lambda section: section.name != "decision")
+    return ReportedRun(workload, run, sections, now.status, results.judge, options)
 
 
 def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
@@ -82,12 +85,12 @@ def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Sect
     return Section("Overview", table=table, notes=notes, name="overview")
 
 
-def _compared(workload: Workload[Any], run: RunStore) -> Iterator[Section]:
+def _compared(workload: Workload[Any], run: RunStore, options: ReadOptions) -> Iterator[Section]:
     """The ranking of the run's systems, and their differences with tests, for a benchmark that gives scores by query."""
     by_query = scores_by_query(workload, run)
     if by_query is None or by_query.scores.is_empty():
         return
-    comparison = every_pair(RunScores(run.run_id, by_query), over=workload.reader.over)
+    comparison = every_pair(RunScores(run.run_id, by_query), over=options.over)
     if comparison is not None:
         yield from comparison_sections(comparison)
 

@@ -1,6 +1,7 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
-from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreUnavailable, Superseded
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Amount, Count, Name, Sha256, Total, as_record, read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files

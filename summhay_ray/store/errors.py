@@ -1,10 +1,6 @@
 """The errors that a store raises."""
 
-from summhay_ray.errors import UserError
-
-
-class StoreError(UserError):
-    """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
+from summhay_ray.errors import StoreError
 
 
 class DamagedRecord(StoreError):

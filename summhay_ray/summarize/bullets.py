@@ -1,4 +1,4 @@
-"""Splits a summary into bullets, and detects refusals. Part of the summarize room."""
+"""Splits a summary into bullets, and detects refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One model call of a strategy, and the final text of its answer. Part of the summarize room."""
+"""One model call of a strategy, and the final text of its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divides documents among calls: cut to a budget, one document per call, or in chunks. Part of the summarize room.
+"""Divides documents among calls: cut to a budget, one document per call, or in chunks.
 
 Every piece keeps the number of its document, so that a summary can cite it. Lengths are in cl100k tokens.
 """

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,6 +15,7 @@ from typing import Any
 from summhay_ray.text import FUNCTION_WORDS, root
 
 SUBJECTS = "absent_subjects.txt"
+_GAP, _FORM = "\0", "What do the documents report about \0?"
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -65,18 +67,31 @@ def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[
     return [subject.text for subject in absent[:wanted]]
 
 
-def absent_subtopics(subjects: Iterable[str]) -> list[dict[str, Any]]:
-    """The subjects as subtopics of a haystack's released JSON: with a query each, and without insights."""
+def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The subjects as subtopics of a haystack's released JSON: with a query each, and without insights.
+
+    `asked`: the haystack's own subtopics and their queries. Each subject is asked about in the words of one of them, the usual
+    ones first, so that no form tells which queries have no answer.
+    """
+    counted = Counter(_form(text, query) for text, query in asked)
+    forms = [form for form, _ in counted.most_common() if form]
     return [
         {
-            "subtopic_id": f"absent-{hashlib.sha256(subject.encode()).hexdigest()[:12]}",
+            "subtopic_id": hashlib.sha256(subject.encode()).hexdigest()[:12],
             "subtopic": subject,
-            "query": f"What do the documents say about {subject}?",
+            "query": (forms or [_FORM])[place % max(1, len(forms))].replace(_GAP, subject),
             "insights": [],
             "absent": True,
         }
-        for subject in subjects
+        for place, subject in enumerate(subjects)
     ]
+
+
+def _form(subtopic: str, query: str) -> str:
+    """The query with a gap for its subtopic, where the subtopic is what it asks about; empty if it is not."""
+    asks = rf"(.*\b(?:about|with|for|of|on|regarding|concerning)) (?:the )?{re.escape(subtopic)}\b(\W*)"
+    found = re.fullmatch(asks, query, re.IGNORECASE | re.DOTALL)
+    return f"{found[1]} {_GAP}{found[2]}" if found else ""
 
 
 def _roots(words: Iterable[str]) -> frozenset[str]:

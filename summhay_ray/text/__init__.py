@@ -18,8 +18,8 @@ from summhay_ray.text.answers import (
 )
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.contradictions import Contradiction, find_contradictions
-from summhay_ray.text.facts import plain_numeral
-from summhay_ray.text.hashes import text_hash
+from summhay_ray.text.facts import plain_numeral, values_of
+from summhay_ray.text.hashes import canonical_json, encoded, semantic_hash, text_hash
 from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
 from summhay_ray.text.pages import page_text
@@ -56,11 +56,13 @@ __all__ = [
     "Script",
     "UnusableAnswer",
     "boilerplate",
+    "canonical_json",
     "chunks",
     "citations",
     "count_tokens",
     "enclosed",
     "encode_tokens",
+    "encoded",
     "fill",
     "final_text",
     "find_contradictions",
@@ -86,12 +88,14 @@ __all__ = [
     "read_prose",
     "read_rag_answer",
     "root",
+    "semantic_hash",
     "sentences",
     "sentences_of",
     "text_hash",
     "token_pieces",
     "turns",
     "unquoted",
+    "values_of",
     "whole_nltk",
     "whole_number",
     "without_fences",

@@ -20,7 +20,7 @@ _WINDOW = 3
 """Neighbouring sentences that are read together."""
 _SHARED = 0.4
 """Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
-_SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
+_SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
 _NEAR = 3
 """Content words so far from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
@@ -30,6 +30,48 @@ _SOFT_WORDS = """
 """
 _SOFT = frozenset(map(root, _SOFT_WORDS.split()))
 """Words that deny without a negation: near one, nothing is said to be so."""
+_OPPOSITE_WORDS = """
+    rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
+    / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss
+    higher / lower
+    larger / smaller
+    longer / shorter
+    faster / slower
+    stronger / weaker
+    approve approved accept accepted adopt adopted endorse endorsed ratify pass passed
+    / reject rejected dismiss dismissed refuse refused veto vetoed
+    allow allowed permit permitted legal / forbid forbidden forbade ban banned prohibit prohibited illegal
+    open opened reopen reopened / close closed shut
+    begin began begun start started / end ended stop stopped finish finished
+    improve improved better / worsen worsened worse deteriorate deteriorated
+    succeed succeeded success / fail failed failure
+    win won / lose lost
+    before / after
+    first / last
+    earliest / latest
+    enable enabled / disable disabled
+    add added include included / remove removed exclude excluded
+    hire hired / dismiss dismissed
+    buy bought / sell sold
+    join joined / leave left quit
+    support supported favour favor / oppose opposed
+    strengthen strengthened / weaken weakened
+    majority / minority
+    minimum / maximum
+    mandatory compulsory required / optional voluntary
+    north northern / south southern
+    east eastern / west western
+    inside / outside
+    always / never
+    all every each / none
+"""
+_SIDES: dict[str, list[tuple[int, int]]] = {}
+"""Word, as a statement's tokens have it -> the pairs of opposites and the side of each on which it is."""
+for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
+    for _side, _words in enumerate(_line.split("/")):
+        for _word in _words.split():
+            for _form in {_word, root(_word)}:
+                _SIDES.setdefault(_form, []).append((_place, _side))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +91,56 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     `evidence`: a passage of any length, or its sentences. Each sentence of the statement is held against the three neighbouring
     ones of the evidence that share most words with it. A statement never contradicts itself.
     """
-    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
-    if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
-        return []
-    said_facts = [fact for one in said for fact in one.facts]
-    shown_facts = [fact for one in shown for fact in one.facts]
-    denied = any(one.negations for one in shown)
+    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _gathered(tuple(evidence))
     found: list[Contradiction] = []
-    for one in said:
-        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown_facts)]
-        if not missing and not one.negations and not denied:
+    for one in said.statements:
+        opposes = not _SIDES.keys().isdisjoint(one.tokens)
+        if not (one.facts or one.negations or shown.denies or opposes) or len(one.roots & shown.roots) < _SHARED * len(one.roots):
             continue
-        window = _best_window(one, shown)
+        missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown.facts)]
+        if not (missing or one.negations or shown.denies or opposes):
+            continue
+        window = _best_window(one, shown.statements)
         common = one.roots & frozenset().union(*(near.roots for near in window))
         if not common or len(common) < _SHARED * len(one.roots):
             continue
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # What the statement says elsewhere is no rival, nor is a sum of its numbers or of the evidence's.
-            rivals = [other for other in rivals if not any(_agree(own, other) for own in said_facts)]
+            rivals = [other for other in rivals if not any(_agree(own, other) for own in said.facts)]
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
-        if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
-            found += _denied(one, said, window, shown)
+        short = [len(near.roots) for near in window if any(negation.whole for negation in near.negations)]
+        if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
+            found += _denied(one, said.statements, window, shown.statements)
+        found += _opposed(one, window)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """The sentences of a text that were read, and what they have together."""
+
+    statements: Sequence[Statement]
+    facts: Sequence[Fact]
+    """Each value once."""
+    roots: frozenset[str]
+    denies: bool
+    """Whether one of them has a negation."""
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _gathered(sentences: tuple[str, ...]) -> _Passage:
+    statements = [read_statement(sentence) for sentence in sentences]
+    facts = {(one.kind, one.quantity, one.days, one.minutes, one.name): one for read in statements for one in read.facts}
+    roots = frozenset[str]().union(*(one.roots for one in statements))
+    return _Passage(statements, list(facts.values()), roots, any(one.negations for one in statements))
+
+
 @functools.lru_cache(maxsize=1 << 12)
-def _read(text: str) -> Sequence[Statement]:
-    return tuple(read_statement(sentence) for sentence in sentences(text))
+def _read(text: str) -> _Passage:
+    return _gathered(tuple(sentences(text)))
 
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
@@ -91,6 +153,8 @@ def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[S
 
 def _agree(one: Fact, other: Fact) -> bool:
     """Whether both facts can be the same: the same value, or a part of it."""
+    if one.name or other.name:
+        return bool(one.name and other.name and _same_name(one.name, other.name))
     if one.days and other.days:
         return any(_same_day(first, second) for first in one.days for second in other.days)
     if one.minutes and other.minutes:
@@ -98,7 +162,7 @@ def _agree(one: Fact, other: Fact) -> bool:
     if one.quantity and other.quantity:
         nouns, others = one.quantity.nouns, other.quantity.nouns
         return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
-    return bool(one.name and other.name and _same_name(one.name, other.name))
+    return False
 
 
 def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
@@ -121,6 +185,7 @@ def _same_day(one: Day, other: Day) -> bool:
     return (begin <= first_day and last_day <= end) or (first_day <= begin and end <= last_day)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one name is a part of the other, or made of its initials."""
     for part, whole in ((one, other), (other, one)):
@@ -147,15 +212,20 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
-    (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
+    return _alike_around((fact.place, fact.end), statement, (other.place, other.end), near)
+
+
+def _alike_around(span: tuple[int, int], statement: Statement, other: tuple[int, int], near: Statement) -> bool:
+    """Whether the words at two places have the same nearest content word on a side, or two of the near ones."""
+    (before, after), (other_before, other_after) = _around(span, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
 
 
-def _around(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
-    """Roots of the content words near a fact, before it and behind it, the nearest first."""
-    before = [token for token in statement.tokens[: fact.place] if token in statement.roots]
-    after = [token for token in statement.tokens[fact.end :] if token in statement.roots]
+def _around(span: tuple[int, int], statement: Statement) -> tuple[list[str], list[str]]:
+    """Roots of the content words near a place (its begin and end), before it and behind it, the nearest first."""
+    before = [token for token in statement.tokens[: span[0]] if token in statement.roots]
+    after = [token for token in statement.tokens[span[1] :] if token in statement.roots]
     return before[: -_NEAR - 1 : -1], after[:_NEAR]
 
 
@@ -189,6 +259,27 @@ def _denied(
             if _says(near, negation) and not any(_denies(other, negation) for other in shown):
                 yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
                 return
+
+
+def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
+    """What both say in opposite words, such as rose and fell, of the same thing and without a negation."""
+    for near in window:
+        rest = len(one.roots) - 1
+        if one.negations or near.negations or len(one.roots & near.roots) < max(2, _SHARED_BY_OPPOSITES * rest):
+            continue
+        for place, token in enumerate(one.tokens):
+            for pair, side in _SIDES.get(token, ()):
+                sides = {(pair, side), (pair, 1 - side)}
+                # Who says both says neither.
+                own, others = (
+                    [spot for spot, word in enumerate(said.tokens) if sides.intersection(_SIDES.get(word, ()))]
+                    for said in (one, near)
+                )
+                if len(own) != 1 or len(others) != 1 or (pair, 1 - side) not in _SIDES[near.tokens[others[0]]]:
+                    continue
+                if _alike_around((place, place + 1), one, (others[0], others[0] + 1), near):
+                    yield Contradiction("denial", token, near.tokens[others[0]])
+                    return
 
 
 def _says(statement: Statement, negation: Negation) -> bool:

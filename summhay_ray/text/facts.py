@@ -47,6 +47,9 @@ class Quantity:
         bound = max(self.grain, other.grain) / 2 * (1 - 1e-9)
         if self.low == self.high or other.low == other.high or (self.low == -math.inf) != (other.low == -math.inf):
             gap = max(self.low, other.low) - min(self.high, other.high)
+            if math.inf in (self.high, other.high) and -math.inf in (self.low, other.low):
+                # "At least 50" and "at most 50" share no more than their bound.
+                return gap < 0
             return gap <= 0 or gap < bound
         return all(one == two or abs(one - two) < bound for one, two in ((self.low, other.low), (self.high, other.high)))
 
@@ -134,7 +137,8 @@ _TOKEN = re.compile(
     | (?P<wide>\d{{4}}\s?[年년]\s?(?:\d{{1,2}}\s?[月월]\s?(?:\d{{1,2}}\s?[日일])?)?)
     | (?P<day>{_DAYS}(?:\s|-)(?:(?:of|de|di|del)\s)?{_MONTH}(?:,?(?:\s|-)(?:(?:de|del)\s)?\d{{4}}(?!\d))?)
     | (?P<month>(?<![^\W\d_]){_MONTH}\s(?:{_DAYS}(?:,?\s\d{{4}}(?!\d))?|(?:(?:of|de|del)\s)?\d{{4}}(?!\d)))
-    | (?P<clock>(?<![\d:.,])(?:[01]?\d|2[0-3])(?::[0-5]\d){{1,2}}(?![\d:])(?:\s?[ap]\.?m\b\.?)?
+    | (?P<clock>(?<=\d)T[0-2]\d:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)
+        | (?<![\d:.,])(?:[01]?\d|2[0-3])(?::[0-5]\d){{1,2}}(?![\d:])(?:\s?[ap]\.?m\b\.?)?
         | (?<![\d:.,])1?\d\s?[ap]\.?m\b\.? | (?<!\d)(?:[01]?\d|2[0-3])h[0-5]\d(?!\d))
     | (?P<label>(?<![\w.])[^\W\d_]{{1,5}}-?\d+(?:\.\d+)*(?!\w) | (?<![\w.])\d+(?:\.\d+){{2,}}(?![\w.,]*\d))
     | (?P<number>(?<![\d.,])\d{{1,3}}(?:[ \u00a0\u202f'’]\d{{3}})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)
@@ -156,7 +160,21 @@ _ROUND = "twenty thirty forty fifty sixty seventy eighty ninety"
 _TENS = {word: 10 * value for value, word in enumerate(_ROUND.split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
-_OTHER_NUMBERS = {"no": 0, "dozen": 12, "both": 2, "twice": 2, "once": 1}
+_OTHER_NUMBERS = {
+    "no": 0,
+    "dozen": 12,
+    "both": 2,
+    "twice": 2,
+    "once": 1,
+    **{word: value for value, word in enumerate(["zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn"], 2)},
+    **{word: value for value, word in enumerate(["deux", "trois", "quatre", "cinq"], 2)},
+    **{word: value for value, word in enumerate(["dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez"], 2)},
+    "huit": 8,
+    "dix": 10,
+    "zwölf": 12,
+    "douze": 12,
+    "doce": 12,
+}
 _ORDINAL_NAMES = "first second third fourth fifth sixth seventh eighth ninth tenth"
 _ORDINALS = {word: value for value, word in enumerate(_ORDINAL_NAMES.split(), 1)}
 _FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
@@ -176,14 +194,14 @@ _MEASURES: dict[str, tuple[str, float]] = {
         ("yuan", 1, "yuan rmb cny renminbi"),
         ("franc", 1, "chf franc francs"),
         ("second", 0.001, "ms millisecond milliseconds"),
-        ("second", 1, "second seconds sec secs"),
-        ("second", 60, "minute minutes min mins"),
-        ("second", _HOUR, "hour hours hr hrs h"),
-        ("second", _DAY_SECONDS, "day days"),
-        ("second", 7 * _DAY_SECONDS, "week weeks"),
+        ("second", 1, "second seconds sec secs sekunden secondes segundos"),
+        ("second", 60, "minute minutes min mins minuten minutos"),
+        ("second", _HOUR, "hour hours hr hrs h stunde stunden heure heures hora horas"),
+        ("second", _DAY_SECONDS, "day days tag tage tagen jour jours día días"),
+        ("second", 7 * _DAY_SECONDS, "week weeks woche wochen semaine semaines semana semanas"),
         ("second", 14 * _DAY_SECONDS, "fortnight fortnights"),
-        ("second", 365.25 / 12 * _DAY_SECONDS, "month months"),
-        ("second", 365.25 * _DAY_SECONDS, "year years yr yrs"),
+        ("second", 365.25 / 12 * _DAY_SECONDS, "month months monat monate monaten mois mes meses"),
+        ("second", 365.25 * _DAY_SECONDS, "year years yr yrs jahr jahre jahren ans año años"),
         ("second", 3652.5 * _DAY_SECONDS, "decade decades"),
         ("byte", 1, "byte bytes"),
         ("byte", 1e3, "kb kilobytes"),
@@ -196,6 +214,14 @@ _MEASURES: dict[str, tuple[str, float]] = {
         ("metre", 1000, "km kilometre kilometres kilometer kilometers"),
         ("metre", 1609.344, "mile miles"),
         ("metre", 0.3048, "foot feet ft"),
+        ("litre", 0.001, "ml millilitres milliliters"),
+        ("litre", 1, "litre litres liter liters"),
+        ("litre", 3.785, "gallon gallons"),
+        ("litre", 159, "barrel barrels"),
+        ("hectare", 1, "hectare hectares"),
+        ("hectare", 0.4047, "acre acres"),
+        ("gram", 0.001, "mg milligrams"),
+        ("gram", 1, "gram grams"),
         ("gram", 1000, "kg kilogram kilograms kilo kilos"),
         ("gram", 1e6, "tonne tonnes"),
         ("watt", 1e3, "kw kilowatts"),
@@ -216,7 +242,8 @@ _TOLERANCE = 0.1
 """How far from the truth "about" may be."""
 
 _NEGATION = re.compile(
-    r"\b(?:not|never|cannot|\w+n['’]t|(?P<noun>no|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
+    r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
+    r"|\w+n['’]t|(?P<noun>no|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
     r"\b(?!-)",
@@ -235,6 +262,10 @@ _UNTRUE = re.compile(
     r"|there (?:was|were|is|are|has been|had been|have been) (?:no|never))\b",
     re.IGNORECASE,
 )
+_DENIED_BEFORE = re.compile(r"なかった|なかっ|ません|(?<!か)ない(?![わとか])|않[았는]|못했|없[었다]|\bnicht(?=\s*[.!;])")
+_NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|間違い|少なく|しか|だけで)な|なければ")
+"""What denies the words before it, in languages that put the negation last; and what only looks like it."""
+_DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
@@ -260,6 +291,17 @@ _END = _Token("", "", "", -9, -9)
 def read_statement(sentence: str) -> Statement:
     """The facts, words and denials of a sentence. Never fails. The last 16,384 sentences are cached."""
     return _Reader(sentence).read()
+
+
+def values_of(sentence: str) -> dict[str, str]:
+    """The values of a sentence's numbers, dates and times, and its words for each: "2 hours" and "120 minutes" have one value."""
+    return {_value(fact): fact.words for fact in read_statement(sentence).facts if fact.kind != "name"}
+
+
+def _value(fact: Fact) -> str:
+    if fact.quantity is not None:
+        return f"{fact.quantity.low:g} {fact.quantity.high:g} {fact.quantity.unit}"
+    return f"{min(fact.minutes)} minutes" if fact.minutes else str(fact.days[0])
 
 
 class _Reader:
@@ -339,7 +381,7 @@ class _Reader:
             minutes = {(hour % 12 + (12 if half[0] == "p" else 0)) * 60 + minute}
         else:
             # 2:30 may be in the afternoon, 02:30 and 14:30 say when.
-            afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] != "0" else set()
+            afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] not in "0T" else set()
             minutes = {hour * 60 + minute} | afternoon
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
 
@@ -414,7 +456,8 @@ class _Reader:
             return 1.0, 1.0, place + 1
         if token.lower == "half" and after.lower == "an" and self._unit(place + 2)[0] == "second":
             return 0.5, 0.5, place + 2
-        if token.lower in _OTHER_NUMBERS and (token.lower != "no" or after.root):
+        joined = "-" in (self._at(place - 1).lower, after.lower)
+        if token.lower in _OTHER_NUMBERS and not joined and (token.lower != "no" or after.root):
             return float(_OTHER_NUMBERS[token.lower]), 1.0, place + 1
         total, current, after_words = 0, 0, place
         while True:
@@ -462,11 +505,15 @@ class _Reader:
             return "%", 1.0, place + 2
         if self._at(place).lower == "percentage" and self._at(place + 1).lower.startswith("point"):
             return "points", 1.0, place + 2
+        if not attached and token.text == "m" and not self._is_money(place - 1):
+            return "metre", 1.0, place + 1
         unit, factor = self._unit(place)
         return unit, factor, place + bool(unit)
 
     def _compound(self, low: float, high: float, grain: float, factor: float, place: int) -> tuple[float, float, float, int]:
-        """1 hour and 30 minutes, 2h 5m 10s, two and a half hours."""
+        """1 hour and 30 minutes, 2h 5m 10s, an hour and a half."""
+        if [self._at(place + step).lower for step in range(3)] == ["and", "a", "half"] and low == high:
+            return low + factor / 2, high + factor / 2, factor / 2, place + 3
         here = place + (self._at(place).lower in ("and", ","))
         found = self._number(here)
         if found is not None:
@@ -517,6 +564,14 @@ class _Reader:
             there = match[0].lower().startswith("there")
             what = frozenset(self._after(match.end(), _REACH) if there else self._before(match.start(), len(self.tokens)))
             yield Negation(match[0], what, True, frozenset(), frozenset(), what, match.start() < limit)
+        for match in () if _NOT_DENIED_BEFORE.search(self.text) else _DENIED_BEFORE.finditer(self.text):
+            what = frozenset(self._before(match.start(), _REACH))
+            if what:
+                yield Negation(match[0], what, True, frozenset(), frozenset(), what)
+        for match in _DENIES_AFTER.finditer(self.text):
+            what = frozenset(self._after(match.end(), _REACH))
+            if what:
+                yield Negation(match[0], what, True, frozenset(), frozenset(), what)
         for match in _NEGATION.finditer(self.text):
             scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
             if not scope or any(begin <= match.start() < end for begin, end in spared):

@@ -1,12 +1,37 @@
-"""The hash that identifies a text."""
+"""The hashes that identify a text, and content in JSON."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
 
 @functools.lru_cache(maxsize=256)
 def text_hash(text: str) -> str:
     """sha256 (hex) of a text. Cached, since every request asks for its template's."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def semantic_hash(content: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `content`. 1.0 and 1 are equal, and the order of fields does not matter."""
+    return hashlib.sha256(canonical_json(content).encode("ascii")).hexdigest()
+
+
+def canonical_json(content: Any) -> str:
+    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
+    return encoded(_plain(content))
+
+
+encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -18,7 +18,7 @@ Texts stay as they are, character by character, except for what could be taken f
 - a control character, a bidirectional control or a lone surrogate becomes visible: `\\u202e`.
 
 JSON says the last two by its own escapes, so that it is read back as it was. The change is a function of the text alone: equal
-texts make equal prompts, and keys. docs/untrusted.md lists what is sent as it is.
+texts make equal prompts, and keys. docs/how-to/untrusted.md lists what is sent as it is.
 """
 
 from __future__ import annotations

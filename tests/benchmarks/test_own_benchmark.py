@@ -1,4 +1,4 @@
-"""A benchmark of one's own, in one file: the example of docs/add-a-benchmark.md at a provider that bills, on both executors."""
+"""A benchmark in one file, the example of docs/tutorials/add-a-benchmark.md, at a provider that bills, on both executors."""
 
 from __future__ import annotations
 

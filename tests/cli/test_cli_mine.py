@@ -425,6 +425,8 @@ def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path,
     words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
     assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
     assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
+    asked = [re.sub(rf"(?:the )?{re.escape(one['subtopic'])}", "X", one["query"]) for one in found["subtopics"]]
+    assert {*asked[-4:]} <= {*asked[:-4]} and {len(one["subtopic_id"]) for one in found["subtopics"]} == {12}
     with sheet.open(newline="", encoding="utf-8-sig") as stream:
         rows = list(csv.DictReader(stream))
     with sheet.open("w", newline="", encoding="utf-8") as stream:

@@ -151,7 +151,7 @@ def test_extra_holds_what_json_holds(cli: Cli, tmp_path: Path, extra: str) -> No
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("seed", "--set seed: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100"),
+        ("seed", "--set seed: expected a.b=c, for example --set budget_usd=5"),
         ("seed=[", "--set seed=[: the value is not YAML"),
         ("retrievers.3=full", "--set retrievers.3=full: expected an index from 0 to 0 instead of '3'"),
         (

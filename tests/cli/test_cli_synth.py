@@ -14,7 +14,7 @@ from commands import Said
 from synth_runs import SMALL, run_inline, small
 
 from summhay_ray.benchmarks.synth import MadeHaystack
-from summhay_ray.engine import workload_of
+from summhay_ray.engine import results_of, workload_of
 from summhay_ray.haystack import haystack_id_of
 from summhay_ray.store import RunStore, Store
 
@@ -57,7 +57,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 def described(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
+    found: list[MadeHaystack] = results_of(workload_of(run), run).scores.haystacks
     return found
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from summhay_ray import api
-from summhay_ray.benchmarks.synth import verify as verifying
+from summhay_ray.api import haystacks
+from summhay_ray.benchmarks.synth.verify import COLUMNS
 from summhay_ray.cli import main
 from summhay_ray.engine import ray_tasks
 from summhay_ray.errors import UserError
@@ -55,7 +56,7 @@ def test_one_json_document_and_every_check_as_csv(tmp_path: Path, capsys: pytest
     assert (code, err, found["file"]) == (4, "", path) and len(found["haystack_id"]) > 8
     with sheet.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == sum(kind["checks"] for kind in found["kinds"]) and set(rows[0]) == set(verifying.COLUMNS)
+    assert len(rows) == sum(kind["checks"] for kind in found["kinds"]) and set(rows[0]) == set(COLUMNS)
     otherwise = [row for row in rows if row["found"] != row["expected"]]
     assert len(otherwise) == len(found["otherwise"]) == sum(kind["otherwise"] for kind in found["kinds"])
     assert all(
@@ -84,10 +85,10 @@ def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: p
     paths = [sample(tmp_path), sample(tmp_path, "conversation")]
     alone = api.verify(paths)
     assert [one.file for one in alone] == paths
-    monkeypatch.setattr(verifying, "FILES_ALONE", 1)
+    monkeypatch.setattr(haystacks, "MANY_VERIFIED", 1)
     # One Ray for both.
     with ray_tasks():
-        monkeypatch.setattr(verifying, "ray_tasks", contextlib.nullcontext)
+        monkeypatch.setattr(haystacks.engine, "ray_tasks", contextlib.nullcontext)
         assert api.verify(paths) == alone
         with pytest.raises(UserError, match=r"broken\.json: subtopics"):
             api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

@@ -24,7 +24,7 @@ import pytest
 from summhay_ray.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
@@ -62,10 +62,8 @@ def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
 
     A block that needs no shell runs in this process, by the door that the command has: a start costs a second.
     """
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
     run = "RUN"
-    with standing_in(folder / "examples", folder / "store"):
+    with in_examples(folder):
         for block in (one for one in blocks_of(page) if one.info in infos):
             text = re.sub(r"\bRUN\b", run, block.text)
             commands = None if "cluster" in block.info else commands_of(text)
@@ -83,8 +81,17 @@ def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def standing_in(folder: Path, store: Path) -> Iterator[None]:
-    """As in a shell of one's own in `folder`; what was imported from there is forgotten afterwards."""
+def in_examples(folder: Path) -> Iterator[None]:
+    """A shell in a copy of `examples`, with `jobs` next to it and a store of its own; all of them are in `folder`."""
+    for name in ("examples", "jobs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with in_folder(folder / "examples", folder / "store"):
+        yield
+
+
+@contextlib.contextmanager
+def in_folder(folder: Path, store: Path) -> Iterator[None]:
+    """A shell in `folder`. Modules that were imported from there are forgotten afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -152,9 +159,9 @@ def test_an_example_is_read_in_one_sitting() -> None:
 
 @pytest.mark.core
 def test_the_judge_that_a_page_lists_runs_as_it_stands(tmp_path: Path) -> None:
-    [listing] = [block.text for block in blocks_of(ROOT / "docs" / "judges.md") if block.info == "python"]
+    [listing] = [block.text for block in blocks_of(ROOT / "docs" / "how-to" / "judges.md") if block.info == "python"]
     (tmp_path / "listed_judge.py").write_text(listing, encoding="utf-8")
     fields = "haystacks='[sample/news]'", "retrievers='[oracle]'", "judges='[\"listed_judge:WordJudge\"]'", "executor=inline"
     changes = " ".join(f"--set {field}" for field in fields)
-    with standing_in(tmp_path, tmp_path / "store"):
+    with in_folder(tmp_path, tmp_path / "store"):
         summhay(shlex.split(f"run {ROOT / 'jobs' / 'quickstart.yaml'} {changes}"))

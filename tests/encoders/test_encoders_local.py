@@ -15,10 +15,10 @@ import pytest
 from tiny_models import WORDS, bert, cross_encoder, sentence_model
 
 from summhay_ray import api, retrieve
-from summhay_ray.benchmark import SpecError
 from summhay_ray.encoders import Encoding, NoModel, Scoring, find_model, load_encoder, load_scorer, load_token_encoder
 from summhay_ray.encoders.find import _unreachable
 from summhay_ray.encoders.local import batches
+from summhay_ray.errors import SpecError
 from summhay_ray.retrieve import Chunks, Corpus, Dense, Embed, Longe, Query, Rerank
 
 pytestmark = [pytest.mark.embed, pytest.mark.core]

@@ -75,9 +75,9 @@ def test_whatever_is_taken_first_is_spread_over_the_models() -> None:
     workload = loaded(summarizers=["offline/lead", "offline/support"], retrievers=["bm25", "oracle"])
     items = list(workload.items())
     for n in (2, 4, 8):
-        chosen = workload.planner.fair_order(items)[:n]
+        chosen = workload.fair_order(items)[:n]
         assert len(set(Counter(item.queue for item in chosen).values())) == 1
-    assert sorted(item.id for item in workload.planner.fair_order(items)) == sorted(item.id for item in items)
+    assert sorted(item.id for item in workload.fair_order(items)) == sorted(item.id for item in items)
 
 
 def test_a_benchmark_that_says_nothing_has_the_same_places_of_every_queue(
@@ -87,5 +87,5 @@ def test_a_benchmark_that_says_nothing_has_the_same_places_of_every_queue(
     monkeypatch.syspath_prepend(".")
     spec = {"kind": "needle:Needle", "models": ["offline/support", {"model": "offline/support", "name": "b"}], "seed": 3}
     workload = api.load(spec)
-    chosen = [item.data["depth"] for item in workload.planner.fair_order(list(workload.items()))]
+    chosen = [item.data["depth"] for item in workload.fair_order(list(workload.items()))]
     assert chosen[::2] == chosen[1::2] and len(set(chosen[:8])) > 1

@@ -153,7 +153,7 @@ def test_models_that_embed_run_on_cpus_where_this_machine_has_no_gpu(monkeypatch
     one_node(monkeypatch, 8.0)
     wanted = {"embed": {"actors": {"min": 1, "max": 4}, "gpus": 1, "cpus": 2}}
     work = grid_work(retrievers=[{"embed": "all-MiniLM-L6-v2"}], resources=wanted)
-    monkeypatch.setattr(type(work.workload.computation), "parts", lambda self, items: [{"part": 1}])
+    monkeypatch.setattr(type(work.workload), "computations", lambda self, items: [{"part": 1}])
     assert place(work).pools["embed"] == Pool(1, 4, 2.0, 0.0)
     monkeypatch.setattr(placement.ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 1.0})
     assert place(work).pools["embed"] == Pool(1, 4, 2.0, 1.0)

@@ -12,8 +12,9 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, loaded
 
 from summhay_ray import api
-from summhay_ray.engine import PlanResult, Progress, StagePlan
+from summhay_ray.engine import PlanResult, Progress
 from summhay_ray.engine.run.progress import Extent, Timeline, Watch
+from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.start import budgets_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
 

@@ -37,6 +37,9 @@ class LedgerHandle:
             return News() if name in ("exchange", "listen") else None
 
         def remote(*values: Any) -> Any:
+            if name == "act":
+                verb, *rest = values
+                return getattr(self, verb.__name__).remote(*rest)
             self.asked.append((name, values))
             # What nobody waits for must not be a coroutine that nobody awaits.
             return said() if name in ("exchange", "listen", "leave", "commit") else None
@@ -77,7 +80,7 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
 def made(folder: Path, kind: Kind = "calling") -> WorkerActor:
     store, workload = Store(str(folder / "store")), loaded()
     run = open_run(workload, store)
-    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.storage.record(store)})
+    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.record(store)})
     return WorkerActor(order, kind, 3)
 
 

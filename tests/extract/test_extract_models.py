@@ -235,7 +235,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
     assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
     workload = summhay_ray.api.load(fields)
-    parts = workload.computation.parts(list(workload.items()))
+    parts = workload.computations(list(workload.items()))
     assert parts == [{"pair": "pairs/d/key"}, {"pair": "pairs/d/ship"}]
     computed.clear()
     again = summhay_ray.run({**fields, "budgets": [16, 32]}, store=store, executor="inline")

@@ -23,8 +23,8 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 KEPT = {
     # Documents of `run`, `plan` and `status`, and the records of runs, have said `cells` since before there was an engine.
     *{("contract.py", "cells"), ("money.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
-    # The option of `summhay export`, which hands it to the benchmark.
-    ("contract.py", "judge"),
+    # The options of `score`, `report` and `export`, which the engine hands to the benchmark.
+    *{("contract.py", "judge"), ("items.py", "judge"), ("items.py", "haystacks")},
 }
 """(file, word): contracts with what is stored, and with those who read our JSON."""
 

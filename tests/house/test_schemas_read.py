@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from summhay_ray.benchmarks import kind_of
-from summhay_ray.engine import Spec, SpecError, find, spec_class_of, validated
+from summhay_ray.engine import Spec, SpecError, find, spec_class_of
 from summhay_ray.yaml_text import load
 
 pytestmark = pytest.mark.core
@@ -29,7 +29,7 @@ def spec_class(name: str) -> type[Spec]:
 
 
 def read(name: str, fields: Mapping[str, Any]) -> Spec:
-    return validated(spec_class(name), {**fields, "kind": KINDS[name]}, "spec", ())
+    return spec_class(name).parse({**fields, "kind": KINDS[name]}, "spec", ())
 
 
 def schema(name: str) -> dict[str, Any]:

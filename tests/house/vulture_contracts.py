@@ -72,7 +72,7 @@ TruncateOne
 _crossed
 FewShotPerSummary
 
-# For Python: docs/odsum.md; the registry finds the benchmarks by their kind, pydantic calls the validator.
+# For Python: docs/how-to/odsum.md; the registry finds the benchmarks by their kind, pydantic calls the validator.
 pipeline_run
 Odsum
 OdsumBuild
@@ -111,6 +111,7 @@ repeated_answered
 hangs
 drops
 filtered
+refusals
 no_usage
 wrong_usage
 
@@ -123,7 +124,7 @@ Retriever
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter
 
-# People label criteria of ETHIC on a sheet (docs/ethic.md).
+# People label criteria of ETHIC on a sheet (docs/how-to/ethic.md).
 read_label_sheet
 
 # Columns of tables.
@@ -146,3 +147,6 @@ handle_data
 
 # What markitdown calls.
 convert
+
+# Python looks attributes of a module up by its class.
+__class__

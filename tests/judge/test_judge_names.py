@@ -88,7 +88,7 @@ def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str,
     ("text", "told"),
     [
         ("", "is empty"),
-        ("blend", "blend(openai/gpt-4o,offline)"),
+        ("blend", "blend(openai/gpt-5.4,offline)"),
         ("per_summary()", "is empty"),
         ("per_sumary(m/x)", "did you mean 'per_summary'?"),
         ("ofline", "did you mean 'offline'?"),

@@ -132,7 +132,7 @@ def test_the_table_is_litellms(litellm: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_page_about_specs_tells_what_litellm_is_given() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "spec.md").read_text(encoding="utf-8")
     rows = [set(re.findall(r"`([\w-]+)`", line)) for line in page.partition("### Extra")[2].partition("\n#")[0].splitlines()]
     assert SAMPLING in rows
     for provider, known in PROVIDERS.items():

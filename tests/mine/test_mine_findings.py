@@ -20,6 +20,9 @@ _OWN = (
 )
 
 
+_STAMPS = ("2024-03-01T10:15:00Z", "2024-04-02T11:45:00+02:00")
+
+
 def _sources(*said: str) -> list[Source]:
     """Eight documents, the first of which make these statements, one each."""
     lines = [*said, *[""] * (len(_OWN) - len(said))]
@@ -36,6 +39,14 @@ def _sources(*said: str) -> list[Source]:
         "stream: move the prefixed files of the turbine into the internal folder",
         "Is the foundry able to deliver the turbine blades before the audit in May?",
         "Planning for the audit of the turbine blades in the foundry of Velden",
+        "Marta Velden and Rod Ilves to confirm the delivery of the turbine blades before the audit",
+        "Marta will ask the foundry about the delivery of the turbine blades for Velden.",
+        "The dates are 14-15 April 2026 for the foundry and for Velden.",
+        "About 300 workers of the foundry who will be attending the audit in Velden.",
+        "No significant activity in the foundry of Velden since the audit of the turbine.",
+        "Concerned about the fact that the foundry of Velden needs a new turbine.",
+        "This was caused by a crack in the turbine blades of the foundry in Velden.",
+        "can we make it optional to audit the turbine blades of the foundry in Velden.",
     ],
 )
 def test_what_is_no_statement_is_no_insight(line: str) -> None:
@@ -74,6 +85,16 @@ def test_another_form_of_a_number_and_a_date_is_gold() -> None:
     worded = "On July 22nd, 2021, payments failed in Frankfurt for two hours, because a certificate had expired."
     mined, _ = mine(_sources(stated, worded, stated, worded), 3)
     assert {evidence.document for evidence in mined[0].evidence} == {0, 1, 2, 3}
+
+
+def test_another_time_stamp_makes_another_insight_and_no_opposite() -> None:
+    lines = [f"{stamp} The backup of the payroll server of Velden finished without errors." for stamp in _STAMPS]
+    mined, _ = mine(_sources(lines[0], lines[1], lines[0], lines[1], lines[0], lines[1]), 3)
+    assert {one.text: {evidence.document for evidence in one.evidence} for one in mined} == {
+        lines[0]: {0, 2, 4},
+        lines[1]: {1, 3, 5},
+    }
+    assert not any(one.opposites for one in mined)
 
 
 def test_another_number_is_an_opposite_and_another_time_is_none() -> None:

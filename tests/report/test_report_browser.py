@@ -135,7 +135,7 @@ def test_a_sample_shows_verdicts_prompts_and_answers_and_its_link_is_shared(brow
     box.locator("summary").click()
     box.locator("pre").first.wait_for()
     asked = box.locator("pre").first.inner_text()
-    told = made.runs[0].workload.reader.explain(run, judgment["key"])["judgments"][0]
+    told = made.runs[0].workload.explain(run, judgment["key"])["judgments"][0]
     texts = [one.inner_text() for one in box.locator("pre").all()]
     assert texts[-1] == told["raw_answer"]["text"] and asked.strip() == told["prompt"].strip()
     bullet = page.locator(".verdict a", has_text="bullet").first

@@ -5,12 +5,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from summhay_ray.benchmark import Pivot, Section
+from summhay_ray.benchmark import Section
 from summhay_ray.benchmarks.rejudge import JudgeCounts
 from summhay_ray.benchmarks.rejudge.workload import Rejudged
 from summhay_ray.engine import Results, RunResult
 from summhay_ray.report import markdown, rejudge_table
 from summhay_ray.report.cells import grids_of
+from summhay_ray.sections import Pivot
 
 pytestmark = pytest.mark.core
 

@@ -185,7 +185,7 @@ def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path)
 
 def test_a_cell_that_failed_shows_what_it_was_asked_and_what_retrieval_missed(tmp_path: Path) -> None:
     run = answered(tmp_path / "store", summarizers=["offline/lead", "replay/gpt-4o"], retrievers=["bm25"])[1]
-    lost = [one for one in workload_of(run).reader.samples(run).samples if one.facets["failed"]]
+    lost = [one for one in workload_of(run).samples(run).samples if one.facets["failed"]]
     assert {one.facets["model"] for one in lost} == {"replay/gpt-4o"} and len(lost) == run.table("failures").height > 0
     for one in lost:
         [prompt] = [part["text"] for part in one.parts if part["kind"] == "prompt"]

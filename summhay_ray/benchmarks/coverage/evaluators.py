@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import Message, Request, user
+from summhay_ray.benchmark import Request
 from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
 
 PROMPT = """Below stand a passage and a query. The query was asked about a long text; the passage is a small piece of it, and \
@@ -52,7 +52,7 @@ _HEADINGS = re.compile(r"(?:passage|query|scores)\W*$", re.IGNORECASE)
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _SHARED = 0.8
 """The share of a reference sentence's content words that a passage must contain to support it by itself.
-tools/coverage_evaluators.py checks these thresholds against human annotations; docs/ethic.md has the results."""
+tools/coverage_evaluators.py checks these thresholds against human annotations; docs/how-to/ethic.md has the results."""
 _LEAST, _NEARLY = 0.3, 0.8
 """For a sentence that no passage supports by itself: the share of its words, weighted by rarity, that the best passage must
 contain, and the fraction of the best passage's share that another passage must reach."""
@@ -70,9 +70,9 @@ _KEPT = 50_000
 """How many sentence vectors are cached: questions about one context share its sentences."""
 
 
-def chunk_question(passage: str, query: str) -> list[Message]:
-    """The messages that ask a model about one passage."""
-    return [user(fill(PROMPT, {"[[PASSAGE]]": neutral(passage, _HEADINGS), "[[QUERY]]": neutral(query, _HEADINGS)}))]
+def chunk_question(passage: str, query: str) -> str:
+    """The question to a model about one passage."""
+    return fill(PROMPT, {"[[PASSAGE]]": neutral(passage, _HEADINGS), "[[QUERY]]": neutral(query, _HEADINGS)})
 
 
 def verdict(answer: str) -> bool | None:
@@ -81,10 +81,10 @@ def verdict(answer: str) -> bool | None:
     return marks[-1] == "1" if marks else None
 
 
-def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> list[Message]:
-    """The messages that ask an offline evaluator about all passages of a context."""
+def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> str:
+    """The question to an offline evaluator about all passages of a context."""
     material = {"task": TASK, "query": query, "right_answer": list(references), "passages": list(passages)}
-    return [user(json_line(material))]
+    return json_line(material)
 
 
 def verdicts(answer: str) -> list[bool]:

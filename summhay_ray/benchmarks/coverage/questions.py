@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from summhay_ray.benchmark import Item, SpecError, Workload, first_request
+from summhay_ray.benchmark import Benchmark, Item
+from summhay_ray.errors import SpecError
 from summhay_ray.loops import run_loop
 
 _FRAMED = re.compile(r"\A(.*?)### Context:\n(.*)\n\n(Now, respond to the instruction.*)\Z", re.DOTALL)
@@ -38,7 +39,7 @@ class Question:
     references: tuple[str, ...] = field(default=(), repr=False)
 
 
-def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
+def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
     """At most `a_group` questions of each group of items, drawn with the seed.
 
     A group is an item's task and domain, as far as its data has them. If several models answer the same items, those of the first
@@ -62,16 +63,16 @@ def sampled(workload: Workload[Any], a_group: int, seed: int) -> list[Question]:
     return sorted(questions, key=lambda question: (question.group, question.item))
 
 
-def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
+def _questions(workload: Benchmark[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
     questions: list[Question] = []
     seen: set[tuple[str, str]] = set()
     for item in items:
-        request = first_request(workload, item)
+        request = workload.first_request(item)
         parts = split(request.messages[-1].content) if request is not None else None
         if parts is None or parts in seen:
             continue
         seen.add(parts)
-        references = tuple(run_loop(lambda item=item: workload.planner.references(item)))  # type: ignore[misc]
+        references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
         document = str(item.data.get("document") or item.id)
         questions.append(Question(item.id, group, document, *parts, references))
         if len(questions) == most:

@@ -21,22 +21,16 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     ModelSpec,
-    NoAnswers,
     NoReply,
-    Part,
-    Reader,
     Rows,
     Section,
     Spec,
-    SpecError,
     Stage,
     Table,
     Tables,
     Text,
     Unreadable,
-    load_workload,
     mean_interval,
-    model_entry,
 )
 from summhay_ray.benchmarks.coverage import questions
 from summhay_ray.benchmarks.coverage.evaluators import (
@@ -49,6 +43,7 @@ from summhay_ray.benchmarks.coverage.evaluators import (
     whole_question,
 )
 from summhay_ray.benchmarks.coverage.questions import Question
+from summhay_ray.benchmarks.summarizing import NoAnswers
 from summhay_ray.local_models import check_models
 from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
@@ -89,10 +84,12 @@ class CoverageSpec(Spec):
     sample: int = Field(default=50, ge=1, description="questions per task and domain")
     chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
     most_chunks: int | None = Field(default=None, ge=1, description="most chunks of a context, drawn by the seed; null: all")
-    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(model_entry, json_schema_input_type=Text | EvaluatorSpec)]] = Field(
-        default=[EvaluatorSpec(model=LexicalCoverage.name)],
-        min_length=1,
-        description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
+    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EvaluatorSpec)]] = (
+        Field(
+            default=[EvaluatorSpec(model=LexicalCoverage.name)],
+            min_length=1,
+            description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
+        )
     )
 
 
@@ -116,21 +113,6 @@ class ChunkVerdict:
 VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
-class CoverageReader(Reader["Coverage"]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
-        rows = [
-            {
-                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
-                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
-                "ci_reason": row["coverage_reason"],
-                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
-            }
-            for row in scores["coverage"].iter_rows(named=True)
-        ]
-        return {"of": self.workload.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
-
-
 class Coverage(Benchmark[CoverageSpec]):
     """The coverage of one benchmark's questions."""
 
@@ -139,7 +121,6 @@ class Coverage(Benchmark[CoverageSpec]):
     tables = (VERDICTS,)
     counted = Counted("questions", prefix="v")
     own_models = (LexicalCoverage, EmbeddedCoverage)
-    reader = Part(CoverageReader)
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -148,12 +129,7 @@ class Coverage(Benchmark[CoverageSpec]):
             inputs.give(SAMPLED, questions.written(self._drawn()))
 
     def _drawn(self) -> list[Question]:
-        def store(_: Spec) -> Any:
-            if self.inputs.store is None:
-                raise SpecError(f"spec: {self.spec.of!r} reads a store; give the store")
-            return self.inputs.store
-
-        other = load_workload(self.inputs.path(self.spec.of), self.spec.overrides, store, untrusted=self.inputs.untrusted)
+        other = self.load(self.inputs.path(self.spec.of), self.inputs, self.spec.overrides)
         return questions.sampled(other, self.spec.sample, self.spec.seed)
 
     @functools.cached_property
@@ -299,6 +275,19 @@ class Coverage(Benchmark[CoverageSpec]):
                 Section("Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
             )
         return sections
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
+        rows = [
+            {
+                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
+                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
+                "ci_reason": row["coverage_reason"],
+                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
+            }
+            for row in scores["coverage"].iter_rows(named=True)
+        ]
+        return {"of": self.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
 
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

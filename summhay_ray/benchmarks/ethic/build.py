@@ -28,13 +28,10 @@ from summhay_ray.benchmark import (
     Item,
     Model,
     ModelSpec,
-    Part,
-    Reader,
     Rows,
     RunStore,
     Section,
     Spec,
-    SpecError,
     Stage,
     Strict,
     Table,
@@ -47,7 +44,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new
@@ -208,13 +205,6 @@ MADE = Table(RECORDS, EthicRecord, ("task", "domain", "record"))
 LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))
 
 
-class EthicBuildReader(Reader["EthicBuild"]):
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
-        rows, labels = run.table(MADE.name), run.table(LABELS.name)
-        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.workload.spec.seed)})
-
-
 class EthicBuild(Benchmark[EthicBuildSpec]):
     """Builds one set of records."""
 
@@ -226,7 +216,6 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     )
     tables = (MADE, LABELS)
     counted = Counted("documents", MADE.name, prefix="c")
-    reader = Part(EthicBuildReader)
 
     def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -478,6 +467,11 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         """The table of built records."""
         text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
         return [Section("Records", text=text, table=scores["made"])]
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
+        rows, labels = run.table(MADE.name), run.table(LABELS.name)
+        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})
 
 
 def _headed(word: str, parts: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.spec import ContextSpec
+from summhay_ray.errors import SpecError
 from summhay_ray.text import FUNCTION_WORDS, count_tokens, first_tokens, plain_words, token_pieces
 
 GAP = "\n[...]\n"

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 
-from summhay_ray.benchmark import Answer, Ask, Outcome, RawAnswer, SpecError
+from summhay_ray.benchmark import Ask, RawAnswer
 from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA as NAMES
 from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import shown_with_savings
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
-from summhay_ray.outcome import NoAnswer
+from summhay_ray.outcome import Answer, NoAnswer, Outcome
 
 STAGE = "judge"
 

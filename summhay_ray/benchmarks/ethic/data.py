@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
 
-from summhay_ray.benchmark import Inputs, SpecError
+from summhay_ray.benchmark import Inputs
 from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
 from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
+from summhay_ray.errors import SpecError
 from summhay_ray.inputs import read_file
 
 SAMPLE = "sample/"

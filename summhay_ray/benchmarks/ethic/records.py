@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.prompts import FRAME
 from summhay_ray.benchmarks.ethic.release_metrics import DOMAINS
+from summhay_ray.errors import SpecError
 from summhay_ray.text import parsed_json
 
 LOOKUP = "Lookup"

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.benchmark import Inputs, SpecError
+from summhay_ray.benchmark import Inputs
+from summhay_ray.errors import SpecError
 from summhay_ray.haystack import load_sample, read_released
 from summhay_ray.records import Haystack
 from summhay_ray.text import parsed_json

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.ethic.records import HUB, REVISION
 from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
+from summhay_ray.benchmarks.summarizing import NoAnswers
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
@@ -76,7 +77,7 @@ class EthicJudge(ModelSpec):
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
     role: Literal["user", "system"] = Field(default="user", description="of the one message; system, as in the release")
 
-    members: list[Annotated[EthicJudge, BeforeValidator(model_entry)]] = Field(
+    members: list[Annotated[EthicJudge, BeforeValidator(ModelSpec.entry)]] = Field(
         default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
     )
 
@@ -99,7 +100,7 @@ class EthicSpec(Spec):
     )
     tasks: list[Task] = Field(default=[], description="use only these tasks; empty: all")
     domains: list[Text] = Field(default=[], description="use only these domains; empty: all")
-    models: list[Annotated[EthicModel, BeforeValidator(model_entry, json_schema_input_type=Text | EthicModel)]] = Field(
+    models: list[Annotated[EthicModel, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EthicModel)]] = Field(
         min_length=1, description="the models that answer"
     )
     judges: list[Annotated[EthicJudge, BeforeValidator(rater_entry, json_schema_input_type=Text | EthicJudge)]] = Field(

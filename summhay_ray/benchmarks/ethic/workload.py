@@ -6,36 +6,25 @@ import asyncio
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     Benchmark,
     ByQuery,
-    CitedAnswer,
-    CitedAnswers,
     Counted,
-    Failed,
     Inputs,
     Item,
-    Message,
     NoReply,
-    Outcome,
-    Part,
-    Planner,
     Queue,
     RawAnswer,
-    Reader,
     Rows,
     RunStore,
     Section,
-    Size,
     Stage,
-    Storage,
     Tables,
     system,
     user,
@@ -50,77 +39,17 @@ from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, S
 from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
 from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
+from summhay_ray.outcome import Answer, Failed, Outcome
+from summhay_ray.records import CitedAnswer, CitedAnswers
 from summhay_ray.text import count_tokens, sentences
 
-SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
+SUMMARY_TOKENS: Mapping[str, int] = {"least": 1, "expected": 150, "most": 400}
 """The assumed length of a section's summary, for planning."""
 LONG_SENTENCE = 12
 """Sentences with at least this many words identify their section."""
 _WORD = "text "
 _OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
-
-
-class EthicStorage(Storage["Ethic"]):
-    def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.raters))]
-
-
-class EthicPlanner(Planner["Ethic"]):
-    def query_of(self, item: Item) -> str:
-        """See `Planner`: the record, as TASK/DOMAIN/ID."""
-        record = self.workload.records[item.data["place"]]
-        return f"{record.task}/{record.domain}/{record.id}"
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Planner`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
-        Attributing the background."""
-        record = self.workload.records[item.data["place"]]
-        if record.task == "Summarizing":
-            return [record.context]
-        if record.task == LOOKUP and (section := lenient_metrics.sections(record.context).get(record.meta.get("section", 0))):
-            # Short sentences would match other sections by chance.
-            said = sentences(section)
-            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
-        if record.task in ("Organizing", "Attributing"):
-            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
-            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # To know that there is nothing to name, one needs the whole context.
-        return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Planner`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
-        if stage == STAGE:
-            return "4"
-        if item.data["task"] != "Summarizing":
-            return "None"
-        numbers = lenient_metrics.sections(self.workload.records[item.data["place"]].context)
-        word = "Segment" if item.data["domain"] == "Law" else "Section"
-        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
-
-
-class EthicReader(Reader["Ethic"]):
-    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
-
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
-        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
-        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
-        of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.workload.records}
-        answers = [
-            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
-            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
-        ]
-        documents = {
-            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
-            for (domain, record), numbered in of.items()
-            if numbered
-        }
-        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`tasks`: one row per task, domain and model."""
-        return {"tasks": report.tasks_json(scores["tasks"])}
 
 
 class Ethic(Benchmark[EthicSpec]):
@@ -130,9 +59,7 @@ class Ethic(Benchmark[EthicSpec]):
     stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
     counted = Counted("records", prefix="e")
-    storage = Part(EthicStorage)
-    planner = Part(EthicPlanner)
-    reader = Part(EthicReader)
+    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -181,14 +108,15 @@ class Ethic(Benchmark[EthicSpec]):
         prompt = self._prompt(model, record)
         ask.too_long = prompt.too_long
         row = functools.partial(self._row, item, record, prompt)
-        if not prompt.messages and self.spec.over_length in ("skip", "zero"):
+        if not prompt.user and self.spec.over_length in ("skip", "zero"):
             return {ANSWERS.name: [row("skipped" if self.spec.over_length == "skip" else "zero", "")]}
         try:
-            if not prompt.messages:
+            if not prompt.user:
                 raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
             # Named, since a model may be its own judge.
             # The scripts read the thinking, too.
-            reply = await ask("answer", prompt.messages, model=model, keep_thinking=True)
+            messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
+            reply = await ask("answer", messages, model=model, keep_thinking=True)
         except NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
             ask.record(none)
@@ -205,32 +133,33 @@ class Ethic(Benchmark[EthicSpec]):
         return f"{message}, and no room is left for the context; lower max_tokens, or raise context_window"
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
-        """The model's prompt; without messages if it is too long and the spec does not say to truncate it."""
+        """The model's prompt; empty if it is too long and the spec does not say to truncate it."""
         name = model.tokenizer or ""
         count = contexts.counter(self._tokenizers.get(name, ""), name)
         shown = contexts.shown(record.context, record.question, model.context)
-        messages = self._messages(record, shown)
-        tokens = sum(count(message.content) for message in messages)
+        texts = self._texts(record, shown)
+        tokens = sum(map(count, texts))
         window = self.models.settings()[model.model].context_window
         room = None if window is None else window - model.max_tokens
         if room is None or tokens <= room:
-            return _Prompt(messages=messages, tokens=tokens, shown_tokens=tokens)
+            return _Prompt(*texts, tokens=tokens, shown_tokens=tokens)
         if self.spec.over_length == "truncate-middle":
             left = room - (tokens - count(shown))
             cut = contexts.without_middle(shown, left, count)
             if cut:
-                messages = self._messages(record, cut)
-                left = sum(count(message.content) for message in messages)
-                return _Prompt(messages=messages, tokens=tokens, shown_tokens=left, too_long=True, truncated=True)
+                texts = self._texts(record, cut)
+                left = sum(map(count, texts))
+                return _Prompt(*texts, tokens=tokens, shown_tokens=left, too_long=True, truncated=True)
         return _Prompt(tokens=tokens, too_long=True)
 
-    def _messages(self, record: Record, context: str) -> tuple[Message, ...]:
+    def _texts(self, record: Record, context: str) -> tuple[str, str]:
+        """The system prompt, which may be empty, and the user message."""
         prefix = self.spec.layout == "prefix"
         text = record.context_first() if prefix else record.user
         if context != record.context:
             text = text.replace(record.context, context, 1)
         first = self.spec.system if prefix else record.system
-        return (*([system(first)] if first else []), user(text))
+        return first or "", text
 
     def _row(self, item: Item, record: Record, prompt: _Prompt, outcome: str, key: str) -> EthicAnswer:
         sections = lenient_metrics.sections(record.context) if record.task == "Summarizing" else {}
@@ -292,13 +221,68 @@ class Ethic(Benchmark[EthicSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         return report.sections(scores)
 
+    def query_of(self, item: Item) -> str:
+        """See `Workload`: the record, as TASK/DOMAIN/ID."""
+        record = self.records[item.data["place"]]
+        return f"{record.task}/{record.domain}/{record.id}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
+        Attributing the background."""
+        record = self.records[item.data["place"]]
+        if record.task == "Summarizing":
+            return [record.context]
+        if record.task == LOOKUP and (section := lenient_metrics.sections(record.context).get(record.meta.get("section", 0))):
+            # Short sentences would match other sections by chance.
+            said = sentences(section)
+            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
+        if record.task in ("Organizing", "Attributing"):
+            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
+            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
+        # To know that there is nothing to name, one needs the whole context.
+        return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
+
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
+        """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
+        if stage == STAGE:
+            return "4"
+        if item.data["task"] != "Summarizing":
+            return "None"
+        numbers = lenient_metrics.sections(self.records[item.data["place"]].context)
+        word = "Segment" if item.data["domain"] == "Law" else "Section"
+        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """See `Workload`: the sentences of every summary, and the numbered sections that it is about."""
+        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
+        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
+        of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.records}
+        answers = [
+            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
+            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
+        ]
+        documents = {
+            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
+            for (domain, record), numbered in of.items()
+            if numbered
+        }
+        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`tasks`: one row per task, domain and model."""
+        return {"tasks": report.tasks_json(scores["tasks"])}
+
+    def own_code(self) -> Sequence[str]:
+        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.spec.raters))]
+
+
+@dataclass(frozen=True, slots=True)
 class _Prompt:
-    """The messages to a model, with the tokens of the whole prompt and of what is sent."""
+    """The texts that are sent to a model, with the tokens of the whole prompt and of what is sent."""
 
-    messages: tuple[Message, ...] = ()
-    tokens: int
+    system: str = ""
+    user: str = ""
+    tokens: int = field(kw_only=True)
     shown_tokens: int = 0
     too_long: bool = False
     truncated: bool = False

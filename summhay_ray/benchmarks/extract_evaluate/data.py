@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import PurePath
 from typing import Any
 
-from summhay_ray.benchmark import SpecError
+from summhay_ray.errors import SpecError
 from summhay_ray.text import parsed_json
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}

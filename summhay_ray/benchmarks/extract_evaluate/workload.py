@@ -13,27 +13,19 @@ import polars as pl
 from summhay_ray import extract as extracts
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     Benchmark,
     ByQuery,
-    Compat,
-    Computation,
     Counted,
-    Failed,
     Inputs,
     Item,
-    Part,
     Prepared,
     Queue,
-    Reader,
     Results,
     Rows,
-    RunStore,
+    RunTables,
     Section,
-    SpecError,
     Stage,
-    Storage,
     Table,
     Tables,
 )
@@ -45,8 +37,9 @@ from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvalu
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.extract import named_layers
+from summhay_ray.outcome import Answer, Failed
 from summhay_ray.text import Script, count_tokens
 
 
@@ -112,71 +105,6 @@ METRIC_BATCH = 16
 """Pairs whose texts a metric gets together."""
 
 
-class ExtractEvaluateStorage(Storage["ExtractEvaluate"]):
-    def own_code(self) -> Sequence[str]:
-        own = [*self.workload.spec.methods, *(metric.metric for metric in self.workload.spec.metrics)]
-        extracts_code = extract_code(*(rater.extract for rater in self.workload.spec.raters))
-        return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
-
-
-class ExtractEvaluateComputation(Computation["ExtractEvaluate"]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: one part per pair, if any method runs a model in this process."""
-        if not any(map(self.workload._reads_weights, self.workload.spec.methods)):
-            return ()
-        return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`: run these models on the sentences of a pair; the results go to the store."""
-        before = replace(self.workload._models.computed)
-        for method in filter(self.workload._reads_weights, self.workload.spec.methods):
-            self.workload._extracts(self.workload.pairs[part["pair"]], method, self.workload._models)
-        return self.workload._models.computed.since(before)
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Computation`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""
-        pair, made = self.workload.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
-        for method in self.workload.spec.methods:
-            try:
-                made[method] = self.workload._extracts(pair, method, self.workload._known)
-            except NotComputed:
-                check_model(named_layers(self.workload.spec.models.get(method) or extracts.own_model(method))[0])
-                made[method] = extracts.planned_extract(
-                    pair.source,
-                    pair.summary,
-                    method,
-                    self.workload.spec.budgets,
-                    self.workload.spec.compat,
-                    self.workload.spec.script,
-                )
-        return Prepared(own=_shown_to(items, made))
-
-
-class ExtractEvaluateReader(Reader["ExtractEvaluate"]):
-    rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds where no word is found."""
-        results = super().results(run, compat)
-        spec = self.workload.spec.model_copy(update={"script": self.workload._script})
-        found = spec.tells_foreign(
-            "sources with their summaries", ((pair.source, pair.summary) for pair in self.workload.pairs.values())
-        )
-        return replace(results, warnings=(*results.warnings, *found))
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
-        criteria = {
-            name: {
-                "scale": [criterion.scale.low, criterion.scale.high],
-                "version": criterion.version,
-                "prompt_hash": criterion.prompt_hash,
-            }
-            for name, criterion in self.workload.criteria.items()
-        }
-        return {"criteria": criteria}
-
-
 class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     """An item is one rating: a summary, an extract (or the full source), a criterion and a rater."""
 
@@ -189,9 +117,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
     )
     counted = Counted("ratings", "extract_ratings")
-    storage = Part(ExtractEvaluateStorage)
-    computation = Part(ExtractEvaluateComputation)
-    reader = Part(ExtractEvaluateReader)
+    rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
 
     def __init__(self, spec: ExtractEvaluateSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -329,7 +255,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def _models(self) -> StoredModels:
-        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+        return StoredModels(self.inputs.store, Computing.of(self.spec))
 
     @functools.cached_property
     def _known(self) -> StoredModels:
@@ -397,9 +323,9 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     # --- scores ----------------------------------------------------------------------------------------------
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: RunTables) -> Tables:
         """See `measure.py`. With `--compat release` a malformed rating counts as 0, as in the paper's code."""
-        spec, failed_as = self.spec, 0.0 if self.reader.compat == "release" else None
+        spec, failed_as = self.spec, 0.0 if tables.options.compat == "release" else None
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
         scores = measured(tables, settings)
         rated, cell = tables["extract_ratings"], [*TASK, "method", "budget"]
@@ -414,6 +340,61 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
         return sections(scores)
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: one part per pair, if any method runs a model in this process."""
+        if not any(map(self._reads_weights, self.spec.methods)):
+            return ()
+        return [{"pair": source} for source in dict.fromkeys(item.source for item in items)]
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: run these models on the sentences of a pair; the results go to the store."""
+        before = replace(self._models.computed)
+        for method in filter(self._reads_weights, self.spec.methods):
+            self._extracts(self.pairs[part["pair"]], method, self._models)
+        return self._models.computed.since(before)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""
+        pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
+        for method in self.spec.methods:
+            try:
+                made[method] = self._extracts(pair, method, self._known)
+            except NotComputed:
+                check_model(named_layers(self.spec.models.get(method) or extracts.own_model(method))[0])
+                made[method] = extracts.planned_extract(
+                    pair.source,
+                    pair.summary,
+                    method,
+                    self.spec.budgets,
+                    self.spec.compat,
+                    self.spec.script,
+                )
+        return Prepared(own=_shown_to(items, made))
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds where no word is found."""
+        results = super().results(tables)
+        spec = self.spec.model_copy(update={"script": self._script})
+        found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
+        return replace(results, warnings=(*results.warnings, *found))
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
+        criteria = {
+            name: {
+                "scale": [criterion.scale.low, criterion.scale.high],
+                "version": criterion.version,
+                "prompt_hash": criterion.prompt_hash,
+            }
+            for name, criterion in self.criteria.items()
+        }
+        return {"criteria": criteria}
+
+    def own_code(self) -> Sequence[str]:
+        own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
+        extracts_code = extract_code(*(rater.extract for rater in self.spec.raters))
+        return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
 
 
 def _finite(score: float | None) -> float | None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from summhay_ray.benchmark import Answer, Malformed, Outcome
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.benchmarks.summhay.results.biases import asked_name
@@ -30,7 +29,7 @@ from summhay_ray.judge import (
     usable_verdict,
 )
 from summhay_ray.loops import run_loop
-from summhay_ray.outcome import MICROS
+from summhay_ray.outcome import MICROS, Answer, Malformed, Outcome
 
 AskJudge = Callable[[BenchJudge, Named, Wanted], Judged]
 """(judge, the part of it to ask, the insights of each summary) -> their outcomes."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from summhay_ray.benchmark import Outcome
 from summhay_ray.judge import Verdict, bench, is_tied
 from summhay_ray.metrics import JudgeBias, alpha
+from summhay_ray.outcome import Outcome
 from summhay_ray.records import COVERAGE_VALUE
 
 Source = Literal["free", "estimated", "spent"]

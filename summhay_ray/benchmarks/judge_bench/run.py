@@ -1,76 +1,32 @@
-"""Runs `judge-bench`: asks the judges that need calls, inline, and measures all of them against annotations."""
+"""The workload of `judge-bench` from what the command line names; and judges of users' own that need no model."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import (
-    Failed,
-    Inputs,
-    Item,
-    Outcome,
-    RawAnswer,
-    Request,
-    SpecError,
-    Store,
-    check_spec,
-    read_fields,
-    run_workload,
-    validated,
-)
-from summhay_ray.benchmarks.judge_bench.result import BenchResult
+from summhay_ray.benchmark import Inputs, Item, RawAnswer, Request
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, JudgeBenchSpec
 from summhay_ray.benchmarks.judge_bench.workload import ItemOutcomes, JudgeBench
 from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.errors import SpecError
 from summhay_ray.loops import run_loop
-from summhay_ray.plugins import own_code_allowed
-from summhay_ray.run_options import RunOptions
+from summhay_ray.outcome import Failed, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     """Options of the measurement."""
 
-    budget_usd: float | None = None
-    """Most dollars for these judges on this file, over all runs of the command; None: the spec's budget, if it has one."""
     spec: str | None = None
     """Path of a spec whose judges define how models are reached."""
     held_out: bool = False
     """Whether the free judge is fitted, for each topic, on the file's other topics."""
     untrusted: bool = False
-    """Whether the spec is somebody else's (see `load_workload`)."""
-
-
-def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchOptions = BenchOptions()) -> BenchResult:
-    """Measure judges against the annotations at `path`; without names, its stored predictions and the free judge.
-
-    Raises UserError, SpecError, UnknownName and BadName before any call; StoreError, OSError.
-    """
-    with own_code_allowed(not options.untrusted):
-        workload = load_bench(path, names, options)
-    outcomes = without_asking(workload)
-    if outcomes is not None:
-        return workload.measured(outcomes)
-    result = run_workload(workload, store, RunOptions(budget=options.budget_usd, executor="inline"))
-    measured: BenchResult = result.scores
-    n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)
-    left = None
-    if n_unpaid:
-        known = result.left or {"calls": None, "usd": None}
-        left = {"judgments": n_unpaid, "calls": known["calls"], "usd": known["usd"]}
-    return replace(
-        measured,
-        calls=dict(result.calls),
-        usd_spent=result.usd["spent"] or 0.0,
-        usd_uncertain=result.usd["uncertain"] or 0.0,
-        left=left,
-        doubted=result.doubted,
-        warnings=result.warnings,
-    )
+    """Whether the spec is somebody else's."""
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
@@ -100,15 +56,18 @@ async def _without_asking(workload: JudgeBench) -> ItemOutcomes | None:
     return None if needs_model else {item.id: row for item, row in zip(items, outcomes, strict=True)}
 
 
-def load_bench(path: Path, names: Sequence[str], options: BenchOptions) -> JudgeBench:
-    """The workload for these judges. Every name is checked; nothing is asked."""
-    fields, folder = read_fields(options.spec) if options.spec else ({}, Path())
+def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOptions()) -> JudgeBench:
+    """The workload for these judges; without names, the file's stored predictions and the free judge. Asks nothing.
+
+    Raises UserError, SpecError, UnknownName and BadName: every name is checked.
+    """
+    fields, folder = JudgeBenchSpec.read_fields(options.spec) if options.spec else ({}, Path())
     where = options.spec or "judge-bench"
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
     own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
-    spec = validated(JudgeBenchSpec, {**known, **own}, where)
+    spec = JudgeBenchSpec.parse({**known, **own}, where)
     judges = _of_judges(spec.model_copy(update={"file": ""}) if options.untrusted else spec, fields)
-    check_spec(judges, where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
+    judges.check(where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
     # Other problems with the file are reported by the reader.
     if not path.exists():
         raise SpecError(f"{path}: no such file; give a file of annotated summaries")
@@ -116,7 +75,13 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions) -> Judge
     if options.untrusted:
         # The annotations are named on the command line, by the user.
         inputs.give(spec.file, Inputs(folder).read(spec.file))
-    return JudgeBench(spec, inputs)
+    workload = JudgeBench(spec, inputs)
+    try:
+        workload.models.settings()
+    except SpecError as error:
+        reason = str(error).removeprefix("spec: ")
+        raise SpecError(f"judge-bench: {reason}; a spec's entry is given with --spec FILE") from error
+    return workload
 
 
 def _of_judges(spec: JudgeBenchSpec, fields: Mapping[str, Any]) -> JudgeBenchSpec:

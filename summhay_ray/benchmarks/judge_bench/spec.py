@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import ModelSettings, SpecError, model_settings
 from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import JudgeSettings, Named
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import code_identity, unknown
@@ -78,16 +78,12 @@ class BenchSpec:
         sample = [leaf.sample] if leaf.sample else []
         return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy), *sample]
 
-    def settings(self) -> dict[str, ModelSettings]:
-        """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
+    def entries(self) -> list[JudgeSpec]:
+        """An entry for every model that may be asked."""
         leaves = [(bench_judge, leaf) for bench_judge in self.judges for leaf in bench_judge.named.leaves()]
         entries = [self.entry(bench_judge, leaf) for bench_judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
-        try:
-            return model_settings(self.spec, list({entry.model: entry for entry in reversed(entries)}.values()))
-        except SpecError as error:
-            reason = str(error).removeprefix("spec: ")
-            raise SpecError(f"judge-bench: {reason}; a spec's entry is given with --spec FILE") from error
+        return list({entry.model: entry for entry in reversed(entries)}.values())
 
     def content(self) -> list[dict[str, Any]]:
         """Everything that the judges' verdicts depend on, for the identity of the bench."""

@@ -13,39 +13,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from summhay_ray.benchmark import (
-    RAW_ANSWERS,
-    Answer,
     Ask,
-    AskModel,
     Benchmark,
     Counted,
-    Failed,
     Inputs,
     Item,
-    ModelSettings,
-    Part,
+    ModelSpec,
     Queue,
     RawAnswer,
-    Reader,
     Request,
     Rows,
     Section,
-    SpecError,
-    Storage,
     Table,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
 from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
-from summhay_ray.benchmarks.summarizing import guarded
+from summhay_ray.benchmarks.summarizing import AskModel, guarded
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, outcomes_of
-from summhay_ray.outcome import Outcome, no_answer
+from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
+from summhay_ray.text import semantic_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +75,6 @@ _WHOLE = -1
 """Instead of an insight's index: the outcome of a whole item."""
 
 
-class JudgeBenchStorage(Storage["JudgeBench"]):
-    def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.workload._known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
-        return [*super().own_code(), *dict.fromkeys(code)]
-
-
-class JudgeBenchReader(Reader["JudgeBench"]):
-    def details(self, scores: BenchResult) -> Mapping[str, Any]:
-        return {"judges": [row.to_json() for row in scores.judges]}
-
-
 class JudgeBench(Benchmark[JudgeBenchSpec]):
     """Judges measured on a file of annotated summaries."""
 
@@ -100,8 +82,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
     stages = (STAGE,)
     tables = (VERDICTS, ANSWERS, BY_NAME["failures"])
     counted = Counted("questions", "verdicts", prefix="b")
-    storage = Part(JudgeBenchStorage)
-    reader = Part(JudgeBenchReader)
 
     def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -117,12 +97,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self._known.content(), "asked": asked}
 
-    def _model_settings(self) -> dict[str, ModelSettings]:
-        return self._settings
-
-    @functools.cached_property
-    def _settings(self) -> dict[str, ModelSettings]:
-        return self._known.settings()
+    def asked_models(self) -> Sequence[ModelSpec]:
+        return self._known.entries()
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
@@ -240,6 +216,13 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             held_out=self.spec.held_out,
         )
 
+    def details(self, scores: BenchResult) -> Mapping[str, Any]:
+        return {"judges": [row.to_json() for row in scores.judges]}
+
+    def own_code(self) -> Sequence[str]:
+        code = (leaf.text for judge in self._known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
+        return [*super().own_code(), *dict.fromkeys(code)]
+
 
 _UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")
 """The outcome of an item that is not in the store: only the budget leaves items open."""
@@ -260,7 +243,7 @@ def _outcomes(tables: Tables) -> ItemOutcomes:
 
 def _micros(tables: Tables) -> Micros:
     """The costs of each item's answers."""
-    usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
+    usd = dict(tables["raw_answers"].select("key", "usd_micros").iter_rows())
     prices: dict[str, dict[str, int]] = {}
     for answer in ANSWERS.records(tables[ANSWERS.name]):
         prices.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text, is_local
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.local_models import FAMILIES
 
 FREE = "offline/words"
@@ -18,16 +18,19 @@ STEPS: tuple[Step, ...] = ("claim", "group", "check", "insight", "query")
 
 
 def _step(value: Any) -> Any:
-    """A step's entry; null for the free path. Raises ValueError for another model without a key."""
+    """A step's entry; null for the free path."""
     named = value.get("model") if isinstance(value, Mapping) else value
-    if named in (None, FREE):
-        return None if named == FREE else value
-    if isinstance(named, str) and is_local(named) and not named.startswith(FAMILIES):
-        raise ValueError(f"{named!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
-    return value
+    return None if named == FREE else value
 
 
-_Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Text | ModelSpec | None)]
+def _answers(model: ModelSpec | None) -> ModelSpec | None:
+    """The step's model. Raises ValueError for one without a key that does not generate texts."""
+    if model is not None and model.local and not model.model.startswith(FAMILIES):
+        raise ValueError(f"{model.model!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
+    return model
+
+
+_Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Text | ModelSpec | None), AfterValidator(_answers)]
 
 
 class MineModels(Strict):

@@ -8,7 +8,7 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,45 +17,30 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Computation,
     Counted,
-    Failed,
     Inputs,
     Item,
-    NoReply,
-    Part,
-    Planner,
     Queue,
-    Reader,
     Rows,
     RunStore,
     Section,
-    SpecError,
     Stage,
-    Storage,
     Store,
-    StoreError,
     Table,
     Tables,
-    Unreadable,
-    read_json,
 )
-from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.asking import CUT, AskedSteps
 from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, StoreError, UserError
 from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     USUAL,
-    WORDS,
-    DocumentClaim,
-    Evidence,
-    Grouped,
     Mined,
     Mining,
     ReadText,
@@ -66,20 +51,18 @@ from summhay_ray.mine import (
     haystack_json,
     kept_insights,
     language_of,
-    may_be_one,
-    merged,
     read_folder,
     text_read,
 )
-from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
+from summhay_ray.outcome import Failed
+from summhay_ray.synth import absent_subjects, absent_subtopics
 
-SHOWN, CUT = 20, 80
-"""Insights that a run prints, and the characters of each."""
-AT_ONCE = 40
-"""Most insights that a check model is asked about in one question."""
+FEW_INSIGHTS = 30
+"""Fewer insights than this, in as many documents or more, are explained in a note."""
+SHOWN = 20
+"""Insights that a run prints."""
 SHORTEST = 4
 """Fewest characters of an insight's id by which it is found."""
-_CLAIM = ("statement", "words")
 _CALLS_A_DOCUMENT = 4
 """A document takes about as much computing as so many calls: 15 ms."""
 DOCUMENTS = "documents.json"
@@ -131,103 +114,28 @@ EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
 HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
-class MineStorage(Storage["Mine"]):
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: what was read, and the haystacks that were made of it."""
-        yield from super().objects(run)
-        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        # A sheet may have been written from any state of the review.
-        reviews = reviews_of(run)
-        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
+class KeptSteps:
+    """The results of the steps of mining, which a run keeps until it has its haystack."""
 
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
-class MinePlanner(Planner["Mine"]):
-    def doubts(self) -> Sequence[str]:
-        """See `Planner`: what cannot be read."""
-        unread = self.workload._unread
-        if not unread:
-            return ()
-        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
-        rest = f"the haystack is made of the other {len(self.workload._sources)} documents"
-        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
-
-
-class MineComputation(Computation["Mine"]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, only read."""
-        steps = [*self._mining.reading, *(() if self.workload.spec.models.claim else self._mining.comparing)]
-        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`: a step of one block, whose result the run keeps until it has its haystack."""
-        began = time.perf_counter()
-        self._mining.do(Step(**part))
-        return {"compute_s": time.perf_counter() - began}
-
-    @functools.cached_property
-    def _mining(self) -> Mining:
-        return Mining(self.workload._sources, self.workload._least, keep=self.kept)
-
-    def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
+    def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
-        files = self._store.files
         try:
-            return files.read(self._file(step), max_mb())
+            return self._files.read(self._file(step), max_mb())
         except FileNotFoundError:
             content = make()
-            files.create(self._file(step), content)
+            self._files.create(self._file(step), content)
             return content
 
-    def forget(self) -> None:
+    def forget(self, mining: Mining) -> None:
         """Delete the results of all steps."""
-        for step in (*self._mining.reading, *self._mining.comparing):
-            self._store.files.delete(self._file(step))
-
-    @property
-    def _store(self) -> Store:
-        assert self.workload.inputs.store is not None
-        return self.workload.inputs.store
+        for step in (*mining.reading, *mining.comparing):
+            self._files.delete(self._file(step))
 
     def _file(self, step: Step) -> str:
-        return f"runs/{self.workload.run_id}/blocks/{step.name}-{step.begin}"
-
-
-class MineReader(Reader["Mine"]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Reader`: the sizes of the haystack, null if there is none."""
-        made = next(scores["haystack"].iter_rows(named=True), None) or {}
-        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
-        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Reader`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
-        insight_id, _, document_id = key.partition("/")
-        found = _insight(run, insight_id)
-        if found is None:
-            return super().explain(run, key, compat)
-        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
-        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
-        if document_id and rows is found["evidence"]:
-            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
-        keys = {one["key"] for one in rows if one["key"]}
-        calls = super().explain(run, self.workload.name, compat)["calls"] if keys else []
-        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
-        return {
-            "run": run.run_id,
-            "kind": self.workload.kind,
-            "item": {"id": found["insight_id"], "queue": "", "data": data},
-            "rows": {"mined_evidence": rows},
-            "calls": [call for call in calls if call["key"] in keys],
-        }
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`: as released JSON."""
-        path = folder / f"{self.workload.name}.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        check_files(path)
-        write_haystack(haystack_of(run), path)
-        return [path]
+        return f"{self._folder}/{step.name}-{step.begin}"
 
 
 class Mine(Benchmark[MineSpec]):
@@ -243,10 +151,6 @@ class Mine(Benchmark[MineSpec]):
     )
     tables = (MINED, EVIDENCE, HAYSTACK)
     counted = Counted("folders", prefix="m")
-    storage = Part(MineStorage)
-    planner = Part(MinePlanner)
-    computation = Part(MineComputation)
-    reader = Part(MineReader)
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -258,6 +162,15 @@ class Mine(Benchmark[MineSpec]):
         self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
         self._least = 2 if spec.models.group else spec.min_documents
+
+    @functools.cached_property
+    def _kept(self) -> KeptSteps:
+        assert self.inputs.store is not None
+        return KeptSteps(self.inputs.store, self.run_id)
+
+    @functools.cached_property
+    def _mining(self) -> Mining:
+        return Mining(self._sources, self._least, keep=self._kept)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -276,15 +189,16 @@ class Mine(Benchmark[MineSpec]):
         # The plan tells them as doubts: the haystack is made all the same.
         for unread in () if ask.planning else self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
-        claims = await self._claimed(ask) if "claim" in models else {}
+        asking = AskedSteps(self.spec.models, self._sources, ask)
+        claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
-        mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
+        mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)
         least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
-            mined = await self._joined(mined, least, ask)
+            mined = await asking.joined(mined, least)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
@@ -293,19 +207,19 @@ class Mine(Benchmark[MineSpec]):
                 what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
-            mined = await self._checked(mined, least, ask)
+            mined = await asking.checked(mined, least)
         if not mined:
             return self._nothing(
                 ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
             )
         if "insight" in models:
-            mined = await self._worded(mined, ask)
+            mined = await asking.worded(mined)
         topic = self.spec.topic or self.name
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
-            grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self._sources, mining, "check" in models)
-        absent, lacking = await asyncio.to_thread(self._absent, topic)
+            grouped = await asking.asked_for(grouped, mined)
+        notes = _notes(self._sources, mining, len(mined), "check" in models)
+        absent, lacking = await asyncio.to_thread(self._absent, topic, [(one.text, one.query) for one in grouped])
         notes += lacking
         made: dict[str, Any] = {
             "run": self.run_id,
@@ -325,8 +239,8 @@ class Mine(Benchmark[MineSpec]):
             raise UserError(f"{document_id!r} is no document of the folder{hint}")
         return found
 
-    def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
-        """The subtopics about what no document says, and what a person should know about them."""
+    def _absent(self, topic: str, asked: Sequence[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[str]]:
+        """The subtopics about what no document says, and what a person should know about them. `asked`: the others."""
         if not (wanted := self.spec.absent):
             return [], []
         texts = [source.text for source in self._sources]
@@ -335,19 +249,19 @@ class Mine(Benchmark[MineSpec]):
         subjects = absent_subjects(texts, wanted, topic)
         few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
         listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
-        return absent_subtopics(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
+        return absent_subtopics(subjects, asked), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
         if not ask.planning:
-            self.computation.forget()
+            self._kept.forget(self._mining)
         return {}
 
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
         carry_over(RunStore(self.inputs.store, self.run_id), raw)
-        self.computation.forget()
+        self._kept.forget(self._mining)
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):
@@ -377,141 +291,6 @@ class Mine(Benchmark[MineSpec]):
             "mined_evidence": evidence,
             "mined_haystack": [MinedHaystack(digest, self.name, *sizes, tuple(notes))],
         }
-
-    async def _claimed(self, ask: Ask) -> dict[int, list[DocumentClaim]]:
-        """The claims of each document whose model quotes it; a document without an answer keeps its sentences."""
-        claims: dict[int, list[DocumentClaim]] = {}
-
-        async def read(place: int, source: Source) -> None:
-            try:
-                reply = await ask("claim", prompts.claim(source.text), model=self.spec.models.claim)
-                rows = read_json(reply, kind=list)
-                if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
-                    raise Unreadable(reply, "a list of objects with the texts statement and words")
-                listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
-                # A claim that the document's words do not make is no claim of it.
-                claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
-            except NoReply as none:
-                _fail(ask, "claim", source.document_id, none)
-
-        await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
-        return {} if ask.planning else claims
-
-    async def _joined(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
-        """The insights in enough documents, after those that are one by the group model's word are joined."""
-        groups: list[list[int]] = []
-
-        async def compare(places: Sequence[int]) -> None:
-            try:
-                reply = await ask("group", prompts.group([mined[place].text for place in places]), model=self.spec.models.group)
-                numbers = range(1, len(places) + 1)
-                said = read_json(reply, kind=list)
-                if not all(isinstance(row, list) and row and all(number in numbers for number in row) for row in said):
-                    raise Unreadable(reply, f"a list of lists of numbers from 1 to {len(places)}")
-                groups.extend([places[number - 1] for number in row] for row in said)
-            except NoReply as none:
-                _fail(ask, "group", mined[places[0]].text, none)
-
-        await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
-        return merged(mined, sorted(groups), least)
-
-    async def _checked(self, mined: Sequence[Mined], least: int, ask: Ask) -> list[Mined]:
-        """The insights after the check model has read what the free path is unsure of, the surest first again."""
-        unsure: dict[int, list[int]] = {}
-        for place, one in enumerate(mined):
-            for found in (*(found for found in one.evidence if not found.sure), *one.doubtful):
-                unsure.setdefault(found.document, []).append(place)
-        decided: dict[tuple[int, int], tuple[str, str]] = {}
-
-        async def read(document: int, places: Sequence[int]) -> None:
-            text, listed = self._sources[document].text, [mined[place].text for place in places]
-            try:
-                reply = await ask("check", prompts.check(text, listed), model=self.spec.models.check)
-                numbers = [str(number) for number in range(1, len(places) + 1)]
-                said = read_json(reply, *numbers)
-                if not all(isinstance(said[number], str) for number in numbers):
-                    raise Unreadable(reply, "a string for each number")
-                for number, place in zip(numbers, places, strict=True):
-                    words = said[number].strip()
-                    # Words that the document does not have decide nothing: the pair stays as unsure as it was.
-                    if not words or is_quoted(words, text):
-                        decided[place, document] = words, reply.key
-            except NoReply as none:
-                _fail(ask, "check", f"{self._sources[document].document_id}, {mined[places[0]].text}", none)
-
-        blocks = [
-            (document, places[begin : begin + AT_ONCE])
-            for document, places in sorted(unsure.items())
-            for begin in range(0, len(places), AT_ONCE)
-        ]
-        await asyncio.gather(*(read(*block) for block in blocks))
-        if ask.planning:
-            return list(mined)
-        checked = [self._decided(place, one, decided) for place, one in enumerate(mined)]
-        enough = [place for place, one in enumerate(checked) if len(one.evidence) >= least]
-        enough.sort(key=lambda place: -checked[place].confidence)
-        number = {place: position for position, place in enumerate(enough)}
-        return [
-            replace(checked[place], opposites=tuple(number[other] for other in checked[place].opposites if other in number))
-            for place in enough
-        ]
-
-    def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The insight by the model's word: (place, document) -> the words that say it (empty: none do), and the answer's key."""
-        assert self.spec.models.check is not None
-        label = self.spec.models.check.label
-        evidence: list[Evidence] = []
-        doubtful: list[Evidence] = []
-        for found in sorted((*one.evidence, *one.doubtful), key=lambda found: found.document):
-            words, key = decided.get((place, found.document), ("", ""))
-            if not key:
-                (evidence if found in one.evidence else doubtful).append(found)
-            elif words:
-                evidence.append(replace(found, text=words, by=label, key=key))
-
-        def mean(listed: Sequence[Evidence]) -> float:
-            return sum(1.0 if found.by != WORDS else found.score for found in listed) / max(1, len(listed))
-
-        confidence = min(1.0, one.confidence * mean(evidence) / mean(one.evidence))
-        return replace(one, evidence=tuple(evidence), doubtful=tuple(doubtful), confidence=round(confidence, 4))
-
-    async def _worded(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
-        async def word(one: Mined) -> Mined:
-            try:
-                shown = [found.text for found in sorted(one.evidence, key=lambda found: -found.score)[:5]]
-                reply = await ask("insight", prompts.insight(shown), model=self.spec.models.insight)
-                if not (text := " ".join(reply.text.split())):
-                    raise Unreadable(reply, "one sentence")
-                return replace(one, text=text)
-            except NoReply as none:
-                _fail(ask, "insight", one.text, none)
-                return one
-
-        worded = await asyncio.gather(*map(word, mined))
-        texts: set[str] = set()
-        kept = []
-        for old, new in zip(mined, worded, strict=True):
-            # Two insights that a model words alike keep their own sentences: their ids are hashes of the texts.
-            kept.append(old if new.text in texts else new)
-            texts.add(new.text)
-        return kept
-
-    async def _asked_for(self, grouped: Sequence[Grouped], mined: Sequence[Mined], ask: Ask) -> list[Grouped]:
-        async def word(group: Grouped) -> Grouped:
-            try:
-                listed = [mined[place].text for place in group.places]
-                reply = await ask("query", prompts.query(group.text, listed), model=self.spec.models.query)
-                query = " ".join(reply.text.split())
-                if not query:
-                    raise Unreadable(reply, "one question")
-                if any(leak(query, text, group.text).found for text in listed):
-                    raise Unreadable(reply, "a question that gives none of its insights away")
-                return replace(group, query=query)
-            except NoReply as none:
-                _fail(ask, "query", group.text, none)
-                return group
-
-        return list(await asyncio.gather(*map(word, grouped)))
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -548,10 +327,69 @@ class Mine(Benchmark[MineSpec]):
                 return [f"{STORE}{digest}/{self.name}.json"]
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
 
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: all blocks of documents are read, then compared; where a model states claims, only read."""
+        steps = [*self._mining.reading, *(() if self.spec.models.claim else self._mining.comparing)]
+        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
 
-def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
-    """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
-    ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: a step of one block."""
+        began = time.perf_counter()
+        self._mining.do(Step(**part))
+        return {"compute_s": time.perf_counter() - began}
+
+    def warnings(self) -> Sequence[str]:
+        """See `Workload`: what cannot be read."""
+        unread = self._unread
+        if not unread:
+            return ()
+        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
+        rest = f"the haystack is made of the other {len(self._sources)} documents"
+        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Workload`: the sizes of the haystack, null if there is none."""
+        made = next(scores["haystack"].iter_rows(named=True), None) or {}
+        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
+        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
+        insight_id, _, document_id = key.partition("/")
+        found = _insight(run, insight_id)
+        if found is None:
+            return super().explain(run, key, compat)
+        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
+        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
+        if document_id and rows is found["evidence"]:
+            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+        keys = {one["key"] for one in rows if one["key"]}
+        calls = super().explain(run, self.name, compat)["calls"] if keys else []
+        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
+        return {
+            "run": run.run_id,
+            "kind": self.kind,
+            "item": {"id": found["insight_id"], "queue": "", "data": data},
+            "rows": {"mined_evidence": rows},
+            "calls": [call for call in calls if call["key"] in keys],
+        }
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: as released JSON."""
+        path = folder / f"{self.name}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        check_files(path)
+        write_haystack(haystack_of(run), path)
+        return [path]
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: what was read, and the haystacks that were made of it."""
+        yield from super().objects(run)
+        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
+        # A sheet may have been written from any state of the review.
+        reviews = reviews_of(run)
+        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
@@ -608,7 +446,7 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
+def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
     if mining.left_out:
@@ -622,6 +460,9 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")
+    if n_insights < FEW_INSIGHTS <= len(sources):
+        what = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
+        notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
     if mining.relaxed:
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"

@@ -21,16 +21,12 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     Inputs,
     Item,
     Model,
     ModelSpec,
     NoReply,
-    Part,
-    Planner,
-    Reader,
     Request,
     Rows,
     RunStore,
@@ -48,6 +44,7 @@ from summhay_ray.benchmarks.odsum.export import collection_files
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
+from summhay_ray.outcome import Answer
 from summhay_ray.outputs import write_new
 from summhay_ray.text import Block, Material, enclosed, fill, inline
 
@@ -112,24 +109,6 @@ class Editor:
         return " ".join(dict.fromkeys(sentences))
 
 
-class OdsumBuildPlanner(Planner["OdsumBuild"]):
-    def queries(self) -> Mapping[str, None] | None:
-        """See `Planner`. Which queries a model's vectors put together is not known before they are computed."""
-        return None if self.workload.spec.embed else super().queries()
-
-
-class OdsumBuildReader(Reader["OdsumBuild"]):
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`: the new collection, its attribution, and the provenance of its queries."""
-        rows = run.table("odsum_built").sort("query_id").to_dicts()
-        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
-        files = collection_files(replace(self.workload.parts, queries=queries))
-        names = ("query_id", "members", "member_texts", "alike")
-        provenance = ({name: row[name] for name in names} for row in rows)
-        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
-        return write_new(folder, files)
-
-
 class OdsumBuild(OnCollection[BuildSpec]):
     """Builds a collection. An item is one query of the new collection: a query kept as it is, or a merged cluster."""
 
@@ -141,8 +120,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
     )
     tables = (Table("odsum_built", BuiltQuery, ("query_id",)),)
     own_models = (Editor,)
-    planner = Part(OdsumBuildPlanner)
-    reader = Part(OdsumBuildReader)
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -221,6 +198,20 @@ class OdsumBuild(OnCollection[BuildSpec]):
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
         text = f"{counts} {self._whole.attribution}".strip()
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)]
+
+    def queries(self) -> Mapping[str, None] | None:
+        """See `Workload`. Which queries a model's vectors put together is not known before they are computed."""
+        return None if self.spec.embed else super().queries()
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
+        rows = run.table("odsum_built").sort("query_id").to_dicts()
+        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
+        files = collection_files(replace(self.parts, queries=queries))
+        names = ("query_id", "members", "member_texts", "alike")
+        provenance = ({name: row[name] for name in names} for row in rows)
+        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
+        return write_new(folder, files)
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from summhay_ray.benchmark import Answer, Ask, ModelSpec, Outcome
+from summhay_ray.benchmark import Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
 from summhay_ray.encoders import find_model, find_reachable, known_revision
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
+from summhay_ray.outcome import Answer, Outcome
 
 CRITERIA = ("consistency", "relevance")
 

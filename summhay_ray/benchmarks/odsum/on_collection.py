@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, Part, RunStore, Spec, SpecError, Storage, Store, StoreError
+from summhay_ray.benchmark import Benchmark, Inputs, RunStore, Spec, Store
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.errors import SpecError, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
@@ -17,40 +18,10 @@ _IN_STORE = re.compile(r"store/([0-9a-f]{64})")
 S = TypeVar("S", bound=Spec)
 
 
-O_W = TypeVar("O_W", bound="OnCollection[Any]")
-
-
-class OnCollectionStorage(Storage[O_W]):
-    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, COLLECTION: str}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Storage`. Stores the collection, and records its digest and attribution."""
-        kept = {
-            COLLECTION: store.put_object(COLLECTION, self.workload._whole.to_bytes()),
-            ATTRIBUTION: self.workload._whole.attribution,
-        }
-        return {**super().record(store), **kept}
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        yield from super().objects(run)
-        yield COLLECTION, run.record[COLLECTION]
-
-    def by_store(self) -> Mapping[str, str]:
-        return (
-            {}
-            if _IN_STORE.fullmatch(self.workload._corpus())
-            else {self.workload._corpus(): f"store/{self.workload._whole.stored_as}"}
-        )
-
-    def keep_by_store(self, store: Store) -> None:
-        store.put_object(COLLECTION, self.workload._whole.to_bytes())
-
-
 class OnCollection(Benchmark[S]):
     """A benchmark whose spec has a `corpus`; `_whole` is that collection."""
 
-    storage = Part(OnCollectionStorage)
+    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, COLLECTION: str}
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -60,6 +31,26 @@ class OnCollection(Benchmark[S]):
     def _corpus(self) -> str:
         corpus: str = getattr(self.spec, "corpus")  # noqa: B009
         return corpus
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`. Stores the collection, and records its digest and attribution."""
+        kept = {
+            COLLECTION: store.put_object(COLLECTION, self._whole.to_bytes()),
+            # What `summhay export` writes beside the tables.
+            "attribution": self._whole.attribution,
+        }
+        return {**super().record(store), **kept}
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        yield from super().objects(run)
+        yield COLLECTION, run.record[COLLECTION]
+
+    def by_store(self) -> Mapping[str, str]:
+        return {} if _IN_STORE.fullmatch(self._corpus()) else {self._corpus(): f"store/{self._whole.stored_as}"}
+
+    def keep_by_store(self, store: Store) -> None:
+        store.put_object(COLLECTION, self._whole.to_bytes())
 
 
 def _collection(entry: str, inputs: Inputs) -> Collection:

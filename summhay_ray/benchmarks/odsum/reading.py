@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, checked
 from summhay_ray.benchmarks.odsum.splits import meeting_splits
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, real_path
 from summhay_ray.retrieve import titled
 from summhay_ray.text import parsed_json

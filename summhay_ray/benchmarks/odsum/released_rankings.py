@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.odsum.collection import Collection
+from summhay_ray.errors import SpecError
 from summhay_ray.inputs import read_json
 from summhay_ray.retrieve import run_lines
 

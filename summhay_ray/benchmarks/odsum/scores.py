@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import ByQuery, Tables, mean_interval
+from summhay_ray.benchmark import ByQuery, RunTables, Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
@@ -38,7 +38,7 @@ _BOUNDS = {GEVAL: RATINGS, GEVAL_EXTRACT: RATINGS}
 """Metric -> its least and greatest value, where these are not 0 and 1."""
 
 
-def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
+def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
     """Tables `retrieval`, `summaries`, `ratings` and `robustness`, with rows per system. `unordered`: see `retrieval_table`."""
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
@@ -92,7 +92,7 @@ def _scored(tables: Tables) -> pl.DataFrame:
     return items.join(written, on="item_id", how="left").join(tables["odsum_scores"], on="item_id", how="left")
 
 
-def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
+def by_query(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
     """How each system scored on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; a part that is unknown is left out."""
     if not spec.summarizers:
         retrievers = [retriever_label(entry) for entry in spec.retrievers]

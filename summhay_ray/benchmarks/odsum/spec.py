@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from summhay_ray.benchmark import ModelSpec, Strict, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, Strict, Text
 from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
@@ -42,7 +42,7 @@ class GevalModel(ModelSpec):
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens: a rating is one number")
-    members: list[Annotated[GevalModel, BeforeValidator(model_entry)]] = Field(
+    members: list[Annotated[GevalModel, BeforeValidator(ModelSpec.entry)]] = Field(
         default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
     )
 
@@ -87,9 +87,9 @@ def _metric(value: Any) -> Any:
         return value
     heads = [value] if isinstance(value, str) else [name for name in _KINDS if isinstance(value, Mapping) and name in value]
     if len(heads) != 1 or heads[0] not in _KINDS:
-        raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
+        raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-5.4, samples: 5}}")
     fields: Any = {} if isinstance(value, str) else dict(value)
-    if heads[0] == "geval" and isinstance(model := model_entry(fields.get("geval", RATER)), Mapping):
+    if heads[0] == "geval" and isinstance(model := ModelSpec.entry(fields.get("geval", RATER)), Mapping):
         # Several samples need the release's temperature of 1.
         fields["geval"] = {**({"temperature": 1.0} if fields.get("samples", 1) != 1 else {}), **model}
     return _KINDS[heads[0]].model_validate(fields)

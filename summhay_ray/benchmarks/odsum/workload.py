@@ -8,42 +8,31 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from summhay_ray import retrieve, summarize
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     ByQuery,
-    CitedAnswer,
-    CitedAnswers,
-    Compat,
-    Computation,
-    Finished,
     Inputs,
     Item,
-    Part,
-    Planner,
     Prepared,
     Queue,
-    Reader,
     Results,
     Rows,
     RunStore,
+    RunTables,
     Section,
-    Size,
-    SpecError,
     Stage,
     Store,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files
-from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection, OnCollectionStorage
+from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, shown_numbers
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
@@ -71,145 +60,31 @@ from summhay_ray.benchmarks.summarizing import (
     strategy_name,
     unused_retrievers,
 )
+from summhay_ray.errors import SpecError
 from summhay_ray.local_models import check_model
+from summhay_ray.outcome import Answer
 from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
-from summhay_ray.records import Subtopic
+from summhay_ray.records import CitedAnswer, CitedAnswers, Subtopic
 from summhay_ray.summarize import Shown, Task, make_summarizer
-from summhay_ray.text import count_tokens, sentences
+from summhay_ray.text import count_tokens, semantic_hash, sentences
 
 _WORD = "word "
 """One token; a plan estimates an unknown summary as repetitions of it."""
 
 
-class OdsumStorage(OnCollectionStorage["Odsum"]):
-    fields: ClassVar[Mapping[str, Any]] = {**OnCollectionStorage.fields, UNORDERED: list[str] | None}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        return {**super().record(store), UNORDERED: sorted(self.workload.retrievers.unordered)}
-
-    def opened(self, run: RunStore) -> None:
-        """See `Storage`. Also writes the collection's tables."""
-        if COLLECTION not in run.finished(COLLECTION):
-            documents = [
-                DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)
-                for number, document in enumerate(self.workload.collection.documents, start=1)
-            ]
-            queries = [
-                QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
-                for query in self.workload.collection.queries
-            ]
-            run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
-
-    def own_code(self) -> Sequence[str]:
-        strategies = [strategy_name(summarizer.strategy) for summarizer in self.workload.spec.summarizers]
-        extracts_code = extract_code(*(geval.extract for geval in self.workload.spec.gevals.values()))
-        return [
-            *super().own_code(),
-            *own_code(self.workload.spec.retrievers),
-            *(name for name in strategies if ":" in name),
-            *extracts_code,
-        ]
-
-
-class OdsumPlanner(Planner["Odsum"]):
-    def doubts(self) -> Sequence[str]:
-        """See `Planner`: retrievers without effect."""
-        return unused_retrievers(self.workload.spec.summarizers, [*self.workload.retrievers])
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Planner`. The reference summaries of the item's query."""
-        return self.workload.collection.by_id[item.data["query_id"]].references
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Planner`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
-        if stage != "summarize":
-            return super().guess(item, stage, size)
-        spec: SummarizerSpec = self.workload.spec.summarizers[item.data["summarizer"]]
-        words = {"least": 1, "expected": int(self.workload.spec.words), "most": spec.max_tokens}
-        return _WORD * words[size]
-
-
-class OdsumComputation(Computation["Odsum"]):
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Computation`. Where vectors are not computed yet, the ranking is arbitrary."""
-        return self.workload._ranked.sketch(source, items)
-
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`. The collection, for all retrievers that need local models, since they may share one."""
-        if not any(item.source for item in items):
-            return ()
-        return self.workload.retrievers.corpora_to_compute(
-            ((self.workload.collection.corpus.corpus_id, name) for name in self.workload.retrievers), actors
-        )
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`. The vectors and scores that the rankings need."""
-        return self.workload.retrievers.compute_part(self.workload.collection.corpus, part)
-
-
-class OdsumCorpora(Corpora["Odsum"]):
+@dataclass(frozen=True)
+class OdsumCorpora(Corpora):
     """The one corpus."""
 
-    @classmethod
-    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """See `Corpora`. Without summarizers, strategies and metrics."""
-        summarizing = ("summarizers", "strategies", "metrics", "words")
-        return {name: value for name, value in fields.items() if name not in summarizing}
+    collection: Collection
 
     def queries(self) -> Mapping[str, Sequence[str]]:
-        collection = self.workload.collection
+        collection = self.collection
         return {collection.corpus.corpus_id: [query.query_id for query in collection.queries]}
 
     def corpus(self, corpus_id: str) -> retrieve.Corpus:
-        return self.workload.collection.corpus
-
-
-class OdsumReader(Reader["Odsum"]):
-    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
-
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Reader`: the sentences of every summary, and the collection."""
-        named = ("strategy", "model", "retriever", "k")
-        rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
-        answers = [
-            CitedAnswer(
-                COLLECTION,
-                row["query_id"],
-                " ".join(str(row[name]) for name in named if row[name] is not None),
-                tuple(sentences(row["text"])),
-            )
-            for row in rows
-        ]
-        documents = [(document.document_id, document.text) for document in self.workload.collection.documents]
-        return CitedAnswers({COLLECTION: documents}, answers)
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        return details(scores)
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds the collection's warnings, and where no word is found."""
-        results = super().results(run, compat)
-        found = [*self.workload.retrievers.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
-        if self.workload.spec.metric(RougeSpec) is not None and self.workload.spec.script != "auto":
-            summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
-            texts = ((text, *self.workload.collection.by_id[query_id].references) for query_id, text in summaries)
-            found += self.workload.spec.tells_foreign("rouge: summaries with their references", texts)
-        details = {**results.details, "cut_texts": cut_texts(run)}
-        return replace(results, details=details, warnings=(*results.warnings, *self.workload.collection.warnings, *found))
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
-        return write_new(folder, run_files(run, self.workload.collection))
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        wanted = set(item_ids)
-        names = ("query_id", "retriever", "k", "strategy", "called")
-        return {
-            item.id: {name: str(item.data[name]) for name in names if item.data.get(name) is not None}
-            for item in self.workload.items()
-            if item.id in wanted
-        }
+        return self.collection.corpus
 
 
 class Odsum(OnCollection[OdsumSpec]):
@@ -221,11 +96,8 @@ class Odsum(OnCollection[OdsumSpec]):
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
-    storage = Part(OdsumStorage)
-    planner = Part(OdsumPlanner)
-    computation = Part(OdsumComputation)
-    reader = Part(OdsumReader)
-    corpora = Part(OdsumCorpora)
+    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
+    record_fields: ClassVar[Mapping[str, Any]] = {**OnCollection.record_fields, UNORDERED: list[str] | None}
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
@@ -262,6 +134,17 @@ class Odsum(OnCollection[OdsumSpec]):
             raise SpecError(f"spec: {error}") from error
 
     @functools.cached_property
+    def corpora(self) -> Corpora:
+        """The collection, for `summhay export --kind beir`."""
+        return OdsumCorpora(self.collection)
+
+    @classmethod
+    def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """A spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
+        summarizing = ("summarizers", "strategies", "metrics", "words")
+        return {name: value for name, value in fields.items() if name not in summarizing}
+
+    @functools.cached_property
     def _ranked(self) -> RankedCollection:
         """The collection as the spec's retrievers rank it."""
         return RankedCollection(self.collection, self.retrievers, self.spec)
@@ -271,7 +154,7 @@ class Odsum(OnCollection[OdsumSpec]):
         spec = self.spec.semantic()
         return {
             "kind": self.kind,
-            "code": [self.inputs.code(name) for name in self.storage.own_code()],
+            "code": [self.inputs.code(name) for name in self.own_code()],
             "collection": self._whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.retrievers.identities(),
@@ -424,13 +307,112 @@ class Odsum(OnCollection[OdsumSpec]):
 
     # --- scores and reports ------------------------------------------------------------------------------------------------
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: RunTables) -> Tables:
         """See `Workload`. The scores of Tables 2 to 5."""
         return frames(tables, self.spec, self.retrievers.unordered)
 
-    def by_query(self, tables: Tables) -> ByQuery:
+    def by_query(self, tables: RunTables) -> ByQuery:
         """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
         return by_query(tables, self.spec, self.retrievers.unordered)
 
     def report(self, scores: Tables) -> Sequence[Section]:
         return sections(scores, self.collection, self.spec.token_budget)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
+        return self._ranked.sketch(source, items)
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
+        if not any(item.source for item in items):
+            return ()
+        return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`. The vectors and scores that the rankings need."""
+        return self.retrievers.compute_part(self.collection.corpus, part)
+
+    def warnings(self) -> Sequence[str]:
+        """See `Workload`: retrievers without effect."""
+        return unused_retrievers(self.spec.summarizers, [*self.retrievers])
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`. The reference summaries of the item's query."""
+        return self.collection.by_id[item.data["query_id"]].references
+
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
+        """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
+        if stage != "summarize":
+            return super().guess(item, stage, size)
+        spec: SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
+        words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
+        return _WORD * words[size]
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """See `Workload`: the sentences of every summary, and the collection."""
+        named = ("strategy", "model", "retriever", "k")
+        rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
+        answers = [
+            CitedAnswer(
+                COLLECTION,
+                row["query_id"],
+                " ".join(str(row[name]) for name in named if row[name] is not None),
+                tuple(sentences(row["text"])),
+            )
+            for row in rows
+        ]
+        documents = [(document.document_id, document.text) for document in self.collection.documents]
+        return CitedAnswers({COLLECTION: documents}, answers)
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        return details(scores)
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds the collection's warnings, and where no word is found."""
+        results = super().results(tables)
+        found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *cut_warnings(tables.run)]
+        if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
+            summaries = tables.run.table("odsum_summaries").select("query_id", "text").iter_rows()
+            texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
+            found += self.spec.tells_foreign("rouge: summaries with their references", texts)
+        details = {**results.details, "cut_texts": cut_texts(tables.run)}
+        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
+        return write_new(folder, run_files(run, self.collection))
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        wanted = set(item_ids)
+        names = ("query_id", "retriever", "k", "strategy", "called")
+        return {
+            item.id: {name: str(item.data[name]) for name in names if item.data.get(name) is not None}
+            for item in self.items()
+            if item.id in wanted
+        }
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {**super().record(store), UNORDERED: sorted(self.retrievers.unordered)}
+
+    def on_open(self, run: RunStore) -> None:
+        """See `Workload`. Also writes the collection's tables."""
+        if COLLECTION not in run.finished(COLLECTION):
+            documents = [
+                DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)
+                for number, document in enumerate(self.collection.documents, start=1)
+            ]
+            queries = [
+                QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
+                for query in self.collection.queries
+            ]
+            run.commit_units(COLLECTION, {COLLECTION: {"odsum_documents": documents, "odsum_queries": queries}})
+
+    def own_code(self) -> Sequence[str]:
+        strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
+        extracts_code = extract_code(*(geval.extract for geval in self.spec.gevals.values()))
+        return [
+            *super().own_code(),
+            *own_code(self.spec.retrievers),
+            *(name for name in strategies if ":" in name),
+            *extracts_code,
+        ]

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from summhay_ray.benchmark import Failed, Outcome, RawAnswer, Request, RunStore, SpecError, planning
+from summhay_ray.benchmark import RawAnswer, Request, RunStore
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import Named, least_certain, make_judge, parse_name
 from summhay_ray.loops import run_loop
-from summhay_ray.outcome import MICROS
+from summhay_ray.outcome import MICROS, Failed, Outcome
+from summhay_ray.plugins import planning
 from summhay_ray.records import Insight, Summary
 
 _DIGITS = 4

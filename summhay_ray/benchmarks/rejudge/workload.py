@@ -16,31 +16,22 @@ from summhay_ray import judge
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Compat,
     Counted,
     Inputs,
     Item,
-    Part,
     Prepared,
     Queue,
     Reach,
-    Reader,
     Rows,
     RunStore,
     Section,
-    SpecError,
     Store,
-    StoreError,
     Tables,
-    check_spec,
-    read_fields,
-    validated,
-    workload_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -48,6 +39,8 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_h
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
+from summhay_ray.errors import SpecError, StoreError
+from summhay_ray.metrics import Compat
 from summhay_ray.records import Summary
 
 SUMMARIES_A_SLICE = 128
@@ -119,52 +112,14 @@ class JudgedRun:
         return tuple(_slices(self.run))
 
 
-class RejudgeStorage(SummariesStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, "of": str}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        return {
-            "of": self.workload.spec.of,
-            "spec": self.workload.spec.model_dump(mode="json"),
-            **self.workload.entries.recorded(),
-            **fields_of_haystacks(self.workload.judged.run.record),
-        }
-
-    def opened(self, run: RunStore) -> None:
-        """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_run(self.workload.judged.run, "rejudges", run.run_id)
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """See `Storage`: the number of summaries that the judged run holds now; it may still grow."""
-        return run.store.run(run.record["of"]).table("summaries").height
-
-
-class RejudgeReader(Reader["Rejudge"]):
-    def details(self, scores: Rejudged) -> Mapping[str, Any]:
-        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
-        return {"of": scores.of, "judges": judges, "cascades": choices}
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return explain(self.workload, run, self.workload.judged.run, key, compat)
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`. Raises StoreError: the judged run is exported instead, with any of its judges."""
-        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.workload.spec.of}; give that run")
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(self.workload.judged.run, item_ids)
-
-
-class Rejudge(Benchmark[RejudgeSpec]):
+class Rejudge(OfHaystacks[RejudgeSpec]):
     """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
 
     kind = "rejudge"
     stages = (STAGE,)
     tables = TABLES
     counted = Counted("summaries", "judgments", prefix="j", item="summary")
-    storage = Part(RejudgeStorage)
-    reader = Part(RejudgeReader)
+    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, "of": str}
 
     def __init__(self, spec: RejudgeSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -247,6 +202,37 @@ class Rejudge(Benchmark[RejudgeSpec]):
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
         return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
+    def details(self, scores: Rejudged) -> Mapping[str, Any]:
+        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
+        return {"of": scores.of, "judges": judges, "cascades": choices}
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        return explain(self, run, self.judged.run, key, compat)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`. Raises StoreError: the judged run is exported instead, with any of its judges."""
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return places(self.judged.run, item_ids)
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {
+            "of": self.spec.of,
+            "spec": self.spec.model_dump(mode="json"),
+            **self.entries.recorded(),
+            **fields_of_haystacks(self.judged.run.record),
+        }
+
+    def on_open(self, run: RunStore) -> None:
+        """See `Workload`. Adds the rejudge to the list beside the judged run."""
+        join_run(self.judged.run, "rejudges", run.run_id)
+
+    @classmethod
+    def n_items_of(cls, run: RunStore) -> int:
+        """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
+        return run.store.run(run.record["of"]).table("summaries").height
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeCounts:
@@ -321,7 +307,7 @@ class RejudgeRequest:
     overrides: tuple[str, ...] = ()
     """FIELD=VALUE, applied to the spec."""
     untrusted: bool = False
-    """Whether the spec is somebody else's (see `load_workload`)."""
+    """Whether the spec is somebody else's."""
 
 
 def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
@@ -330,10 +316,10 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     A judge is looked up by name in the request's spec, or else in the run's own spec. For a judge that is not listed there,
     endpoint and prices are taken from an entry with the same model, if there is one.
     """
-    workload_of(run)
+    Benchmark.of(run)
     record = run.record
     check_source(run)
-    fields, folder = read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
+    fields, folder = RejudgeSpec.read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
     budgets = _BUDGETS if request.spec else ()
     # Unknown fields are passed on, so that validation below rejects them with a suggestion.
     unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
@@ -346,12 +332,12 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
         raise SpecError("no judge is named: give --judge NAME, such as offline, or --spec FILE with judges")
     where = request.spec or "rejudge"
     base: dict[str, Any] = {"kind": Rejudge.kind, "of": run.run_id}
-    first = validated(RejudgeSpec, {**base, "judges": listed}, where)
+    first = RejudgeSpec.parse({**base, "judges": listed}, where)
     base["members"] = _members(first.judges, fields)
-    asked = {part.model for part in validated(RejudgeSpec, {**base, "judges": listed}, where).parts()}
-    spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
+    asked = {part.model for part in RejudgeSpec.parse({**base, "judges": listed}, where).parts()}
+    spec = RejudgeSpec.parse({**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
-    check_spec(spec, where, [STAGE.name], folder if request.untrusted else None)
+    spec.check(where, [STAGE.name], folder if request.untrusted else None)
     inputs = Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted)
     for path, text in record.get("prompts", {}).items() if folder is None else ():
         inputs.give(path, text.encode("utf-8"))
@@ -364,7 +350,7 @@ def free_of(workload: Rejudge) -> Rejudge:
     """The rejudge of the same summaries by the free judge, as a cascade needs it."""
     shared = {name: getattr(workload.spec, name) for name in ("workers", "executor") if getattr(workload.spec, name) is not None}
     fields = {"kind": Rejudge.kind, "of": workload.spec.of, "judges": ["offline"], **shared}
-    spec = validated(RejudgeSpec, {**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
+    spec = RejudgeSpec.parse({**fields, "name": f"offline on {workload.spec.of}"}, "rejudge")
     return Rejudge(spec, workload.inputs)
 
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import QUERY_FIELD, Inputs, ModelSpec, Reach, SpecError, Strict, Text, is_service, validated
+from summhay_ray.benchmark import Inputs, ModelSpec, Reach, Strict, Text
 from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 
 Read = Callable[[str], str]
 """Path of a file as the spec names it -> its text."""
@@ -65,7 +65,7 @@ def _entry(value: Any) -> Any:
         known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
         raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
     try:
-        return validated(KINDS[heads[0]], value, f"{{{heads[0]}: ...}}")
+        return KINDS[heads[0]].parse(value, f"{{{heads[0]}: ...}}")
     except SpecError as error:
         # The caller adds the entry's place in the spec.
         raise ValueError(str(error)) from error
@@ -163,7 +163,7 @@ class ModelEntry(Entry, Reach):
 
     def service(self) -> ModelSpec | None:
         """How to call the model at its service; None for a model that runs in this process."""
-        if self.api_base is None and not is_service(self.model):
+        if self.api_base is None and not ModelSpec.is_service(self.model):
             return None
         reach = self.model_dump(include=set(Reach.model_fields))
         return self.asked_as(
@@ -300,7 +300,7 @@ class SearchEntry(Entry, Reach):
     def service(self) -> ModelSpec:
         """How to call the service."""
         reach = self.model_dump(include=set(Reach.model_fields))
-        sent = {**self.extra, QUERY_FIELD: self.query}
+        sent = {**self.extra, ModelSpec.QUERY_FIELD: self.query}
         return Searcher(model=self.search, temperature=None, max_tokens=1, revision=self.revision, extra=sent, **reach)
 
 

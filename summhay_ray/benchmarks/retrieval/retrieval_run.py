@@ -14,27 +14,19 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     ByQuery,
-    Compat,
-    Computation,
     Counted,
     Inputs,
     Item,
     ModelSpec,
-    Part,
     Prepared,
     Queue,
-    Reader,
     Results,
     Rows,
-    RunStore,
+    RunTables,
     Section,
-    SpecError,
     Stage,
-    Storage,
     Table,
     Tables,
-    WorkloadPart,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
@@ -47,7 +39,9 @@ from summhay_ray.benchmarks.retrieval.retrievers import (
 )
 from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.scripts import OfWordsSpec
+from summhay_ray.errors import SpecError
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.text import semantic_hash
 
 
 class RetrievalFields(OfWordsSpec):
@@ -80,17 +74,8 @@ STAGE = "retrieve"
 S = TypeVar("S", bound=RetrievalFields)
 
 
-R_W = TypeVar("R_W", bound="Retrieving[Any]")
-W = TypeVar("W", bound=Benchmark[Any])
-
-
-class Corpora(WorkloadPart[W]):
+class Corpora:
     """What a benchmark with retrievers ranks."""
-
-    @classmethod
-    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: for a spec of this kind, unchanged. May raise SpecError."""
-        return fields
 
     def queries(self) -> Mapping[str, Sequence[str]]:
         """Content hash of each corpus -> ids of its queries. Must not read large files."""
@@ -109,54 +94,26 @@ class Corpora(WorkloadPart[W]):
         return ""
 
 
-class RetrievingStorage(Storage[R_W]):
-    def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *own_code(self.workload.spec.retrievers)]
-
-
-class RetrievingComputation(Computation[R_W]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`. Parts of each corpus that local models read."""
-        return self.workload.retrievers.corpora_to_compute(
-            ((item.data["corpus"], item.data["retriever"]) for item in items), actors
-        )
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`. The vectors and scores that the rankings of a corpus need."""
-        return self.workload.retrievers.compute_part(self.workload.corpora.corpus(part["corpus"]), part)
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Computation`. Empty, since the plan depends on no ranking."""
-        return Prepared()
-
-
-class RetrievingReader(Reader[R_W]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Reader`. The fields of `summhay retrieve --json`."""
-        return retrieval_details(scores["retrieval"])
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds what retrievers of words do not find, and what models do not read."""
-        results = super().results(run, compat)
-        found = [*self.workload.retrievers.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
-        details = {**results.details, "cut_texts": cut_texts(run)}
-        return replace(results, details=details, warnings=(*results.warnings, *found))
-
-
 class Retrieving(Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     counted = Counted("corpora", item="corpus")
-    corpora = Part[Corpora[Any]](Corpora)
-    storage = Part(RetrievingStorage)
-    computation = Part(RetrievingComputation)
-    reader = Part(RetrievingReader)
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.retrievers = Retrievers(self.spec, inputs)
+
+    @functools.cached_property
+    def corpora(self) -> Corpora:
+        """The corpora that are ranked."""
+        raise NotImplementedError
+
+    @classmethod
+    def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """A spec's fields for `summhay retrieve`: unchanged, since a spec of this kind does nothing else."""
+        return fields
 
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
@@ -246,20 +203,46 @@ class Retrieving(Benchmark[S]):
         by_query = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
         return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: RunTables) -> Tables:
         """See `Workload`. The retrieval table: a row per retriever and k."""
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
         return {"retrieval": retrieval_table(ranked, ks, expected, self.retrievers.unordered)}
 
-    def by_query(self, tables: Tables) -> ByQuery:
+    def by_query(self, tables: RunTables) -> ByQuery:
         """See `Workload`. A system is a retriever."""
         return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.retrievers.unordered, self.retrievers)
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`. Parts of each corpus that local models read."""
+        return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`. The vectors and scores that the rankings of a corpus need."""
+        return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`. Empty, since the plan depends on no ranking."""
+        return Prepared()
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Workload`. The fields of `summhay retrieve --json`."""
+        return retrieval_details(scores["retrieval"])
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        results = super().results(tables)
+        found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
+        details = {**results.details, "cut_texts": cut_texts(tables.run)}
+        return replace(results, details=details, warnings=(*results.warnings, *found))
+
+    def own_code(self) -> Sequence[str]:
+        return [*super().own_code(), *own_code(self.spec.retrievers)]
 
 
 def _filled(**fields: Any) -> dict[str, Any]:
@@ -269,7 +252,7 @@ def _filled(**fields: Any) -> dict[str, Any]:
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A spec's fields converted for a retrieval-only run. Raises SpecError where its benchmark offers none."""
-    corpora: type[Corpora[Any]] | None = getattr(benchmark, "corpora", None)
-    if corpora is None:
+    if not hasattr(benchmark, "retrieval_fields"):
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
-    return corpora.alone(fields, where)
+    converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)
+    return converted

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -33,8 +33,10 @@ from summhay_ray.benchmarks.retrieval.stored_models import (
 from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
+from summhay_ray.outcome import Failed
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.text import semantic_hash
 
 UNORDERED = "unordered"
 """The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
@@ -101,7 +103,7 @@ class Retrievers(Mapping[str, str | Entry]):
     @functools.cached_property
     def models(self) -> StoredModels:
         """The retrievers' local models."""
-        return StoredModels(self._inputs.store, Computing.of(self._spec.resources))
+        return StoredModels(self._inputs.store, Computing.of(self._spec))
 
     @functools.cached_property
     def known_models(self) -> StoredModels:

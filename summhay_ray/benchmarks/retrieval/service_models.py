@@ -10,9 +10,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.benchmark import Ask, ModelSpec, NoReply, RawAnswer, Request
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
+from summhay_ray.outcome import Answer, Failed
 from summhay_ray.retrieve import Models, at_once
 from summhay_ray.text import count_tokens, first_tokens
 
@@ -95,7 +96,7 @@ class _Texts:
 
         rows: dict[str, Any] = {}
         for request, raw in zip(self.requests, answers, strict=True):
-            rows.update(zip(request.inputs, vectors_of(raw.text), strict=True))
+            rows.update(zip(request.inputs, Ask.vectors_of(raw), strict=True))
         if len({len(row) for row in rows.values()}) > 1:
             raise LengthChanged(self._service.model)
         values = np.stack([rows[text] for text in self._cut]) if self._cut else np.zeros((0, 0), dtype=np.float32)
@@ -176,7 +177,7 @@ class ServiceModels:
         cut = [first_tokens(text, scoring.max_tokens) if scoring.max_tokens else text for text in texts]
         inputs = [query, *(text or " " for text in cut)]
         raw = await self._answer(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
-        return [placeholder(service.model, query, text) for text in texts] if raw is None else scores_of(raw.text)
+        return [placeholder(service.model, query, text) for text in texts] if raw is None else Ask.scores_of(raw)
 
     async def search(self, service: str, query: str, corpus: str) -> Any:
         """See `retrieve.Searches`. Raises NoReply."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections import OrderedDict, defaultdict
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import ResourcesSpec, Store, VectorSpace, semantic_hash
+from summhay_ray.benchmark import Benchmark, Spec, Store
 from summhay_ray.encoders import (
     FOLDER_REVISION,
     Comparing,
@@ -22,6 +23,7 @@ from summhay_ray.encoders import (
     load_scorer,
 )
 from summhay_ray.extract import Compute
+from summhay_ray.text import semantic_hash
 
 STAGE = "embed"
 """The stage's name in a spec's `resources`."""
@@ -44,9 +46,9 @@ class Computing:
     batch_size: int | None = None
 
     @classmethod
-    def of(cls, resources: Mapping[str, ResourcesSpec]) -> Computing:
+    def of(cls, spec: Spec) -> Computing:
         """The settings in a spec's `resources` of stage `embed`."""
-        said = resources.get(STAGE)
+        said = spec.resources.get(STAGE)
         return cls() if said is None else cls(said.batch_tokens, said.batch_size)
 
 
@@ -69,11 +71,10 @@ class StoredModels:
 
     def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
         """`computing`: None to only read stored results and raise NotComputed for others."""
-        self._store = store
         self._computing = computing
         said = computing or Computing()
         self._batches = (said.batch_tokens, said.batch_size)
-        self._spaces: dict[str, VectorSpace] = {}
+        self._space_named = functools.cache(lambda name: Benchmark.vector_space(store, name))
         self._models: OrderedDict[Encoding | Scoring, Any] = OrderedDict()
         self.computed = Computed()
 
@@ -83,7 +84,8 @@ class StoredModels:
 
     def embed_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
         """Compute and store a share (i, n) of what `embed` needs: every nth block of the texts, from index i on."""
-        by_key = {VectorSpace.key(text): text for text in texts}
+        space = self._space_named(_space_of(encoding))
+        by_key = {space.key(text): text for text in texts}
         self._compute(encoding, list(_blocks(by_key))[share[0] :: share[1]], by_key, self._encoded(encoding))
 
     def _encoded(self, encoding: Encoding) -> Compute:
@@ -114,8 +116,8 @@ class StoredModels:
         """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
         import numpy as np
 
-        space = self._space(made_by)
-        keys = [VectorSpace.key(text) for text in texts]
+        space = self._space_named(_space_of(made_by))
+        keys = [space.key(text) for text in texts]
         found = space.get(keys)
         if len(found) < len(set(keys)):
             if self._computing is None:
@@ -130,16 +132,14 @@ class StoredModels:
         return Vectors(values, n_tokens, n_cut)
 
     def _compute(self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute) -> None:
-        space, half = self._space(made_by), made_by.precision != "float32"
         with _COMPUTING:
             for block in blocks:
-                self._compute_block(space, block, texts, compute, half)
+                self._compute_block(made_by, block, texts, compute)
 
-    def _compute_block(
-        self, space: VectorSpace, block: Sequence[bytes], texts: Mapping[bytes, str], compute: Compute, half: bool
-    ) -> None:
+    def _compute_block(self, made_by: MadeBy, block: Sequence[bytes], texts: Mapping[bytes, str], compute: Compute) -> None:
         import time
 
+        space = self._space_named(_space_of(made_by))
         known = space.get(block)
         missing = [key for key in block if key not in known]
         if not missing:
@@ -148,19 +148,12 @@ class StoredModels:
         loading = self.computed.load_s
         found = compute([texts[key] for key in missing], *self._batches)
         n_tokens = found.n_tokens.tolist()
-        space.put(missing, found.values, n_tokens, half, () if found.n_cut is None else found.n_cut.tolist())
+        space.put(
+            missing, found.values, n_tokens, made_by.precision != "float32", () if found.n_cut is None else found.n_cut.tolist()
+        )
         self.computed.texts += len(missing)
         self.computed.tokens += sum(n_tokens)
         self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
-
-    def _space(self, made_by: MadeBy) -> VectorSpace:
-        described = asdict(made_by)
-        if made_by.revision.startswith(FOLDER_REVISION):
-            described["model"] = ""
-        name = semantic_hash({**described, "kind": type(made_by).__name__, "format": FORMAT})
-        if name not in self._spaces:
-            self._spaces[name] = VectorSpace(self._store.files if self._store is not None else None, name)
-        return self._spaces[name]
 
     def _model(self, made_by: Any, load: Callable[[Any], M]) -> M:
         import time
@@ -171,6 +164,14 @@ class StoredModels:
             self.computed.load_s += time.monotonic() - began
         found: M = self._models[made_by]
         return found
+
+
+def _space_of(made_by: MadeBy) -> str:
+    """The name of the space of numbers that are made in one way. A folder's model is identified by its content."""
+    described = asdict(made_by)
+    if made_by.revision.startswith(FOLDER_REVISION):
+        described["model"] = ""
+    return semantic_hash({**described, "kind": type(made_by).__name__, "format": FORMAT})
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from summhay_ray.benchmark import Rows, RunStore, Table, Tables, table_pieces
+from summhay_ray.benchmark import Rows, RunStore, RunTables, Table
 from summhay_ray.benchmarks.retrieval.measure import Retrieved
 from summhay_ray.retrieve import Corpus, Query, Ranked
 from summhay_ray.text import count_tokens
@@ -116,14 +116,14 @@ def cut_warnings(run: RunStore) -> list[str]:
     ]
 
 
-def retrieved_of(tables: Tables, deepest: int) -> Iterator[Retrieved]:
+def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
     """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
 
     Of each ranking, only the first `deepest` documents and those within the token budget are read.
     """
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
     # One corpus at a time: as Python's texts, rankings take many times the memory.
-    for piece in table_pieces(tables, "ranked", ["document_id"]):
+    for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
     # A retriever may rank no document.

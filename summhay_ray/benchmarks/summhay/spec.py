@@ -8,17 +8,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
-from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, Spec, Text
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
-from summhay_ray.benchmarks.summarizing import Strategy, SummarizerSpec, crossed, summarizer_entry
+from summhay_ray.benchmarks.summarizing import NoAnswers, Strategy, SummarizerSpec, crossed, summarizer_entry
 from summhay_ray.errors import UserError
 
 
 def _judge(value: Any) -> Any:
     """Normalize a judge's entry: an expression such as `blend(MODEL,offline)`, or `module:Class`, becomes model and strategy."""
-    entry = model_entry(value)
+    entry = ModelSpec.entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
     try:

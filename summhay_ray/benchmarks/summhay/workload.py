@@ -8,25 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import (
-    Ask,
-    Compat,
-    Computation,
-    Counted,
-    Inputs,
-    Item,
-    Part,
-    Planner,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    Size,
-    Stage,
-    Store,
-    semantic_hash,
-)
+from summhay_ray.benchmark import Ask, Counted, Inputs, Item, Prepared, Queue, Results, Rows, RunStore, RunTables, Stage, Store
 from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import (
     CUT_TEXTS,
@@ -41,119 +23,24 @@ from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Contexts
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
-from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.grid.retrieval import GridCorpora
+from summhay_ray.benchmarks.summhay.grid.retrieval import fields_for_retrieval
 from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import Summaries, SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import Summaries
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.records import Context
+from summhay_ray.text import semantic_hash
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
 _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
-
-
-class SummHayStorage(SummariesStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, UNORDERED: list[str] | None}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Storage`: enough to rebuild the grid without the spec's files."""
-        return {
-            "spec": self.workload.spec.model_dump(mode="json"),
-            **self.workload.grid.entries.recorded(),
-            **self.workload.grid.haystacks.recorded(store),
-            "inputs": self.workload.inputs.keep(store, files(self.workload.spec.retrievers)),
-            "answers": keep_answers(self.workload.models, self.workload.inputs, store),
-            UNORDERED: sorted(self.workload.grid.retrievers.unordered),
-        }
-
-    def by_store(self) -> Mapping[str, str]:
-        return by_store(self.workload.spec.haystacks, self.workload.grid.haystacks)
-
-    def keep_by_store(self, store: Store) -> None:
-        self.workload.grid.haystacks.keep(store)
-
-    def opened(self, run: RunStore) -> None:
-        """See `Storage`. Writes the tables of the haystacks."""
-        open_haystacks(run, self.workload.grid.haystacks)
-
-    def own_code(self) -> Sequence[str]:
-        spec = self.workload.spec
-        strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
-        strategies += [part.strategy for part in spec.parts()]
-        names = [*spec.orderings, *strategies]
-        extracts_code = extract_code(*(part.extract for part in spec.parts()))
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *extracts_code]
-
-
-class SummHayPlanner(Planner["SummHay"]):
-    def doubts(self) -> Sequence[str]:
-        """See `Planner`: what is odd in the haystacks, and retrievers without effect."""
-        unused = unused_retrievers(self.workload.spec.summarizers, [*self.workload.grid.retrievers])
-        return [*doubts_of(self.workload.grid.haystacks), *unused]
-
-    def query_of(self, item: Item) -> str:
-        """See `Planner`: the subtopic."""
-        return Unit(*item.data["unit"]).subtopic_id
-
-    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """See `Planner`: queries in random order over all haystacks, each with every system before the next query.
-
-        With `--limit`, systems are then compared on the same queries.
-        """
-        queries: dict[tuple[str, str], list[Item]] = {}
-        for item in items:
-            unit = Unit(*item.data["unit"])
-            queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
-        drawn = random.Random(self.workload.spec.seed).sample(sorted(queries), len(queries))
-        return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Planner`: the texts of the subtopic's insights."""
-        unit = Cell.of(item).unit
-        haystack = await self.workload.grid.haystacks.fetch(unit.haystack_id)
-        return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Planner`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
-        if stage != "summarize":
-            return None
-        cell, n_insights = Cell.of(item), max(1, item.size // len(self.workload.spec.judges))
-        if size == "least":
-            return "-"
-        longest = self.workload.spec.summarizers[cell.summarizer].max_tokens
-        bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
-        return "\n".join(bullets)
-
-
-class SummHayComputation(Computation["SummHay"]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: one part per haystack that local models must embed or score."""
-        units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
-        return self.workload.grid.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`: compute the vectors and scores that the rankings of one haystack need."""
-        return self.workload.grid.retrievers.compute_part(retrieve.corpus_of(self.workload.grid.haystacks[part["corpus"]]), part)
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Computation`: a context as long as the real one, made without computing vectors."""
-        return self.workload._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
-
-
-class SummHayReader(SummariesReader):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds what retrievers of words do not find, and what models do not read."""
-        scored = super().results(run, compat)
-        unmatched = self.workload.grid.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 
 class SummHay(Summaries[SummhaySpec]):
@@ -163,11 +50,7 @@ class SummHay(Summaries[SummhaySpec]):
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
-    corpora = Part(GridCorpora)
-    storage = Part(SummHayStorage)
-    planner = Part(SummHayPlanner)
-    computation = Part(SummHayComputation)
-    reader = Part(SummHayReader)
+    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, UNORDERED: list[str] | None}
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
@@ -176,6 +59,11 @@ class SummHay(Summaries[SummhaySpec]):
         self._contexts = Contexts(self.grid)
         if inputs.record is None:
             check_grid(self.grid)
+
+    @classmethod
+    def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """A spec's fields for `summhay retrieve`."""
+        return fields_for_retrieval(fields, where)
 
     def identity(self) -> Any:
         """See `Workload`. Haystacks and prompts are identified by their content."""
@@ -229,3 +117,89 @@ class SummHay(Summaries[SummhaySpec]):
         if summary is None:
             return rows
         return {**rows, "summaries": [summary], **await judge_all(self.grid.entries, cell, summary, truth, ask)}
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: one part per haystack that local models must embed or score."""
+        units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
+        return self.grid.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
+        return self.grid.retrievers.compute_part(retrieve.corpus_of(self.grid.haystacks[part["corpus"]]), part)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`: a context as long as the real one, made without computing vectors."""
+        return self._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
+
+    def warnings(self) -> Sequence[str]:
+        """See `Workload`: what is odd in the haystacks, and retrievers without effect."""
+        unused = unused_retrievers(self.spec.summarizers, [*self.grid.retrievers])
+        return [*doubts_of(self.grid.haystacks), *unused]
+
+    def query_of(self, item: Item) -> str:
+        """See `Workload`: the subtopic."""
+        return Unit(*item.data["unit"]).subtopic_id
+
+    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """See `Workload`: queries in random order over all haystacks, each with every system before the next query.
+
+        With `--limit`, systems are then compared on the same queries.
+        """
+        queries: dict[tuple[str, str], list[Item]] = {}
+        for item in items:
+            unit = Unit(*item.data["unit"])
+            queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
+        drawn = random.Random(self.spec.seed).sample(sorted(queries), len(queries))
+        return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Workload`: the texts of the subtopic's insights."""
+        unit = Cell.of(item).unit
+        haystack = await self.grid.haystacks.fetch(unit.haystack_id)
+        return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
+
+    def guess(self, item: Item, stage: str, size: str) -> str | None:
+        """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
+        if stage != "summarize":
+            return None
+        cell, n_insights = Cell.of(item), max(1, item.size // len(self.spec.judges))
+        if size == "least":
+            return "-"
+        longest = self.spec.summarizers[cell.summarizer].max_tokens
+        bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
+        return "\n".join(bullets)
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        scored = super().results(tables)
+        unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
+        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(tables.run)))
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`: enough to rebuild the grid without the spec's files."""
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            **self.grid.entries.recorded(),
+            **self.grid.haystacks.recorded(store),
+            "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
+            "answers": keep_answers(self.models, self.inputs, store),
+            UNORDERED: sorted(self.grid.retrievers.unordered),
+        }
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.spec.haystacks, self.grid.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.grid.haystacks.keep(store)
+
+    def on_open(self, run: RunStore) -> None:
+        """See `Workload`. Writes the tables of the haystacks."""
+        open_haystacks(run, self.grid.haystacks)
+
+    def own_code(self) -> Sequence[str]:
+        spec = self.spec
+        strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
+        strategies += [part.strategy for part in spec.parts()]
+        names = [*spec.orderings, *strategies]
+        extracts_code = extract_code(*(part.extract for part in spec.parts()))
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *extracts_code]

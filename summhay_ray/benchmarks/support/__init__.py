@@ -1,11 +1,12 @@
 """Benchmark support: whether cited documents say what is cited for them, without gold; and summaries with citations repaired."""
 
 from summhay_ray.benchmarks.support.agreement import (
-    LabelOptions,
     SupportAgreement,
+    agreement,
     agreement_section,
-    bench_support,
     holds_labels,
+    load_labelled,
+    read_claim_labels,
 )
 from summhay_ray.benchmarks.support.answers import export_rag_answers
 from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_run
@@ -16,17 +17,18 @@ from summhay_ray.citations import SUPPORT_JUDGE
 
 __all__ = [
     "SUPPORT_JUDGE",
-    "LabelOptions",
     "Recite",
     "ReciteResult",
     "SupportAgreement",
     "SupportBench",
     "SupportRequest",
     "SupportSpec",
+    "agreement",
     "agreement_section",
-    "bench_support",
     "export_rag_answers",
     "holds_labels",
+    "load_labelled",
+    "read_claim_labels",
     "recite_run",
     "support_fields",
 ]

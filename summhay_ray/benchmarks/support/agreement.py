@@ -12,40 +12,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import (
-    Inputs,
-    Reach,
-    Section,
-    SpecError,
-    Store,
-    check_spec,
-    read_fields,
-    run_workload,
-    validated,
-)
+from summhay_ray.benchmark import Inputs, Reach, RunStore, Section
 from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
 from summhay_ray.benchmarks.support.spec import SupportSpec, models_of, named_judge
 from summhay_ray.benchmarks.support.tables import SUPPORTS
 from summhay_ray.benchmarks.support.workload import SupportBench
+from summhay_ray.errors import SpecError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import BinaryScores, binary_scores
-from summhay_ray.run_options import RunOptions
 
 LABELS = ("label", "attribution_label")
 SOURCES = ("source", "src_dataset", "dataset")
 _POSITIVE = frozenset({"1", "true", "yes", "supported", "attributable", "entailment"})
 _NEGATIVE = frozenset({"0", "false", "no", "not supported", "not_supported", "unsupported", "not attributable", "not_entailment"})
-
-
-@dataclass(frozen=True, slots=True)
-class LabelOptions:
-    """How the judges are asked."""
-
-    budget_usd: float | None = None
-    """Most dollars for each judge on this file, over all runs of the command."""
-    spec: str | None = None
-    """Path of a spec whose models or judges give endpoints and prices."""
-    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,34 +57,27 @@ def holds_labels(file: Path) -> bool:
     return isinstance(row, dict) and "claim" in row
 
 
-def bench_support(
-    file: Path, judges: Sequence[str], store: Store, options: LabelOptions = LabelOptions()
+def agreement(
+    judge: str, workload: SupportBench, labels: Sequence[tuple[str, bool]], run: RunStore, status: str
 ) -> list[SupportAgreement]:
-    """A row for each judge and source of the file, in the file's order, and one for all sources after them.
-
-    Raises SpecError, BadName and UnknownName before any call.
-    """
+    """A row for each source of the labelled file, in its order, and one for all sources after them, from the judge's run."""
     import polars as pl
 
-    labels = read_labels(file)
-    workloads = [(name, _load(file, name, options)) for name in dict.fromkeys(judges)]
+    supports = run.table(SUPPORTS.name).filter("cited")
+    # A claim with a reference that was not judged has no value.
+    keys = ("haystack_id", "query_id", "system")
+    judged = supports.group_by(keys).agg(pl.when(pl.col("value").is_not_null().all()).then(pl.col("value").max()))
+    values = {tuple(row[:3]): row[3] for row in judged.iter_rows()}
+    by_source: dict[str, list[tuple[float | None, bool]]] = {}
+    for answer, (source, label) in zip(workload.judged.answers, labels, strict=True):
+        value = values.get((answer.haystack_id, answer.query_id, answer.system))
+        by_source.setdefault(source, []).append((value, label))
+    pooled = [pair for pairs in by_source.values() for pair in pairs]
     rows = []
-    for name, workload in workloads:
-        result = run_workload(workload, store, RunOptions(budget=options.budget_usd, executor="inline"))
-        supports = store.run(result.run).table(SUPPORTS.name).filter("cited")
-        # A claim with a reference that was not judged has no value.
-        keys = ("haystack_id", "query_id", "system")
-        judged = supports.group_by(keys).agg(pl.when(pl.col("value").is_not_null().all()).then(pl.col("value").max()))
-        values = {tuple(row[:3]): row[3] for row in judged.iter_rows()}
-        by_source: dict[str, list[tuple[float | None, bool]]] = {}
-        for answer, (source, label) in zip(workload.judged.answers, labels, strict=True):
-            value = values.get((answer.haystack_id, answer.query_id, answer.system))
-            by_source.setdefault(source, []).append((value, label))
-        pooled = [pair for pairs in by_source.values() for pair in pairs]
-        for source, pairs in [*(by_source.items() if len(by_source) > 1 else ()), ("", pooled)]:
-            known = [(value, label) for value, label in pairs if value is not None]
-            scores = binary_scores([value for value, _ in known], [label for _, label in known])
-            rows.append(SupportAgreement(name, source, scores, len(pairs), result.run, result.status))
+    for source, pairs in [*(by_source.items() if len(by_source) > 1 else ()), ("", pooled)]:
+        known = [(value, label) for value, label in pairs if value is not None]
+        scores = binary_scores([value for value, _ in known], [label for _, label in known])
+        rows.append(SupportAgreement(judge, source, scores, len(pairs), run.run_id, status))
     return rows
 
 
@@ -142,7 +114,7 @@ def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
     )
 
 
-def read_labels(file: Path) -> list[tuple[str, bool]]:
+def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
     """(source, label) of each line. Raises SpecError, which names the line."""
     found = []
     for number, line in enumerate(read_file(file).decode("utf-8-sig").split("\n"), start=1):
@@ -165,9 +137,12 @@ def read_labels(file: Path) -> list[tuple[str, bool]]:
     return found
 
 
-def _load(file: Path, judge: str, options: LabelOptions) -> SupportBench:
-    """The workload that asks a judge about the claims. Asks nothing."""
-    written, folder = read_fields(options.spec) if options.spec else ({}, Path())
+def load_labelled(file: Path, judge: str, written_spec: str | None = None, untrusted: bool = False) -> SupportBench:
+    """The workload that asks a judge about the claims of a file. Asks nothing. Raises SpecError, BadName and UnknownName.
+
+    `written_spec`: path of a spec whose models or judges give endpoints and prices; `untrusted`: it is somebody else's.
+    """
+    written, folder = SupportSpec.read_fields(written_spec) if written_spec else ({}, Path())
     known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
     asked = models_of(named_judge(judge))
     models = [
@@ -177,10 +152,10 @@ def _load(file: Path, judge: str, options: LabelOptions) -> SupportBench:
     ]
     limits = {name: limit for name, limit in written.get("limits", {}).items() if name in asked}
     fields = {**support_fields(SupportRequest(judge, answers=str(file.absolute()))), "models": models, "limits": limits}
-    spec = validated(SupportSpec, fields, options.spec or "judge-bench")
-    check_spec(spec.model_copy(update={"answers": ""}), "judge-bench", ["support"], folder if options.untrusted else None)
-    inputs = Inputs(folder, untrusted=options.untrusted)
-    if options.untrusted:
+    spec = SupportSpec.parse(fields, written_spec or "judge-bench")
+    spec.model_copy(update={"answers": ""}).check("judge-bench", ["support"], folder if untrusted else None)
+    inputs = Inputs(folder, untrusted=untrusted)
+    if untrusted:
         # The claims are named on the command line, by the user.
         inputs.give(spec.answers, read_file(file))
     return SupportBench(spec, inputs)

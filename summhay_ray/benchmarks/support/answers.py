@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import Benchmark, CitedAnswer, CitedAnswers, RunStore, SpecError, workload_of
+from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.citations import CitedDocuments
+from summhay_ray.errors import SpecError
 from summhay_ray.mine import read_folder
 from summhay_ray.outputs import write_new
+from summhay_ray.records import CitedAnswer, CitedAnswers
 from summhay_ray.summarize import bullets_of, without_references
 from summhay_ray.text import RagAnswer, UnusableAnswer, rag_answer_json, read_rag_answer, without_thinking
 
@@ -144,10 +146,7 @@ def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
 
 def answers_of(run: RunStore) -> CitedAnswers:
     """The answers of a stored run of any kind. Raises UserError if it has none that cite documents."""
-    workload = workload_of(run)
-    if not isinstance(workload, Benchmark):
-        raise SpecError(f"{run.run_id} is of kind {run.record['kind']}, which holds no answers; give a run of summaries")
-    return workload.reader.cited_answers(run)
+    return Benchmark.of(run).cited_answers(run)
 
 
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:

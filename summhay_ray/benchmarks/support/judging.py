@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Outcome, semantic_hash
+from summhay_ray.benchmark import Ask, ModelSpec, NoReply, system, user
 from summhay_ray.benchmarks.support import prompts
 from summhay_ray.benchmarks.support.spec import SupportSpec, is_nli
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED, CitedDocuments, Supports, verdict_of
 from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
+from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import is_quoted
+from summhay_ray.text import semantic_hash
 
 STAGE = "support"
 PASSAGES = 5
@@ -127,7 +129,8 @@ class Judging:
     async def _about_one(self, entry: ModelSpec, pair: Pair, ask: Ask) -> Outcome[Opinion]:
         text = self.case.corpus.documents[pair[1]][1]
         try:
-            reply = await ask(STAGE, prompts.about_one(self.case.bullets[pair[0]], text), model=entry)
+            task, question = prompts.about_one(self.case.bullets[pair[0]], text)
+            reply = await ask(STAGE, [system(task), user(question)], model=entry)
             return self._answer(entry, pair, reply.key, *prompts.read_one(reply))
         except NoReply as none:
             return none.outcome
@@ -135,7 +138,8 @@ class Judging:
     async def _about_all(self, entry: ModelSpec, bullet: int, documents: Sequence[int], ask: Ask) -> Opinions:
         texts = [self.case.corpus.documents[document][1] for document in documents]
         try:
-            reply = await ask(STAGE, prompts.about_all(self.case.bullets[bullet], texts), model=entry)
+            task, question = prompts.about_all(self.case.bullets[bullet], texts)
+            reply = await ask(STAGE, [system(task), user(question)], model=entry)
             said = prompts.read_all(reply, len(documents))
         except NoReply as none:
             return {(bullet, document): none.outcome for document in documents}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
+from summhay_ray.benchmark import RawAnswer, Unreadable, read_json
 from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, without_thinking
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
@@ -25,16 +25,16 @@ _FORM = f"Answer with one JSON object: {_OBJECT}"
 _FORMS = f'Answer with one JSON object that has such an object for the number of each document: {{"1": {_OBJECT}, "2": ...}}'
 
 
-def about_one(statement: str, document: str) -> list[Message]:
-    """The question about one cited document."""
+def about_one(statement: str, document: str) -> tuple[str, str]:
+    """The task and the question about one cited document."""
     task = _TASK.format(documents="a document that is cited for it", each="the document", form=_FORM)
-    return [system(task), user(f"{enclosed('document', document)}\n\n{enclosed('statement', statement)}")]
+    return task, f"{enclosed('document', document)}\n\n{enclosed('statement', statement)}"
 
 
-def about_all(statement: str, documents: Sequence[str]) -> list[Message]:
-    """The question about all documents that are cited for a statement."""
+def about_all(statement: str, documents: Sequence[str]) -> tuple[str, str]:
+    """The task and the question about all documents that are cited for a statement."""
     task = _TASK.format(documents="the documents that are cited for it", each="each document", form=_FORMS)
-    return [system(task), user(f"{headed(enumerate(documents, start=1))}\n\n{enclosed('statement', statement)}")]
+    return task, f"{headed(enumerate(documents, start=1))}\n\n{enclosed('statement', statement)}"
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:

@@ -12,20 +12,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    CitedAnswer,
-    Counted,
-    Finished,
-    Part,
-    RunStore,
-    Section,
-    Table,
-    all_tables,
-    semantic_hash,
-)
+from summhay_ray.benchmark import Counted, RunStore, RunTables, Section, Table
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers
 from summhay_ray.benchmarks.support.judging import free_opinions
@@ -35,7 +24,8 @@ from summhay_ray.benchmarks.support.workload import rows_of
 from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary
-from summhay_ray.records import Failure, Score
+from summhay_ray.records import CitedAnswer, Failure, Score
+from summhay_ray.text import semantic_hash
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
@@ -44,22 +34,18 @@ _COPIED = ("rankings", "contexts")
 _REPEAT = r"(#[0-9]+)$"
 
 
-class ReciteStorage(ImportStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**ImportStorage.fields, "judges": list[tuple[str, str]], "recited_from": str}
-
-
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
     kind = "recite"
     counted = Counted(prefix="c")
-    storage = Part(ReciteStorage)
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
+    record_fields: ClassVar[Mapping[str, Any]] = {**Import.record_fields, "judges": list[tuple[str, str]], "recited_from": str}
 
-    def report(self, scores: ScoreResult) -> Sequence[Section]:
+    def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
         """See `Workload`: what was repaired, and the scores of any run of summaries."""
-        run, found = scores.stored, super().report(scores)
-        return [recited_section(_figures(run), run.record["recited_from"]), *found] if self.reader.whole else found
+        run = scores.stored
+        return [recited_section(_figures(run), run.record["recited_from"]), *super().full_report(scores, tables)]
 
 
 @dataclass(frozen=True)
@@ -109,11 +95,8 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
         "judgments": judgments.height,
     }
     own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
-    run = source.store.create_run(
-        Recite.counted.prefix + semantic_hash(content)[:12],
-        {**own, **fields_of_haystacks(record), "judges": content["judges"]},
-        all_tables(Recite),
-    )
+    run_id = Recite.counted.prefix + semantic_hash(content)[:12]
+    run = Recite.run_in(source.store, run_id, {**own, **fields_of_haystacks(record), "judges": content["judges"]})
     done = run.finished(STAGE)
     for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):
         if haystack_id not in done:
@@ -121,7 +104,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
             rows = _recited(source, str(haystack_id), of, mine, mode)
             failures = source.table("failures").filter(pl.col("cell_id").is_in(of["cell_id"].implode()))
             rows["failures"] = [*_BY_NAME["failures"].records(failures), *rows["failures"]]
-            run.commit(STAGE, [Finished(str(haystack_id), rows)])
+            run.commit_units(STAGE, {str(haystack_id): rows})
     run.end()
     systems = _figures(run)
     counts = {name: int(systems[name].sum()) for name in ("before", "after", "dropped", "added")}

@@ -15,29 +15,19 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import (
-    Answer,
     Ask,
     Benchmark,
     ByQuery,
-    CitedAnswer,
-    CitedAnswers,
-    Computation,
     Counted,
     Inputs,
     Item,
-    Malformed,
-    Part,
     Queue,
-    Reader,
     Rows,
     RunStore,
     Section,
-    SpecError,
     Stage,
-    Storage,
     Store,
     Tables,
-    semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
@@ -50,79 +40,18 @@ from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, n
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
 from summhay_ray.encoders import check_model, placed
+from summhay_ray.errors import SpecError
 from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
-from summhay_ray.records import SYSTEM_NAMES
+from summhay_ray.outcome import Answer, Malformed
+from summhay_ray.records import SYSTEM_NAMES, CitedAnswer, CitedAnswers
+from summhay_ray.text import semantic_hash
 
 CITED_ANSWERS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
 PLACES = "nli"
 """The field of a run's record with the folder or hub name of each NLI model."""
 _AT_ONCE = 32
-
-
-class SupportBenchReader(Reader["SupportBench"]):
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Reader`."""
-        return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}
-
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Reader`: the answers that were judged."""
-        return self.workload.judged
-
-    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
-        """See `Reader`: the system and the query."""
-        wanted = set(item_ids)
-        names = ("haystack_id", "query_id", "system", "label")
-        return {item.id: {name: item.data[name] for name in names} for item in self.workload.items() if item.id in wanted}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Reader`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
-        query, _, rest = key.partition("/")
-        for item in self.workload.items() if rest else ():
-            called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
-            if item.data["query_id"] != query or called is None:
-                continue
-            bullet = rest.removeprefix(called).strip("/")
-            if bullet and not bullet.isdecimal():
-                continue
-            found = super().explain(run, item.id, compat)
-            rows = {
-                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
-                for name, of in found["rows"].items()
-            }
-            return {**found, "rows": rows}
-        return super().explain(run, key, compat)
-
-
-class SupportBenchStorage(Storage["SupportBench"]):
-    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, PLACES: dict[str, str] | None}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
-        return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}
-
-    def opened(self, run: RunStore) -> None:
-        """See `Storage`. Adds the run to the list beside the judged run, whose results show its figures beside joint."""
-        super().opened(run)
-        if self.workload.spec.of:
-            join_run(run.store.run(self.workload.spec.of), "supports", run.run_id)
-
-
-class SupportBenchComputation(Computation["SupportBench"]):
-    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: the answers of a haystack that an NLI model judges, divided among the actors."""
-        by_haystack: dict[str, list[int]] = {}
-        for item in items if self.workload.nli else ():
-            by_haystack.setdefault(item.source, []).append(item.data["place"])
-        return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Computation`: judge these answers by the models in this process alone; the models' numbers go to the store."""
-        before = replace(self.workload._stored.computed)
-        for place in part["answers"]:
-            asyncio.run(self.workload._opinions(self.workload.judged.answers[place], None))
-        return self.workload._stored.computed.since(before)
 
 
 class SupportBench(Benchmark[SupportSpec]):
@@ -132,9 +61,7 @@ class SupportBench(Benchmark[SupportSpec]):
     stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
     tables = (SUPPORTS, BULLETS, VOTES)
     counted = Counted("answers", SUPPORTS.name, prefix="u")
-    storage = Part(SupportBenchStorage)
-    computation = Part(SupportBenchComputation)
-    reader = Part(SupportBenchReader)
+    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, PLACES: dict[str, str] | None}
 
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -245,7 +172,7 @@ class SupportBench(Benchmark[SupportSpec]):
     @functools.cached_property
     def _stored(self) -> StoredModels:
         """What NLI models have computed."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+        return StoredModels(self.inputs.store, Computing.of(self.spec))
 
     # --- results --------------------------------------------------------------------------------------------------------
 
@@ -260,6 +187,62 @@ class SupportBench(Benchmark[SupportSpec]):
     def by_query(self, tables: Tables) -> ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
+
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: the answers of a haystack that an NLI model judges, divided among the actors."""
+        by_haystack: dict[str, list[int]] = {}
+        for item in items if self.nli else ():
+            by_haystack.setdefault(item.source, []).append(item.data["place"])
+        return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: judge these answers by the models in this process alone; the models' numbers go to the store."""
+        before = replace(self._stored.computed)
+        for place in part["answers"]:
+            asyncio.run(self._opinions(self.judged.answers[place], None))
+        return self._stored.computed.since(before)
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Workload`."""
+        return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """See `Workload`: the answers that were judged."""
+        return self.judged
+
+    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
+        """See `Workload`: the system and the query."""
+        wanted = set(item_ids)
+        names = ("haystack_id", "query_id", "system", "label")
+        return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
+        query, _, rest = key.partition("/")
+        for item in self.items() if rest else ():
+            called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
+            if item.data["query_id"] != query or called is None:
+                continue
+            bullet = rest.removeprefix(called).strip("/")
+            if bullet and not bullet.isdecimal():
+                continue
+            found = super().explain(run, item.id, compat)
+            rows = {
+                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
+                for name, of in found["rows"].items()
+            }
+            return {**found, "rows": rows}
+        return super().explain(run, key, compat)
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`. With the folders of the NLI models, for workers elsewhere."""
+        return {**super().record(store), PLACES: {name: model.model for name, model in self.nli.items()}}
+
+    def on_open(self, run: RunStore) -> None:
+        """See `Workload`. Adds the run to the list beside the judged run, whose results show its figures beside joint."""
+        super().on_open(run)
+        if self.spec.of:
+            join_run(run.store.run(self.spec.of), "supports", run.run_id)
 
 
 def id_of(answer: CitedAnswer) -> str:

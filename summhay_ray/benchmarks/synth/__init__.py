@@ -1,8 +1,7 @@
 """Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with the room `summhay_ray.synth`."""
 
 from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
-from summhay_ray.benchmarks.synth.results import FailedTopic, MadeHaystack
-from summhay_ray.benchmarks.synth.run import run_synth
+from summhay_ray.benchmarks.synth.results import FailedTopic, MadeHaystack, check_folder, export_made
 from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_files, write_checks
 from summhay_ray.benchmarks.synth.workload import Synth
@@ -14,8 +13,9 @@ __all__ = [
     "Synth",
     "SynthSpec",
     "VerifiedFile",
+    "check_folder",
+    "export_made",
     "read_sheet",
-    "run_synth",
     "verify_files",
     "write_checks",
     "write_sheet",

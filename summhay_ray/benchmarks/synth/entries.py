@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from summhay_ray.benchmark import ITEM, SpecError, Store
+from summhay_ray.benchmark import Benchmark, Store
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.tables import Made, made_by
+from summhay_ray.errors import SpecError
 
 
 def entries_of(recipe: Recipe, run_id: str, store: Store, path: str) -> list[str]:
@@ -16,7 +17,7 @@ def entries_of(recipe: Recipe, run_id: str, store: Store, path: str) -> list[str
     tried: dict[str, bool] = {}
     if store.files.exists(f"runs/{run_id}/run.json"):
         run = store.run(run_id)
-        made, tried = made_by(run), run.finished(ITEM)
+        made, tried = made_by(run), Benchmark.finished_items(run)
     missing = [cell for cell in map(recipe.cell_id, recipe.topics) if cell not in made]
     if not missing:
         return [haystack.entry for haystack in made.values()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import RawAnswer, RunStore, StoreError
+from summhay_ray.benchmark import RawAnswer, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
@@ -18,6 +18,7 @@ from summhay_ray.benchmarks.synth.replay import answers_of_document, listed_answ
 from summhay_ray.benchmarks.synth.results import described_haystack
 from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.benchmarks.synth.topics import stored_topics
+from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.synth import Topic
 

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
+from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows, Store
+from summhay_ray.benchmarks.summarizing import AskModel
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.tables import Made
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
-from summhay_ray.outcome import no_answer
+from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
 from summhay_ray.synth import OFFLINE, Group, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
 

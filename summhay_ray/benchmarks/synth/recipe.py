@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from summhay_ray.benchmark import Inputs, RunModels, SpecError, Store, find_window, is_local, semantic_hash
+from summhay_ray.benchmark import Inputs, RunModels, Store
 from summhay_ray.benchmarks.summhay.grid.checks import check_models
 from summhay_ray.benchmarks.synth.spec import StageModel, SynthSpec
 from summhay_ray.benchmarks.synth.topics import alone, stored_topics, topics_of
+from summhay_ray.errors import SpecError
 from summhay_ray.local_models import WRITER
 from summhay_ray.synth import (
     Domain,
@@ -24,7 +25,7 @@ from summhay_ray.synth import (
     load_domain,
     parse_domain,
 )
-from summhay_ray.text import count_tokens
+from summhay_ray.text import count_tokens, semantic_hash
 
 _ROOM = 4000
 """Tokens of a prompt beside its context."""
@@ -135,7 +136,7 @@ def _check_language(recipe: Recipe) -> None:
             f"synth: absent: the subjects that no document says anything about are English, not {language}; leave it out"
         )
     for stage, model in models.used().items():
-        if is_local(model.model):
+        if model.local:
             does = "reads" if stage == "check" else "writes"
             raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
     if models.check is None:
@@ -150,7 +151,7 @@ def _check_windows(recipe: Recipe) -> None:
     stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
         model = recipe.spec.models.used()[stage]
-        window = find_window(model.model, model.context_window)
+        window = model.window()
         room = (window or 0) - model.max_tokens - _ROOM
         if window is not None and room < 0:
             needed = f"max_tokens {model.max_tokens:,} and a prompt of about {_ROOM:,}"

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.export import file_names, write_files
+from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.make_haystack import BY_PERSON, SYNTHESIS, synthesis_of
+from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.errors import UserError
@@ -82,10 +83,24 @@ class Haystacks:
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
     """Write the haystacks as released JSON. `again`: overwrite files that differ only in a person's labels."""
     entries = [haystack.source() for haystack in made_by(run).values()]
+    if again and not entries:
+        return []
     audits = person_audits(run)
     contents = (audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
     same = (lambda old, new: unaudited(old) == unaudited(new)) if again else None
     return write_files(folder, zip(file_names(entries), contents, strict=True), same)
+
+
+def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
+    """Raises UserError for a folder that could not be written to at the end."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; give a folder")
+    made = made_by(run) if out.exists() else {}
+    for topic in recipe.topics if out.exists() else ():
+        done = made.get(recipe.cell_id(topic))
+        path, source = out / f"{topic.name}.json", read_source(run.store, done.source()) if done else None
+        if path.exists() and (source is None or unaudited(path) != json.loads(released_text(source.raw))):
+            raise UserError(taken(path))
 
 
 def unaudited(path: Path) -> Any:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, is_local, model_entry
+from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text
+from summhay_ray.benchmarks.summarizing import NoAnswers
 from summhay_ray.local_models import WRITER
 from summhay_ray.synth import Difficulty, Group
 
@@ -39,7 +40,7 @@ class StageModel(ModelSpec):
         raise ValueError("prompts belong to the domain's YAML; write `domain: FILE.yaml` with `prompts:`")
 
 
-_Stage = Annotated[StageModel, BeforeValidator(model_entry, json_schema_input_type=Text | StageModel)]
+_Stage = Annotated[StageModel, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | StageModel)]
 
 
 class ModelsSpec(Strict):
@@ -129,7 +130,7 @@ class SynthSpec(Spec):
     def _stages_asked(self) -> SynthSpec:
         used = self.models.used()
         for stage, model in used.items():
-            if is_local(model.model) and model.model != WRITER:
+            if model.local and model.model != WRITER:
                 raise ValueError(f"models.{stage}: {model.model!r} makes no haystacks; without a key, {WRITER} does")
         for name in self.stage_budgets_usd:
             if name in GROUPS and name not in used:

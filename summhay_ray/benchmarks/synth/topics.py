@@ -13,8 +13,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from summhay_ray.benchmark import Inputs, SpecError, Store, StoreError
+from summhay_ray.benchmark import Inputs, Store
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP, MOST_NAME, SynthSpec, TopicSpec
+from summhay_ray.errors import SpecError, StoreError
 from summhay_ray.synth import Topic
 
 TOPICS = "topics"

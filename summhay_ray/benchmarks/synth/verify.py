@@ -1,27 +1,20 @@
-"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room.
-
-A few files are checked in this process; many in a Ray Data pipeline, one task each.
-"""
+"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import map_in_tasks, ray_tasks
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.synth import ExistingCheck, verify_haystack
 from summhay_ray.text import quoted
-
-FILES_ALONE = 8
-"""Most files that are checked without Ray, which takes seconds to start."""
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
 """Columns of the CSV: the file's path, then those of `VerifiedFile.rows`."""
@@ -68,16 +61,23 @@ class VerifiedFile:
         }
 
 
-def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
-    """Check released files offline. Many files are checked by a local Ray, or by the one at `address`, which must have them.
+Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
+"""Applies a function to each of some values, in order, as `in_turn` does, or many at once. Values and results are JSON; an error
+of the given class, or a UserError, is raised as such."""
+
+
+def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
+    """The results of `work`, one after the other, in this process."""
+    return map(work, values)
+
+
+def verify_files(paths: Sequence[str], mapped: Mapped = in_turn) -> list[VerifiedFile]:
+    """Check released files offline. `mapped`: how the function is applied to each path.
 
     Raises InvalidHaystack for the first file that is not a haystack.
     """
-    if not address and len(paths) <= FILES_ALONE:
-        return [_verified(path, verify_file(path)) for path in paths]
-    with ray_tasks(address or "local"):
-        checked = map_in_tasks(verify_file, paths, InvalidHaystack)
-        return [_verified(path, one) for path, one in zip(paths, checked, strict=True)]
+    checked = mapped(verify_file, paths, InvalidHaystack)
+    return [VerifiedFile(path, one["haystack_id"], tuple(one["rows"])) for path, one in zip(paths, checked, strict=True)]
 
 
 def verify_file(path: str) -> dict[str, Any]:
@@ -99,10 +99,6 @@ def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
             file.write(buffer.getvalue())
     except FileExistsError as error:
         raise UserError(f"{out} exists; give another file") from error
-
-
-def _verified(path: str, checked: Mapping[str, Any]) -> VerifiedFile:
-    return VerifiedFile(path, checked["haystack_id"], tuple(checked["rows"]))
 
 
 def _row(existing: ExistingCheck) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,39 +13,33 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Compat,
     Counted,
     Inputs,
     Item,
-    LogIndex,
-    Part,
-    Planner,
+    ModelSpec,
     Prepared,
     Queue,
-    Reader,
     Results,
     Rows,
     RunStore,
+    RunTables,
     Section,
     Stage,
-    StagePlan,
-    Storage,
     Store,
-    Tables,
-    run_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
 from summhay_ray.benchmarks.synth.make_haystack import synthesize_topic
-from summhay_ray.benchmarks.synth.plan import bounds_of
 from summhay_ray.benchmarks.synth.recipe import Recipe, domain_json
 from summhay_ray.benchmarks.synth.results import Haystacks, export_made, failed_topics, made_haystacks
 from summhay_ray.benchmarks.synth.spec import GROUPS, SynthSpec
 from summhay_ray.benchmarks.synth.tables import MADE
 from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
 from summhay_ray.local_models import WRITER
+from summhay_ray.metrics import Compat
+from summhay_ray.synth import Bounds, Topic, bounds
 
 SYSTEM = "synth"
 """The system under which a synthesis's items are counted."""
@@ -59,61 +54,6 @@ TOPICS_A_SOURCE = 1
 """Topics that are prepared together."""
 
 
-class SynthStorage(Storage["Synth"]):
-    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, "domain": dict[str, Any], TOPICS: str}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Storage`. The topics are put into the store."""
-        return {
-            "spec": self.workload.spec.model_dump(mode="json"),
-            "domain": domain_json(self.workload.recipe.domain, self.workload.recipe.domain.prompts),
-            TOPICS: keep_topics(store, ((self.workload.recipe.cell_id(topic), topic) for topic in self.workload.recipe.topics)),
-        }
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the topics, and the haystacks that were made."""
-        yield TOPICS, run.record[TOPICS]
-        yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
-
-
-class SynthPlanner(Planner["Synth"]):
-    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
-        """See `Planner`. The calls for a topic depend on the answers, so there are bounds."""
-        return bounds_of(self.workload.recipe, run, index, done)
-
-    def doubts(self) -> Sequence[str]:
-        """See `Planner`: files of context that nobody reads."""
-        spec = self.workload.spec
-        if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
-            return ()
-        mend = "name a model as models.outline, or make a haystack of the documents themselves with summhay mine FOLDER"
-        return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
-
-
-class SynthReader(Reader["Synth"]):
-    def details(self, scores: Haystacks) -> Mapping[str, Any]:
-        return scores.details()
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Warns of what nobody reads, and tells templates from a model's prose."""
-        notes = (f"the prose is {BY_GRAMMAR}",) if self.workload.spec.models.write.model == WRITER else ()
-        return replace(super().results(run, compat), warnings=tuple(self.workload.planner.doubts()), notes=notes)
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Reader`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
-        return explain_synth(self.workload.recipe, run, key)
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        wanted = set(item_ids)
-        named = {self.workload.recipe.cell_id(topic): topic.name for topic in self.workload.recipe.topics}
-        return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`: as released JSON."""
-        return export_made(run, folder)
-
-
 class Synth(Benchmark[SynthSpec]):
     """Each topic becomes a haystack: an outline, documents, and their verification."""
 
@@ -121,9 +61,7 @@ class Synth(Benchmark[SynthSpec]):
     stages = tuple(Stage(group) for group in GROUPS)
     tables = (*TABLES, MADE)
     counted = Counted("topics", prefix="y")
-    storage = Part(SynthStorage)
-    planner = Part(SynthPlanner)
-    reader = Part(SynthReader)
+    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, "domain": dict[str, Any], TOPICS: str}
 
     def __init__(self, spec: SynthSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -162,10 +100,9 @@ class Synth(Benchmark[SynthSpec]):
         """See `Workload`: the haystack of a topic, with its checks."""
         return await synthesize_topic(self.recipe, item.id, topic_from(ask.prepared), ask)
 
-    def score(self, tables: Tables) -> Haystacks:
+    def score(self, tables: RunTables) -> Haystacks:
         """See `Workload`: the haystacks that were made, and the topics that failed."""
-        run = run_of(tables)
-        return Haystacks(made_haystacks(run), failed_topics(run))
+        return Haystacks(made_haystacks(tables.run), failed_topics(tables.run))
 
     def report(self, scores: Haystacks) -> Sequence[Section]:
         listed = {name: rows for name, rows in scores.details().items() if rows}
@@ -176,3 +113,58 @@ class Synth(Benchmark[SynthSpec]):
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         return entries_of(self.recipe, self.run_id, store, path)
+
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
+        """See `Workload`. The calls for a topic depend on the answers. The least is a haystack that is right at once; the most
+        needs every retry that its domain allows, each after answers that cannot be parsed."""
+        recipe, used = self.recipe, self.spec.models.used()
+        topic, difficulty = self._topics[item.id], self.spec.difficulty.difficulty()
+        bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
+        return {name: (model, bounded[name]) for name, model in used.items()}
+
+    @functools.cached_property
+    def _topics(self) -> Mapping[str, Topic]:
+        return {self.recipe.cell_id(topic): topic for topic in self.recipe.topics}
+
+    def warnings(self) -> Sequence[str]:
+        """See `Workload`: files of context that nobody reads."""
+        spec = self.spec
+        if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
+            return ()
+        mend = "name a model as models.outline, or make a haystack of the documents themselves with summhay mine FOLDER"
+        return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
+
+    def details(self, scores: Haystacks) -> Mapping[str, Any]:
+        return scores.details()
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Warns of what nobody reads, and tells templates from a model's prose."""
+        notes = (f"the prose is {BY_GRAMMAR}",) if self.spec.models.write.model == WRITER else ()
+        return replace(super().results(tables), warnings=tuple(self.warnings()), notes=notes)
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
+        return explain_synth(self.recipe, run, key)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        wanted = set(item_ids)
+        named = {self.recipe.cell_id(topic): topic.name for topic in self.recipe.topics}
+        return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Workload`: as released JSON."""
+        return export_made(run, folder)
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Workload`. The topics are put into the store."""
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "domain": domain_json(self.recipe.domain, self.recipe.domain.prompts),
+            TOPICS: keep_topics(store, ((self.recipe.cell_id(topic), topic) for topic in self.recipe.topics)),
+        }
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the topics, and the haystacks that were made."""
+        yield TOPICS, run.record[TOPICS]
+        yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))

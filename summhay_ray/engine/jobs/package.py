@@ -56,7 +56,7 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     files: dict[str, Path] = {}
     entries = workload.inputs.files()
     names = {entry: by_store.get(entry) or _packed(entry, source, files) for entry, source in entries.items()}
-    modules, notes = own_modules(workload.storage.own_code())
+    modules, notes = own_modules(workload.own_code())
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
             raise UserError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")

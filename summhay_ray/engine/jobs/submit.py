@@ -63,7 +63,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     url = job_url(address)
     uri, bucket, notes = store_for_job(order.store_uri, url)
     order = replace(order, store_uri=uri)
-    package = pack(workload, workload.storage.by_store() if bucket else {})
+    package = pack(workload, workload.by_store() if bucket else {})
     notes = [*notes, *package.notes, *reach(url)]
     client = job_client(url)
     metadata = _metadata(workload, order)
@@ -74,7 +74,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
             if job.submission_id and not job.status.is_terminal() and _same(job.metadata, metadata):
                 return RayJob(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
         if bucket is not None:
-            workload.storage.keep_by_store(bucket)
+            workload.keep_by_store(bucket)
         # Ray accepts a name only once: of two simultaneous submissions, the second finds the name taken, and the first one's job.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{workload.run_id}-{n}" not in taken)

@@ -21,8 +21,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.sections import html_of
-from summhay_ray.engine.spec.own_code import Unplannable
+from summhay_ray.engine.plan.bounds import bounded
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
@@ -33,7 +32,8 @@ from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
-from summhay_ray.plugins import STOPS, error_line
+from summhay_ray.plugins import STOPS, Unplannable, error_line
+from summhay_ray.sections import html_of
 from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
@@ -221,7 +221,7 @@ class CountingAsk(Ask):
                     planner.record(stage_plan.add, tokens, expected, micros)
             else:
                 planner.record(counted[0].reuse)
-        guess = planner.workload.planner.guess(self.item, stage, self._size)
+        guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
         same = hash((prompt, *self._prompts))
@@ -397,13 +397,13 @@ def plan(
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
-    bounds = workload.planner.bounds(run, planner.index, done)
-    if bounds is None:
+    stages: list[StagePlan]
+    if type(workload).bounds is Workload.bounds:
         run_loop(lambda: planner.count(done))
         stages, total, left = planner.stages(), planner.total, planner.left
     else:
         items = [item.id for item in workload.items()]
-        stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
+        stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
         planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money.of(None, {}) if run is None else money_of(run, planner.index)
@@ -422,7 +422,7 @@ def plan(
         kind=workload.kind,
         unit=workload.counted.items,
         warnings=(
-            *workload.planner.doubts(),
+            *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
             *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),

@@ -115,7 +115,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     queues = {name: replace(queue, workers=workers[queue.kind].most) for name, queue in queues.items()}
     seats = {kind: some.fewest for kind, some in workers.items()}
     kinds = [POOL] if for_pool else []
-    if workload.computation.parts([item for items in work.left.values() for item in items]):
+    if workload.computations([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
     needed = CPUS_A_WORKER * (seated + n_pools)

@@ -81,7 +81,7 @@ class Computer:
         for part in json.loads(batch["parts"][0]):
             # Preparing computes what is missing, and reports the error as a failure row.
             with contextlib.suppress(Exception):
-                took.update(self._workload.computation.compute(part))
+                took.update(self._workload.compute(part))
         actor = ray.get_runtime_context().get_actor_id()
         return {**batch, "computed": _column(json.dumps({"actor": actor, "started": self._started, "took": took}))}
 
@@ -141,7 +141,7 @@ class Pools:
         groups: dict[str, dict[str, Sequence[Item]]] = {}
         rest: dict[str, Sequence[Item]] = {}
         for source, items in left.items():
-            parts = self._workload.computation.parts(items) if EMBED in self._pools else ()
+            parts = self._workload.computations(items) if EMBED in self._pools else ()
             (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
         called, free = self._divided(rest)
         return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
@@ -174,11 +174,11 @@ class Pools:
         """Yield the items that need something computed as soon as it is there; answer those of them that ask no provider."""
         sources = {source: items for group in groups for source, items in group.items()}
         spec = self._workload.spec.resources.get(EMBED)
-        parts = self._workload.computation.parts(_items(sources), spec.actors.max if spec else 1)
+        parts = self._workload.computations(_items(sources), spec.actors.max if spec else 1)
         if len(groups) >= (spec.actors.max if spec else len(parts)):
             halves = [self._divided(group) for group in groups]
             rows = [
-                _row(number, _items(free), self._workload.computation.parts(_items(group)))
+                _row(number, _items(free), self._workload.computations(_items(group)))
                 for number, (group, (_, free)) in enumerate(zip(groups, halves, strict=True))
             ]
             self.n_parts = len(rows)

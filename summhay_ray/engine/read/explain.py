@@ -97,22 +97,28 @@ def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
     """An item with its rows and calls, as JSON. `key`: its id, an answer's key, or a prefix of either. Raises StoreError."""
     item = find_item(workload, run, key)
-    replay = Replay(workload, run)
-    replay.item(item)
-    attempts = replay.failed_attempts
     return {
         "run": run.run_id,
         "kind": workload.kind,
         "item": {"id": item.id, "queue": item.queue, "data": dict(item.data)},
         "rows": dict(rows_of(workload, run, item.id)),
-        "calls": [{**_call(replay, key), "failed_attempts": attempts.get(key, [])} for key in replay.requests],
+        "calls": calls_of(workload, run, item),
     }
 
 
-def _call(replay: Replay, key: str) -> dict[str, Any]:
-    stage, request = replay.requests[key]
-    raw = replay.answers.get(key)
-    return {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
+def calls_of(workload: Workload[Any], run: RunStore, item: Item) -> list[dict[str, Any]]:
+    """The calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts.
+
+    The prompts are rebuilt from content. The key proves that the text is the same; other prompts have other keys.
+    """
+    replay = Replay(workload, run)
+    replay.item(item)
+    attempts, calls = replay.failed_attempts, []
+    for key, (stage, request) in replay.requests.items():
+        raw = None if (answer := replay.answers.get(key)) is None else asdict(answer)
+        failed = attempts.get(key, [])
+        calls.append({"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": raw, "failed_attempts": failed})
+    return calls
 
 
 def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:

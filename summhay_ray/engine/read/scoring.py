@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
-from summhay_ray.engine.items import Tables, all_tables
+from summhay_ray.engine.items import ReadOptions, RunTables, Tables, all_tables
 from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
-from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.state.items_left import ITEM, checked_items
+from summhay_ray.sections import Section
 from summhay_ray.store import RunStore
 
 ITEMS = "items"
@@ -24,11 +23,15 @@ ITEMS = "items"
 _MEND = "mend it and run again: every stored answer is reused"
 
 
-def scored(workload: Workload[Any], run: RunStore) -> Results:
+def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = ReadOptions()) -> Results:
+    """The results of the run so far, as its benchmark gives them. Raises BadBenchmark."""
+    # User benchmarks get `item_id` from the engine; those of this package know what they lack.
+    return workload.results(_tables(workload, run.at(), options, ITEM_ID if own_name(workload) else ""))
+
+
+def scored(workload: Workload[Any], tables: RunTables) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
-    # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
-    is_own = bool(own_name(workload))
-    tables = RunTables(workload, run.at(), ITEM_ID if is_own else "")
+    is_own, run = bool(own_name(workload)), tables.run
     if is_own:
         items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
         _check_keys(workload, run)
@@ -38,7 +41,7 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
         _check_scores(workload, scores)
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     with reading(f"{workload.kind}: report", _MEND):
-        sections = list(workload.report(scores))
+        sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
     for section in sections:
         if not isinstance(section, Section):
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
@@ -52,7 +55,7 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
         details = {
             **({"so_far": asked} if asked else {}),
             **({} if frames is None else {"scores": frames}),
-            **workload.reader.details(scores),
+            **workload.details(scores),
         }
     warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
@@ -63,7 +66,7 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     if type(workload).by_query is Workload.by_query:
         return None  # No table is read for nothing; imported runs have no items, either.
     with reading(f"{workload.kind}: by_query", _MEND):
-        by_query = workload.by_query(RunTables(workload, run.at()))
+        by_query = workload.by_query(_tables(workload, run.at(), ReadOptions()))
     if by_query is None:
         return None
     columns, schema = [*by_query.scores.columns], by_query.scores.schema
@@ -83,48 +86,13 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
 
 
-class RunTables(Mapping[str, pl.DataFrame]):
-    """What `score` gets: the items that the run has asked, and its tables. Each is read when it is first asked for.
+def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: str = "") -> RunTables:
+    """What `score` gets. `item`: the name of a further column of each table, with the item that a row is of."""
 
-    An item that was not asked yet is not missing, so that no figure expects it.
-    """
+    def read(name: str) -> pl.DataFrame:
+        return _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
 
-    def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
-        """`item`: the name of a further column of each table, with the item that a row is of."""
-        self._names = (ITEMS, *(table.name for table in all_tables(type(workload))))
-        self._read = functools.cache(
-            lambda name: _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
-        )
-        self.run = run
-
-    def __getitem__(self, name: str) -> pl.DataFrame:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._read(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """See `table_pieces`."""
-        return self.run.pieces(name, columns)
-
-
-def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
-
-    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time.
-    """
-    return tables.pieces(name, columns) if isinstance(tables, RunTables) else iter([tables[name]])
-
-
-def run_of(tables: Tables) -> RunStore:
-    """The stored run whose tables `score` gets, for what they do not say: its record, and the store."""
-    assert isinstance(tables, RunTables)
-    return tables.run
+    return RunTables(run, (ITEMS, *(table.name for table in all_tables(type(workload)))), read, options)
 
 
 def _answered(run: RunStore) -> pl.Series:
@@ -135,7 +103,7 @@ def _answered(run: RunStore) -> pl.Series:
 
 def so_far(workload: Workload[Any], run: RunStore) -> str:
     """How many of its items an unfinished run has asked, in words; empty for a finished or imported one."""
-    if workload.storage.imported:
+    if workload.imported:
         return ""
     asked, total = len(run.finished(ITEM)), workload.n_items()
     return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
@@ -143,7 +111,7 @@ def so_far(workload: Workload[Any], run: RunStore) -> str:
 
 def _asked_items(workload: Workload[Any], run: RunStore) -> pl.DataFrame:
     items = items_frame(workload)
-    return items if workload.storage.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
+    return items if workload.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

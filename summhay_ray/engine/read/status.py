@@ -13,10 +13,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from summhay_ray.engine.contract import Planner, Workload
+from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
-from summhay_ray.engine.sections import html_of
 from summhay_ray.engine.state.history import History, StartRecord, StopRecord, usage_of_run
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
@@ -24,6 +23,7 @@ from summhay_ray.engine.state.run_warnings import damaged_log, lost_inputs, orig
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
+from summhay_ray.sections import html_of
 from summhay_ray.store import (
     FORMAT,
     WATCH_S,
@@ -182,10 +182,10 @@ def _standing(
     alive: Mapping[int, bool] | None = None,
 ) -> _Standing:
     """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
-    total = benchmark.storage.total(run) if benchmark is not None else run.record["cells"]
+    total = benchmark.n_items_of(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
     claims = excess_totals(excesses.values(), history.reach.margins) if excesses else []
-    if benchmark is not None and benchmark.storage.imported:
+    if benchmark is not None and benchmark.imported:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
     stop = history.stop if cells["done"] < total else None
@@ -203,7 +203,7 @@ def status(run: RunStore) -> StatusResult:
     ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
-    lost = [] if benchmark is None else lost_inputs(run, benchmark.storage.objects(run))
+    lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
     index = run.log()
     money = money_of(run, index)
     now = _standing(run, benchmark, index, history)
@@ -320,7 +320,7 @@ def _left(
             return dict(now.stop["left"])
         if left := _left_by_driver(run, start):
             return {**left, "cells": open_items, **({} if now.driver else {"seconds": None})}
-    if damaged or (benchmark is not None and benchmark.planner.bounds is not Planner.bounds):
+    if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
         with contextlib.suppress(UserError):
             return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
     return unknown

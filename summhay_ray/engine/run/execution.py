@@ -64,7 +64,7 @@ class Work:
         """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
         return {
             **self.run.record,
-            **self.workload.storage.record(self.run.store),
+            **self.workload.record(self.run.store),
             "kind": kind_of_record(self.workload),
         }
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.spec.spec import SpecError
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import find, read_json, real_path
 from summhay_ray.plugins import code_identity, source_identity
 from summhay_ray.store import Store

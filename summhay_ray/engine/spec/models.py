@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import ModelSpec, Spec, SpecError
+from summhay_ray.engine.spec.spec import ModelSpec, Spec
+from summhay_ray.errors import SpecError
 from summhay_ray.llm import GeneratingModel, LocalModel, ModelSettings, Request, is_local
 from summhay_ray.text import RagAnswer, read_rag_answer
 

@@ -13,24 +13,27 @@ import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.engine.spec.model_check import endpoint_flaw, flaw, tier_flaw
 from summhay_ray.engine.spec.untrusted import check_untrusted, values_in
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (
     PRICED_BY,
+    QUERY_FIELD,
     REVISION,
     Limits,
     ModelSettings,
     Task,
     Unpriced,
     address_of,
+    find_price,
+    find_window,
     is_local,
+    is_service,
     known_extra,
     lacking,
     provider_of,
@@ -38,11 +41,6 @@ from summhay_ray.llm import (
     transport_of,
 )
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
-
-
-class SpecError(UserError):
-    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
-
 
 STORED = {"stored": True}
 """The context in which the spec of a stored run is validated: validators import no code of the user's."""
@@ -59,6 +57,17 @@ class Strict(BaseModel):
         """The names of the fields that count for the identity."""
         fields = type(self).model_fields
         return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Self:
+        """The fields, changed by the `a.b=c` overrides, as an instance. Raises SpecError, naming the field and `where`."""
+        changed = overridden(fields, overrides)
+        if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
+            raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
+        try:
+            return cls.model_validate(changed)
+        except ValidationError as error:
+            raise SpecError(f"{where}: {_explain(error, cls)}") from error
 
 
 Dollars = Annotated[float, Field(ge=0)]
@@ -88,17 +97,6 @@ ANSWERS = "answers/"
 """Prefix of the name of a model whose answers come from a file."""
 
 
-def model_entry(value: Any) -> Any:
-    """A model's entry in the spec as a mapping; it may be written as a name, or as a file of answers. Raises ValueError."""
-    if isinstance(value, str):
-        return {"model": value}
-    if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
-        return value
-    if not value.get("name"):
-        raise ValueError(f"answers {value['answers']!r}: give them a name: NAME")
-    return {**value, "model": f"{ANSWERS}{value['name']}"}
-
-
 class Reach(Strict):
     """How a model is reached and what it costs. None of this is part of any identity."""
 
@@ -120,15 +118,6 @@ class Reach(Strict):
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
 
 
-def _no_answers(value: Any) -> None:
-    if value is not None:
-        raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
-
-
-NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
-"""Type of `answers` for a model that is asked several questions about one query: a file of answers is refused."""
-
-
 class ModelSpec(Reach):
     """A model, its sampling parameters, and how it is reached."""
 
@@ -137,6 +126,8 @@ class ModelSpec(Reach):
     """The fields of a price that the model needs, for messages."""
     TASK: ClassVar[Task] = "chat"
     """What the model is asked for."""
+    QUERY_FIELD: ClassVar[str] = QUERY_FIELD
+    """The field of `extra` that names the field of a search service's query."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
     name: str = Field(default="", description="the model's name in tables; by default that of the model")
@@ -150,10 +141,43 @@ class ModelSpec(Reach):
         default=None, description="JSON lines of query_id and text, used as the answers; no model is asked"
     )
 
+    @staticmethod
+    def entry(value: Any) -> Any:
+        """A model's entry in the spec as a mapping; it may be written as a name, or as a file of answers. Raises ValueError."""
+        if isinstance(value, str):
+            return {"model": value}
+        if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
+            return value
+        if not value.get("name"):
+            raise ValueError(f"answers {value['answers']!r}: give them a name: NAME")
+        return {**value, "model": f"{ANSWERS}{value['name']}"}
+
     @property
     def label(self) -> str:
         """The model's name in tables."""
         return self.name or self.model
+
+    @property
+    def local(self) -> bool:
+        """Whether the model runs in the worker and needs no key."""
+        return is_local(self.model)
+
+    @staticmethod
+    def is_service(model: str) -> bool:
+        """Whether a model's name begins with a provider's prefix. Without one, a model of vectors runs in this process."""
+        return is_service(model)
+
+    def window(self) -> int | None:
+        """The tokens of prompt and answer together that the model takes; None if nobody knows."""
+        return find_window(self.model, self.context_window)
+
+    def is_priced(self) -> bool:
+        """Whether the model has a known price. Raises UserError for a model that cannot be asked."""
+        try:
+            find_price(self.model, None)
+        except Unpriced:
+            return False
+        return True
 
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of each call. They are part of a call's key."""
@@ -209,7 +233,7 @@ class ResourcesSpec(Strict):
     batch_size: int | None = Field(default=None, ge=1, description="for embed: largest number of texts per batch")
 
 
-Model = Annotated[ModelSpec, BeforeValidator(model_entry, json_schema_input_type=Text | ModelSpec)]
+Model = Annotated[ModelSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | ModelSpec)]
 """A model in a spec: a name, or a mapping with the fields of `ModelSpec`."""
 
 
@@ -270,6 +294,105 @@ class Spec(Strict):
         """The fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
 
+    def settings_of(self, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
+        """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
+        known: dict[str, ModelSettings] = {}
+        for model in models:
+            settings = _settings_of(self, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
+            if known.setdefault(model.model, settings) != settings:
+                *fields, last = Reach.model_fields
+                same = f"{', '.join(fields)} and {last}"
+                raise SpecError(
+                    f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}"
+                )
+        return known
+
+    def check(self, where: str, stages: Sequence[str], untrusted: Path | None = None) -> None:
+        """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
+
+        `untrusted`: the folder of a spec from somebody else, which `check_untrusted` checks; None for any other self.
+        """
+        if untrusted is not None:
+            try:
+                check_untrusted(self, untrusted)
+            except UserError as error:
+                raise SpecError(f"{where}: {error}") from error
+        for model in self.model_entries():
+            if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+                raise SpecError(f"{where}: {model.label}: {wrong}")
+            if model.transport == "direct" and not address_of(model.model, model.api_base):
+                mend = "write api_base: URL beside it, or leave transport out"
+                raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
+            if model.price is None and (wrong := tier_flaw(model.extra)):
+                raise SpecError(f"{where}: {model.label}: {wrong}")
+            if wrong := lacking(model.model, model.TASK, model.api_base):
+                raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
+            way = transport_of(model.model, model.TASK, model.api_base, model.transport)
+            if way == "direct" and (wrong := service_flaw(model.api_base or "", model.TASK)):
+                raise SpecError(f"{where}: {model.label}: {wrong}")
+            fields = known_extra(model.model, way, model.api_base)
+            if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
+                nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
+                why = f"{provider_of(model.model) or 'this model'} is not asked with this field"
+                raise SpecError(
+                    f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}"
+                )
+        if wrong := endpoint_flaw(self.endpoint_url):
+            raise SpecError(f"{where}: {wrong}")
+        try:
+            known = [model.model for model in self.model_entries()]
+        except SpecError:
+            raise
+        except UserError as error:
+            raise SpecError(f"{where}: {error}") from error
+        for field, named in (("limits", self.limits), ("model_budgets_usd", self.model_budgets_usd)):
+            for name in named:
+                if name not in known:
+                    raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{near(name, known)}")
+        for name in self.stage_budgets_usd:
+            if name not in stages:
+                raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
+        families = sorted({name.partition("/")[0] for name in known if is_local(name)})
+        for name in self.resources:
+            if name not in ("embed", *families):
+                expected = f"expected one of {', '.join(('embed', *families))}"
+                raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
+            for field in ("batch_tokens", "batch_size"):
+                # An answer must not depend on the calls that happen to be at hand, as it would in a batch.
+                if name != "embed" and getattr(self.resources[name], field) != ResourcesSpec.model_fields[field].default:
+                    raise SpecError(
+                        f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time"
+                    )
+        for name in known:
+            if name in ("offline", "replay", "offline/", "replay/"):
+                raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
+
+    @staticmethod
+    def read_fields(path: str) -> tuple[dict[str, Any], Path]:
+        """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
+
+        A `.json` file is read as JSON, and may be large: a file of data in place of a spec is then named for what it is.
+        """
+        file = Path(path)
+        is_json = file.suffix.lower() == ".json"
+        try:
+            text = (read_json(file) if is_json else read_file(file, MAX_MB)).decode("utf-8")
+            loaded = _json(text) if is_json else load(text)
+        except FileNotFoundError:
+            raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
+        except OSError as error:
+            raise SpecError(f"{path}: cannot be read: {error.strerror or error}; give the path of a spec (YAML)") from error
+        except UnicodeDecodeError as error:
+            raise SpecError(f"{path}: is no text in UTF-8 ({error}); give the path of a spec (YAML)") from error
+        except YamlError as error:
+            raise SpecError(f"{path}:{error}") from error
+        if not isinstance(loaded, dict):
+            found = type(loaded).__name__ + (f" {_shown(loaded)}" if loaded is not None else "")
+            raise SpecError(
+                f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec"
+            )
+        return loaded, file.parent
+
 
 def _semantic(value: Any) -> Any:
     if isinstance(value, ModelSpec):
@@ -282,19 +405,6 @@ def _semantic(value: Any) -> Any:
 
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
-Part = TypeVar("Part", bound=Strict)
-
-
-def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
-    """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
-    known: dict[str, ModelSettings] = {}
-    for model in models:
-        settings = _settings_of(spec, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
-        if known.setdefault(model.model, settings) != settings:
-            *fields, last = Reach.model_fields
-            same = f"{', '.join(fields)} and {last}"
-            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}")
-    return known
 
 
 def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Sequence[str]) -> ModelSettings:
@@ -307,30 +417,6 @@ def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Se
 
 FILL_IN = "FILL-IN"
 """Placeholder in a starter spec for a value that only the user knows."""
-
-
-def read_fields(path: str) -> tuple[dict[str, Any], Path]:
-    """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
-
-    A `.json` file is read as JSON, and may be large: a file of data in place of a spec is then named for what it is.
-    """
-    file = Path(path)
-    is_json = file.suffix.lower() == ".json"
-    try:
-        text = (read_json(file) if is_json else read_file(file, MAX_MB)).decode("utf-8")
-        loaded = _json(text) if is_json else load(text)
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror or error}; give the path of a spec (YAML)") from error
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: is no text in UTF-8 ({error}); give the path of a spec (YAML)") from error
-    except YamlError as error:
-        raise SpecError(f"{path}:{error}") from error
-    if not isinstance(loaded, dict):
-        found = type(loaded).__name__ + (f" {_shown(loaded)}" if loaded is not None else "")
-        raise SpecError(f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec")
-    return loaded, file.parent
 
 
 def _json(text: str) -> Any:
@@ -348,17 +434,6 @@ def _json(text: str) -> Any:
         raise YamlError(f" not JSON: {error}") from error
 
 
-def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:
-    """The fields, changed by the `a.b=c` overrides, as an instance of `kind`. Raises SpecError, naming the field."""
-    changed = overridden(fields, overrides)
-    if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
-        raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
-    try:
-        return kind.model_validate(changed)
-    except ValidationError as error:
-        raise SpecError(f"{where}: {_explain(error, kind)}") from error
-
-
 def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
@@ -367,67 +442,10 @@ def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str,
     return changed
 
 
-def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | None = None) -> None:
-    """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
-
-    `untrusted`: the folder of a spec from somebody else, which `check_untrusted` checks; None for any other spec.
-    """
-    if untrusted is not None:
-        try:
-            check_untrusted(spec, untrusted)
-        except UserError as error:
-            raise SpecError(f"{where}: {error}") from error
-    for model in spec.model_entries():
-        if wrong := flaw(model.extra, model.api_base, model.api_key_env):
-            raise SpecError(f"{where}: {model.label}: {wrong}")
-        if model.transport == "direct" and not address_of(model.model, model.api_base):
-            mend = "write api_base: URL beside it, or leave transport out"
-            raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
-        if model.price is None and (wrong := tier_flaw(model.extra)):
-            raise SpecError(f"{where}: {model.label}: {wrong}")
-        if wrong := lacking(model.model, model.TASK, model.api_base):
-            raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
-        way = transport_of(model.model, model.TASK, model.api_base, model.transport)
-        if way == "direct" and (wrong := service_flaw(model.api_base or "", model.TASK)):
-            raise SpecError(f"{where}: {model.label}: {wrong}")
-        fields = known_extra(model.model, way, model.api_base)
-        if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
-            nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
-            why = f"{provider_of(model.model) or 'this model'} is not asked with this field"
-            raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
-    if wrong := endpoint_flaw(spec.endpoint_url):
-        raise SpecError(f"{where}: {wrong}")
-    try:
-        known = [model.model for model in spec.model_entries()]
-    except SpecError:
-        raise
-    except UserError as error:
-        raise SpecError(f"{where}: {error}") from error
-    for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
-        for name in named:
-            if name not in known:
-                raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{near(name, known)}")
-    for name in spec.stage_budgets_usd:
-        if name not in stages:
-            raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
-    families = sorted({name.partition("/")[0] for name in known if is_local(name)})
-    for name in spec.resources:
-        if name not in ("embed", *families):
-            expected = f"expected one of {', '.join(('embed', *families))}"
-            raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
-        for field in ("batch_tokens", "batch_size"):
-            # An answer must not depend on the calls that happen to be at hand, as it would in a batch.
-            if name != "embed" and getattr(spec.resources[name], field) != ResourcesSpec.model_fields[field].default:
-                raise SpecError(f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time")
-    for name in known:
-        if name in ("offline", "replay", "offline/", "replay/"):
-            raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
-
-
 def _override(fields: dict[str, Any], override: str) -> None:
     path, equals, text = override.partition("=")
     if not equals or not path:
-        raise SpecError(f"--set {override}: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100")
+        raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
     try:
         value = load(text)
     except YamlError as error:

@@ -135,7 +135,7 @@ def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None
     chosen = None
     if limit is not None:
         with reading(f"{workload.kind}: fair_order", "mend it and run again"):
-            order = workload.planner.fair_order([item for items in sources.values() for item in items])
+            order = workload.fair_order([item for items in sources.values() for item in items])
         chosen = frozenset(item.id for item in order[:limit])
     return RunState(sources, _finished(run), chosen)
 

@@ -75,7 +75,7 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
     `planning`: call the cheaper `sketch` instead of `prepare`.
     """
     try:
-        return workload.computation.sketch(source, items) if planning else workload.prepare(source, items)
+        return workload.sketch(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
     # The benchmark's own code may raise anything: that fails this source's items, and stops no others.

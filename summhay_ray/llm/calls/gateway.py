@@ -79,7 +79,7 @@ class Gateway:
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
         self._append: Batched[bytes, Location]
-        self._append = Batched(lambda lines: asyncio.to_thread(log.append, lines), 0.0 if files.folder else LINGER_S)
+        self._append = Batched(lambda lines: asyncio.to_thread(self._log.append, lines), 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
         """The number of calls that are granted and not settled."""

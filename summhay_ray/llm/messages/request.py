@@ -11,9 +11,9 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
 from summhay_ray.llm.messages.reply import RawAnswer
-from summhay_ray.llm.messages.sampling import Sampling, canonical, encoded
+from summhay_ray.llm.messages.sampling import Sampling, canonical
 from summhay_ray.outcome import Outcome
-from summhay_ray.text import count_tokens
+from summhay_ray.text import count_tokens, encoded
 
 Role = Literal["system", "user", "assistant"]
 Task = Literal["chat", "embed", "rerank", "search"]

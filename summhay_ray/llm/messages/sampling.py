@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from summhay_ray.text import count_tokens
+from summhay_ray.text import canonical_json, count_tokens
 
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
@@ -65,23 +65,6 @@ class Sampling(dict[str, Any]):
 def canonical(sampling: Sampling) -> str:
     """The parameters as canonical JSON, as keys require."""
     return canonical_json(sampling)
-
-
-def canonical_json(content: Any) -> str:
-    """The content as canonical JSON: sorted fields, no blanks, ASCII, whole floats as integers."""
-    return encoded(_plain(content))
-
-
-encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @functools.lru_cache(maxsize=1024)

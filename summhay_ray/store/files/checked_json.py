@@ -15,16 +15,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from summhay_ray.store.files.files import is_plain
+from summhay_ray.store.files.entry import plain_name
 
 T = TypeVar("T")
-
-
-def _check_name(name: str) -> str:
-    """Raises ValueError unless `is_plain`: a record may come from somebody else, and its hash needs no key."""
-    if not is_plain(name):
-        raise ValueError(f"{name[:80]!r} is no name: expected letters, digits, '_', '.' and '-', and no '..'")
-    return name
 
 
 def _check_identifier(name: str) -> str:
@@ -39,7 +32,7 @@ Total = Annotated[int, Field(ge=0, lt=2**63)]
 """A sum of such numbers, or the number of a session."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Dollars, seconds or a factor."""
-Name = Annotated[str, AfterValidator(_check_name)]
+Name = Annotated[str, AfterValidator(plain_name)]
 """The name of a run, a table or a file, of which a path is made."""
 Identifier = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_identifier)]
 """The name of a column: the field of a dataclass, in any script. No path is made of it."""

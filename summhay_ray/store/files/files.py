@@ -15,16 +15,16 @@ import errno
 import itertools
 import math
 import os
-import re
 import stat
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from summhay_ray.errors import StoreError
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
-from summhay_ray.store.errors import DamagedRecord, StoreError, StoreUnavailable
+from summhay_ray.store.errors import DamagedRecord, StoreUnavailable
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_place import SCHEME, parse_place
 
 if TYPE_CHECKING:
@@ -34,29 +34,6 @@ Files: TypeAlias = "LocalFiles | S3Files"
 """A store's files; `LocalFiles` describes the methods."""
 
 _MB = 2**20
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-
-
-def is_plain(name: Any) -> bool:
-    """Whether a file or folder of a store may have this name: letters, digits, `_`, `-` and `.`, but not `.` alone or `..`."""
-    return isinstance(name, str) and bool(_PLAIN.fullmatch(name)) and name != "." and ".." not in name
-
-
-def check_path(path: str, store: str) -> None:
-    """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
-    if path and not all(map(is_plain, path.split("/"))):
-        raise DamagedRecord(f"store {store!r}: {path[:200]!r} is no name of a file in it, and is not read or written")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A file's name, size and time in a listing."""
-
-    name: str
-    size: int
-    """Bytes."""
-    written: float
-    """When it was written: seconds since 1970, by the clock of the disk or bucket."""
 
 
 def record_mb() -> float:

@@ -33,9 +33,9 @@ import botocore.session
 import botocore.utils
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
+from summhay_ray.errors import StoreError
 from summhay_ray.routes import route_to
-from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.files import Entry, check_path, is_plain
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
 from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
 

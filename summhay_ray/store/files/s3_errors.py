@@ -12,8 +12,9 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError as RawHttpError
 
+from summhay_ray.errors import StoreError
 from summhay_ray.routes import NoRoute, origin_of
-from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable
+from summhay_ray.store.errors import NoCredentials, StoreUnavailable
 from summhay_ray.store.files.s3_place import Place
 
 # What a request to a bucket can raise; any other exception is a bug of ours and is not caught.

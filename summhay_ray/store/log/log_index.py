@@ -13,7 +13,8 @@ from itertools import repeat
 from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.files import Entry, Files, object_mb
+from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.files import Files, object_mb
 from summhay_ray.store.log.answer_record import AnswerTotals, Excess, Heads, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_places, heads_of, index_of, read_at
 

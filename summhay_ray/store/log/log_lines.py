@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from summhay_ray.store.errors import DamagedRecord, StoreError
+from summhay_ray.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_record import (
     ANSWER,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.errors import StoreError
 from summhay_ray.store.files.files import Files, make_folder, path_in, sync_folder
 from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Location, encode, merge_segments
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.errors import StoreError
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.log_lines import FOLDER as LOG

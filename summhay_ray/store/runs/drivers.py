@@ -21,7 +21,8 @@ from typing import Any, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
+from summhay_ray.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord, Superseded
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Amount, Name, Total, as_record, read_record
 from summhay_ray.store.files.files import Files

@@ -1,6 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-`docs/stores.md` describes the layout of a store.
+`docs/how-to/stores.md` describes the layout of a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
@@ -22,9 +22,11 @@ import polars as pl
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from summhay_ray.store.errors import DamagedRecord, StoreError
+from summhay_ray.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
-from summhay_ray.store.files.files import Files, is_plain, object_mb, open_files
+from summhay_ray.store.files.entry import is_plain
+from summhay_ray.store.files.files import Files, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
@@ -290,6 +292,18 @@ class RunStore:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
             self.committer(self._manifests.newest().session).add([self.write(kind, finished)])
+
+    def commit_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Write and commit the rows of finished units (unit -> table -> records). For a single writer."""
+        self.commit(kind, [Finished(unit, rows) for unit, rows in units.items()])
+
+    def write_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
+        """Write the rows of finished units in any process, for `commit_written`. Returns what was written, as JSON."""
+        return self.write(kind, [Finished(unit, rows) for unit, rows in units.items()]).to_json()
+
+    def commit_written(self, written: Iterable[Mapping[str, Any]]) -> None:
+        """Commit what `write_units` returned, in one commit. For a single writer."""
+        self.committer(session=0).add([Parts.from_json(one) for one in written])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.

@@ -31,7 +31,8 @@ from pydantic import Field
 from summhay_ray.inputs import open_unfollowed
 from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.checked_json import Count, Name, Sha256
-from summhay_ray.store.files.files import Entry, Files, path_in
+from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.files import Files, path_in
 from summhay_ray.store.tables.tables import Columns, Tables
 
 UNITS = "_units"

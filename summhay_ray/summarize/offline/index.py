@@ -17,7 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from summhay_ray.summarize.offline.words import sentences_of, terms_of
-from summhay_ray.text import read_prose
+from summhay_ray.text import FUNCTION_WORDS, plain_words, read_prose
+
+_FIRST, _ENGLISH = 100, 0.15
+_BEGINNING = 5
+"""Terms of one beginning are forms of one word: printer, printing."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -103,6 +107,26 @@ class SentenceIndex:
         """The vector of any text, scaled to length 1. Terms that are in no sentence are left out, so it may be empty."""
         places = sorted({self._places[term] for term in terms_of(text) if term in self._places})
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
+
+    def unknown(self, text: str) -> float:
+        """The weight of the terms of any text that no sentence has, nor a word that begins alike, over that of all its terms
+        (0 to 1); an unknown term weighs as the rarest, and an empty text is known."""
+        terms = set(terms_of(text))
+        rarest = float(np.log(self.n + 1))
+        lacking = rarest * sum(term not in self._places and term[:_BEGINNING] not in self._beginnings for term in terms)
+        known = sum(self._idf[self._places[term]] if term in self._places else 0.0 for term in terms)
+        return lacking / (lacking + known) if lacking else 0.0
+
+    def is_english_with(self, query: str) -> bool:
+        """Whether the query and the first sentences are English, by their function words. In another language than the query's,
+        documents lack its words, and may still speak of its subject."""
+        words = plain_words(" ".join(self.texts[:_FIRST]))
+        english = sum(word in FUNCTION_WORDS for word in words) > _ENGLISH * len(words)
+        return english and not FUNCTION_WORDS.isdisjoint(plain_words(query))
+
+    @functools.cached_property
+    def _beginnings(self) -> frozenset[str]:
+        return frozenset(term[:_BEGINNING] for term in self._places)
 
     def unit(self, vector: Vector) -> Vector:
         """The vector scaled to length 1; an empty or zero vector stays as it is."""

@@ -14,7 +14,7 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.index import Floats, SentenceIndex, index_of
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet, as_text
+from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 
 # Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
 _NEAR = 0.5
@@ -24,14 +24,17 @@ class Lead:
     """Takes the documents most similar to the query; from each its first sentence close to the query, with one citation."""
 
     name: ClassVar[str] = "offline/lead"
-    revision: ClassVar[str] = "2"
+    revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, at most one per document, or one text. No bullets where the documents yield none."""
+        """One bullet per insight requested, at most one per document, or one text. No bullets where the documents yield none; one
+        that says so where they have no word of the query."""
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         query = index.encode(question.query)
         relevance = index.similarities(query)
+        if not relevance.any() and index.is_english_with(question.query):
+            return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         ranking = np.argsort(-np.round(index.document_similarities(query), 12), kind="stable").tolist()
         leads = ((place, _lead(index, relevance, place)) for place in ranking)
         found = ((index.texts[lead], index.numbers[place]) for place, lead in leads if lead is not None)

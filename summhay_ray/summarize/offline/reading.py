@@ -50,6 +50,8 @@ class Question:
     query: str
     """Subtopic and question, as search text."""
     n_insights: int
+    subject: str = ""
+    """The subtopic alone; empty where the prompt does not name it."""
     n_words: int | None = None
     """Maximum words of an answer as one text; None where bullets are requested."""
 
@@ -70,7 +72,7 @@ def read(prompt: str) -> Question:
                 _with_answers(documents, notes[1] if notes else ""),
                 query.group(1) if query else asked,
                 max(1, words // _WORDS_A_SENTENCE),
-                words,
+                n_words=words,
             )
         return Question(_with_bullets(documents, notes[1] if notes else ""), *_asked(asked))
     found = list(_HEADER.finditer(prompt))
@@ -126,11 +128,11 @@ def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
     return len(prompt) if asked_before else starts[-1]
 
 
-def _asked(text: str) -> tuple[str, int]:
+def _asked(text: str) -> tuple[str, int, str]:
     labelled = {name: pattern.search(text) for name, pattern in _OURS.items()}
     ours = [found.group(1) for found in labelled.values() if found]
     if len(ours) == len(_OURS) and re.fullmatch(r"\d{1,9}", ours[-1], re.ASCII):
-        return f"{ours[1]} {ours[0]}", int(ours[-1])
+        return f"{ours[1]} {ours[0]}", int(ours[-1]), ours[0]
     number = _NUMBER.search(text)
     query = " ".join(_QUOTED.findall(text) + _LABELLED.findall(text))
-    return query or text, int(number.group(1) or number.group(2)) if number else _DEFAULT_NUMBER
+    return query or text, int(number.group(1) or number.group(2)) if number else _DEFAULT_NUMBER, ""

@@ -17,8 +17,8 @@ import numpy as np
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
 from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
-from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import as_bullet, as_text
+from summhay_ray.summarize.offline.reading import Question, read
+from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 
 # Cosine from which two sentences belong to one cluster.
 _SAME = 0.5
@@ -39,6 +39,9 @@ _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
 # Only this many sentences nearest the query are clustered. The paper's haystacks (100 documents) fit in full.
 _MOST_SEEDS = 5000
+# Share of the weight of a subject's words from which, where no document has them, the documents do not speak of it; and of all
+# words of subject and question, which has words such as "documents".
+_LACKING, _LACKING_ALL = 0.5, 0.33
 _SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
 # Sentences of a section's summary.
 _OF_A_SECTION = 5
@@ -54,10 +57,11 @@ class Support:
     """Ranks clusters of similar sentences by relevance and support; states the central sentence of each, citing its documents."""
 
     name: ClassVar[str] = "offline/support"
-    revision: ClassVar[str] = "2"
+    revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, or one text; fewer bullets, or none, where the documents do not yield enough.
+        """One bullet per insight requested, or one text; fewer bullets, or none, where the documents do not yield enough. One
+        that says that the documents do not say, where they lack the rare words of the question.
 
         For a context with headers such as `<Section 1>`: each header with the most central sentences of its section. For a prompt
         that requests a summary of its whole `### Context:`: the most central sentences of the context.
@@ -71,11 +75,22 @@ class Support:
         index = index_of(tuple(sorted(question.documents)))
         if index.n == 0 or question.n_insights == 0:
             return "" if question.n_words is None else as_text(())
+        if _is_absent(index, question):
+            return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         clusters = _ranked(index, index.encode(question.query))
         if question.n_words is None:
             chosen = _chosen(index, clusters, question.n_insights, _SUMMARY_WORDS)
             return "\n".join(as_bullet(sentence, numbers) for sentence, numbers in chosen)
         return as_text(sentence for sentence, _ in _chosen(index, clusters, question.n_insights, question.n_words))
+
+
+def _is_absent(index: SentenceIndex, question: Question) -> bool:
+    """Whether the documents lack the rare words of the subject, or those of the question where no subject is named."""
+    if not index.is_english_with(question.query):
+        return False
+    if question.subject:
+        return index.unknown(question.subject) > _LACKING and index.unknown(question.query) > _LACKING_ALL
+    return index.unknown(question.query) > _LACKING
 
 
 def _of_sections(asked: Framed) -> str:

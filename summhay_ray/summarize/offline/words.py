@@ -48,9 +48,12 @@ def as_bullet(sentence: str, numbers: list[int]) -> str:
     return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
 
 
+NOTHING_SAID = "The documents do not say."
+
+
 def as_text(sentences: Iterable[str]) -> str:
     """The sentences as one text; without sentences, one that says so, since a text is expected."""
-    return " ".join(map(as_sentence, sentences)) or "The documents do not say."
+    return " ".join(map(as_sentence, sentences)) or NOTHING_SAID
 
 
 def as_sentence(sentence: str) -> str:

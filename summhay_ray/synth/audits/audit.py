@@ -1,4 +1,4 @@
-"""Part of the synth room: audits of haystacks by people: the sheet, and its labels. Imported from `summhay_ray.synth`.
+"""Audits of haystacks by people: the sheet, and its labels. Imported from `summhay_ray.synth`.
 
 After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the plan assigns insights to subtopics (Table 4) and
 says which insights a document holds (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.

@@ -1,4 +1,4 @@
-"""Part of the synth room: Tables 4 and 5 of Laban et al. (appendix A.1) from labels. Imported from `summhay_ray.synth`."""
+"""Tables 4 and 5 of Laban et al. (appendix A.1) from labels. Imported from `summhay_ray.synth`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: finds documents that are near-copies of each other."""
+"""Finds documents that are near-copies of each other."""
 
 from __future__ import annotations
 

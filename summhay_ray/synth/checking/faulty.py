@@ -1,4 +1,4 @@
-"""Part of the synth room: adds faults at known rates to a model's answers to prompts of the synthesis.
+"""Adds faults at known rates to a model's answers to prompts of the synthesis.
 
 For simulated providers and for tests, which measure what the verification finds.
 """

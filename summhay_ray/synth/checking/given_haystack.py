@@ -1,4 +1,4 @@
-"""Part of the synth room: checks an existing haystack offline, as a synthesis checks its own. Imported from `summhay_ray.synth`.
+"""Checks an existing haystack offline, as a synthesis checks its own. Imported from `summhay_ray.synth`.
 
 The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insights are distinct, insights are assigned blind to
 their subtopics, queries give no insight away, every insight is looked for in every document, no document is a near-copy.

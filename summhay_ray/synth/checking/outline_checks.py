@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: the offline checks of an outline (appendices A.1.1 and A.1.2).
+"""The offline checks of an outline (appendices A.1.1 and A.1.2).
 
 Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds a finding is not sure. On the two
 released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):

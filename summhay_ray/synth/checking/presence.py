@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: finds offline which of a topic's insights a text contains (appendix A.1.3).
+"""Finds offline which of a topic's insights a text contains (appendix A.1.3).
 
 An insight is looked for in windows of one to three neighbouring sentences. Two things count: the share of its words in the
 window, weighted by their rarity among the topic's insights, and whether its numbers, dates and names are there. Measured, in

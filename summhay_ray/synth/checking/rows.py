@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: the rows of one haystack's checks, in an order that does not depend on timing."""
+"""The rows of one haystack's checks, in an order that does not depend on timing."""
 
 from __future__ import annotations
 

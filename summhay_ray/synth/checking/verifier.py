@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: checks an outline and its documents (appendices A.1.1 to A.1.3).
+"""Checks an outline and its documents (appendices A.1.1 to A.1.3).
 
 Each check is made offline first. A model is asked only where the offline check is not sure and the asker has a model for the
 task. Each check is a row.

@@ -1,4 +1,4 @@
-"""Part of the synth room, for the room alone: the words, numbers, dates and names of a text, which the checks compare.
+"""The words, numbers, dates and names of a text, which the checks compare.
 
 A word is reduced to its normal form: lower case, without an English ending, at most five letters. Numbers are read as values:
 1,025, 1 025 and "one thousand and twenty-five" are equal; so are 25 %, 25 per cent and "twenty-five percent". Scripts without

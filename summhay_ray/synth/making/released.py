@@ -45,7 +45,7 @@ def released_json(
             "participants": recipe.participants,
             "synthesis": _synthesis(recipe, outline, written, models, usd_micros),
         },
-        "subtopics": [*map(_subtopic, asked), *absent_subtopics(absent)],
+        "subtopics": [*map(_subtopic, asked), *absent_subtopics(absent, [(one.text, one.query) for one in asked])],
         "documents": [
             {
                 "document_id": document.planned.document_id,

@@ -11,9 +11,9 @@ import pytest
 from ethic_doubles import SAY
 
 import summhay_ray
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic import report
 from summhay_ray.engine import RunResult
+from summhay_ray.errors import SpecError
 
 pytestmark = pytest.mark.core
 

@@ -15,12 +15,11 @@ import polars as pl
 import pytest
 
 import summhay_ray
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic import contexts, read_label_sheet
 from summhay_ray.benchmarks.ethic.records import COUNTS, Record, check_counts, read_records
 from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.engine import PlanResult, RunResult
-from summhay_ray.errors import UserError
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core

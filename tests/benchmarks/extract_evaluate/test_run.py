@@ -419,7 +419,7 @@ def test_a_method_of_one_s_own_in_a_lever_is_a_part_of_what_the_run_is(tmp_path:
     lever = {"model": "offline/rater", "extract": {"method": f"{__name__}:Shortest", "tokens": 20}}
     path = spec(tmp_path, raters=[lever], methods=[], full=["whole"])
     before = load(path)
-    assert before.storage.own_code() == [f"{__name__}:Shortest"]
+    assert before.own_code() == [f"{__name__}:Shortest"]
     plugins.code_identity.cache_clear()
     monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
     assert load(path).run_id != before.run_id

@@ -16,7 +16,7 @@ from annotated import LABELS, TOLD, summary, write
 from simulated_provider import KEY, Simulated, in_thread
 
 from summhay_ray import api, plugins
-from summhay_ray.benchmarks.judge_bench import BenchOptions, BenchResult, BenchRow, bench_judges
+from summhay_ray.benchmarks.judge_bench import BenchResult, BenchRow
 from summhay_ray.engine import SpecError
 from summhay_ray.judge import BadName
 from summhay_ray.plugins import UnknownName
@@ -57,8 +57,8 @@ class Room:
         return Store(str(self.folder / "store"))
 
     def bench(self, *names: str, budget: float | None = None, spec: Path | None = None, file: Path | None = None) -> BenchResult:
-        options = BenchOptions(budget, None if spec is None else str(spec))
-        return bench_judges(file or annotated(self.folder), names, self.store, options)
+        path = None if spec is None else str(spec)
+        return api.judge_bench(file or annotated(self.folder), names, self.store.uri, budget, spec=path)
 
     def one(self, name: str) -> BenchRow:
         [row] = self.bench(name).judges
@@ -184,7 +184,7 @@ def test_a_cascade_asks_exactly_the_share(room: Room) -> None:
 def test_a_missing_prediction_is_a_failure_in_every_mixture(tmp_path: Path) -> None:
     rows = [summary(PEOPLE[0], {GPT: PEOPLE[0]}), summary(PEOPLE[1])]
     path = write(tmp_path / "annotations.json", rows)
-    result = bench_judges(path, [f"stored/{GPT}", f"blend(stored/{GPT},offline)"], Store(str(tmp_path / "store")))
+    result = api.judge_bench(path, [f"stored/{GPT}", f"blend(stored/{GPT},offline)"], str(tmp_path / "store"))
     for row in result.judges:
         assert (row.failures, row.figures.n_scored, row.figures.n_expected) == ({"missing_prediction": 3}, 3, 6)
     assert result.status == "partial"
@@ -285,8 +285,8 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
     stored = f"stored/{GPT}"
     names = [stored, "offline", f"blend({stored},offline)", f"cascade(offline,{stored},0.1)"]
     names.append(f"panel({stored},stored/predictions_prompted_gemini-1.5-pro,offline)")
-    [shipped] = bench_judges(path, ["offline"], store).judges
-    result = bench_judges(path, names, store, BenchOptions(held_out=True))
+    [shipped] = api.judge_bench(path, ["offline"], store.uri).judges
+    result = api.judge_bench(path, names, store.uri, held_out=True)
     assert (result.n_summaries, result.n_insights, result.held_out) == (144, 1094, True)
     figures = {row.judge: (row.figures.correlation, row.figures.linking_accuracy) for row in result.judges}
     expected = [(0.7302, 0.8853), (0.8079, 0.8975), (0.8186, 0.9000), (0.8089, 0.8897), (0.8164, 0.8973)]
@@ -297,7 +297,7 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
 def test_held_out_needs_another_topic(tmp_path: Path) -> None:
     path = write(tmp_path / "one.json", [summary(PEOPLE[0])])
     with pytest.raises(SpecError, match="has only one topic"):
-        bench_judges(path, ["offline"], Store(str(tmp_path)), BenchOptions(held_out=True))
+        api.judge_bench(path, ["offline"], str(tmp_path), held_out=True)
 
 
 def test_the_budget_stops_it_and_a_larger_one_goes_on(serving: Callable[..., Room]) -> None:

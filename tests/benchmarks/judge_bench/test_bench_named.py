@@ -10,9 +10,8 @@ import pytest
 from annotated import summary, write
 
 from summhay_ray import api
-from summhay_ray.benchmarks.judge_bench import BenchOptions, JudgeBench, bench_judges
+from summhay_ray.benchmarks.judge_bench import JudgeBench
 from summhay_ray.judge.bench import shipped_biases
-from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
 
@@ -25,7 +24,7 @@ def test_a_specs_judge_that_is_asked_otherwise_says_so(name: str, tmp_path: Path
     path = tmp_path / "judges.yaml"
     path.write_text("judges: [{model: offline/judge, strategy: per_insight}]", encoding="utf-8")
     people = write(tmp_path / "annotations.json", [summary(PEOPLE)])
-    result = bench_judges(people, [name], Store(str(tmp_path / "store")), BenchOptions(spec=str(path)))
+    result = api.judge_bench(people, [name], str(tmp_path / "store"), spec=str(path))
     [alone] = json.loads(result.biases())["judges"]
     assert (result.judges[0].judge, alone["judge"], alone["names"]) == (*["per_insight(offline)"] * 2, [])
     assert {"per_insight(offline)", "offline/judge"} <= {bias.judge for bias in shipped_biases()}
@@ -64,6 +63,6 @@ def test_a_cascade_holds_what_it_asks_against_the_summary(tmp_path: Path) -> Non
     # Covered, by no bullet of the summary: a run's scoring would not use it either.
     path = write(tmp_path / "annotations.json", [summary(PEOPLE, {GPT: [(1.0, None), (0.5, 99), (0.0, None)]})])
     names = [f"cascade(offline,stored/{GPT},1)", f"blend(stored/{GPT},offline)", f"stored/{GPT}"]
-    cascade, blended, stored = bench_judges(path, names, Store(str(tmp_path / "store"))).judges
+    cascade, blended, stored = api.judge_bench(path, names, str(tmp_path / "store")).judges
     assert cascade.failures == blended.failures == {"unusable_bullet": 2}
     assert (cascade.figures.n_scored, stored.figures.n_scored) == (1, 3)

@@ -9,8 +9,8 @@ import pytest
 from odsum_collections import MEETINGS, QUERIES, meetings
 from runs import summhay, write_spec
 
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.odsum import pipeline_run, read_collection
+from summhay_ray.errors import SpecError
 from summhay_ray.retrieve import read_run
 
 pytestmark = pytest.mark.core

@@ -150,9 +150,9 @@ def test_local_vectors_are_kept_shared_and_never_computed_by_a_plan(tmp_path: Pa
     # Two actors share one collection, and make the very files.
     shared = Store(str(tmp_path / "shared"))
     loaded = api.load(spec, store=shared.uri)
-    parts = loaded.computation.parts(list(loaded.items()), 2)
+    parts = loaded.computations(list(loaded.items()), 2)
     assert [part["share"] for part in parts] == [[0, 2], [1, 2]]
-    loaded.computation.compute(parts[0])
+    loaded.compute(parts[0])
     assert 0 < len(files(tmp_path / "shared")) < 5
-    loaded.computation.compute(parts[1])
+    loaded.compute(parts[1])
     assert files(tmp_path / "shared") == files(store)

@@ -145,7 +145,7 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id), "each is named once"
     assert all_judgments(run).filter(pl.col("judge") == together).height == N_INSIGHTS
     # The report shows at every summary what the rejudge failed to judge, in the box of its insight.
-    samples = list(workload_of(run).reader.samples(run).samples)
+    samples = list(workload_of(run).samples(run).samples)
     verdicts = [row for sample in samples for part in sample.parts if part["kind"] == "verdicts" for row in part["verdicts"]]
     lost = [row for row in verdicts if row["said"].startswith("missing_answer: ")]
     assert {row["judge"] for row in lost} == {"replay/gpt-4o"} and len(lost) == N_INSIGHTS

@@ -14,7 +14,7 @@ from simulated_provider import in_thread
 from tiny_models import sentence_model
 
 from summhay_ray import api
-from summhay_ray.benchmark import SpecError
+from summhay_ray.errors import SpecError
 from summhay_ray.llm import Request, scores_of, vectors_of
 from summhay_ray.llm.transports.vectors_and_scores import scores_reply, vectors_reply
 from summhay_ray.retrieve import Corpus, Query
@@ -129,9 +129,9 @@ def test_models_here_compute_before_a_service_is_asked(base: str, tmp_path: Path
     both = {"fuse": [entries(base)[1], local], "name": "both"}
     spec = {**fields(base, retrievers=[both, local]), "kind": "retrieval"}
     loaded = api.load(spec, store=str(store))
-    (part,) = loaded.computation.parts([item for item in loaded.items() if item.data["retriever"] == "both"])
+    (part,) = loaded.computations([item for item in loaded.items() if item.data["retriever"] == "both"])
     assert part["retrievers"] == ["both"]
-    loaded.computation.compute(part)
+    loaded.compute(part)
     made = {path.name for path in store.glob("vectors/*/*.parquet")}
     result = api.specs.retrieve(spec, store=str(store), executor="inline")
     assert result.status == "done" and {path.name for path in store.glob("vectors/*/*.parquet")} == made

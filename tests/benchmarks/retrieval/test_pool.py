@@ -49,8 +49,8 @@ def test_an_actor_keeps_what_a_part_needs(tmp_path: Path, monkeypatch: pytest.Mo
     fields = {"kind": "retrieval", "haystacks": ["sample/news"], "retrievers": ["bm25", {"embed": model}], "k": [5]}
     loaded, store = api.load(fields), Store(str(tmp_path / "store"))
     run = open_run(loaded, store)
-    order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.storage.record(store), "kind": loaded.kind})
-    parts = loaded.computation.parts(list(loaded.items()))
+    order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.record(store), "kind": loaded.kind})
+    parts = loaded.computations(list(loaded.items()))
     lost = [{**part, "corpus": "0" * 64} for part in parts]
     monkeypatch.setattr(pools.ray, "get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: "actor"))
     # What cannot be computed is left to preparing, which reports it.

@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 import summhay_ray
-from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.retrieval import own_code, retriever_label
 from summhay_ray.benchmarks.summhay import SummHay, SummhaySpec
-from summhay_ray.engine import load_workload, validated
-from summhay_ray.engine.spec.spec import check_spec
+from summhay_ray.engine import load_workload
+from summhay_ray.errors import SpecError
 from summhay_ray.llm.providers.provider_table import PROVIDERS
 from summhay_ray.store import Store
 
@@ -38,11 +37,11 @@ def test_what_tables_call_them() -> None:
         {"longe": "org/long"}, {"rerank": "cross-encoder/small", "of": "vector"}, {"fuse": ["bm25", {"bm25": "stems"}]},
         {"fuse": ["bm25", "vector"], "method": "sum", "name": "both"}, {"run": "runs/mine.run"},
     ]  # fmt: skip
-    found = validated(SummhaySpec, spec(*given), "spec").retrievers
+    found = SummhaySpec.parse(spec(*given), "spec").retrievers
     assert [retriever_label(one) for one in found] == [
         *("bm25", "bm25-split", "oracle-drop-0.5", "small", "long", "vector+small", "rrf(bm25,bm25-stems)", "both", "mine"),
     ]
-    again = SummhaySpec.model_validate(json.loads(validated(SummhaySpec, spec(*given), "spec").model_dump_json()))
+    again = SummhaySpec.model_validate(json.loads(SummhaySpec.parse(spec(*given), "spec").model_dump_json()))
     assert again.retrievers == found
 
 
@@ -92,7 +91,7 @@ def test_a_service_that_a_provider_lacks_is_refused_at_the_spec(head: str) -> No
     for provider, base in cases:
         entry = {head: f"{provider}/x", "price": price, "api_base": base}
         with pytest.raises(SpecError) as caught:
-            check_spec(validated(SummhaySpec, spec(entry), "spec"), "spec", ["embed", "rerank"])
+            SummhaySpec.parse(spec(entry), "spec").check("spec", ["embed", "rerank"])
         assert str(caught.value).startswith(f"spec: {provider}/x: {head}: {provider} has no ") and "\n" not in str(caught.value)
 
 
@@ -128,5 +127,5 @@ def test_a_run_of_mappings_keeps_what_it_stands_on(tmp_path: Path) -> None:
 
 
 def test_a_persons_own_code_inside_an_entry_goes_with_a_job() -> None:
-    found = validated(SummhaySpec, spec({"fuse": ["bm25", {"rerank": "m", "of": "mine:Own"}]}), "spec")
+    found = SummhaySpec.parse(spec({"fuse": ["bm25", {"rerank": "m", "of": "mine:Own"}]}), "spec")
     assert own_code(found.retrievers) == ["mine:Own"]

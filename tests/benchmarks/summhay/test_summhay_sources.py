@@ -27,7 +27,7 @@ pytestmark = pytest.mark.core
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
     """What a run's record says of the workload, whose metadata lies in the store then."""
-    return {"kind": grid.kind, **grid.storage.record(store)}
+    return {"kind": grid.kind, **grid.record(store)}
 
 
 def released(name: str = "news") -> ReleasedFile:

@@ -41,7 +41,7 @@ def load(folder: Path | None, entries: list[str], store: Store | None = None) ->
 def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
     """The grid of the files, a store that holds their sources, and the entries that name them there."""
     grid, store = load(folder, ["topic_news1.json", "other one"]), Store(str(folder / "store-of-tests"))
-    grid.storage.keep_by_store(store)
+    grid.keep_by_store(store)
     return grid, store, [store_entry(source) for source in grid.grid.haystacks.metadata]
 
 
@@ -94,7 +94,7 @@ def test_a_source_in_the_store_is_not_put_there_again(folder: Path) -> None:
     stored = load(folder, entries, store)
     files = FarFiles(folder / "store-of-tests")
     store.files = files
-    stored.storage.keep_by_store(store)
+    stored.keep_by_store(store)
     assert files.counts == {"exists": 2}
 
 
@@ -167,8 +167,8 @@ def test_the_api_opens_the_store_where_the_spec_needs_it(folder: Path, monkeypat
 def test_what_lies_in_the_store_needs_no_file_of_the_package(folder: Path) -> None:
     grid, store, entries = kept(folder)
     mixed = load(folder, ["sample/conversation", "other one", entries[0]], store)
-    assert mixed.storage.by_store() == {"other one": entries[1]}
-    found = package.pack(mixed, mixed.storage.by_store())
+    assert mixed.by_store() == {"other one": entries[1]}
+    found = package.pack(mixed, mixed.by_store())
     assert (found.files, found.spec["haystacks"]) == ({}, ["sample/conversation", entries[1], entries[0]])
     near = package.pack(mixed)
     assert (list(near.files), near.spec["haystacks"]) == (["other one"], ["sample/conversation", "other one", entries[0]])

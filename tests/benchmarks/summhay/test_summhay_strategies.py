@@ -9,7 +9,7 @@ import pytest
 from runs import summhay, write_spec
 from summhay_grids import grid_of
 
-from summhay_ray.benchmark import SpecError
+from summhay_ray.errors import SpecError
 
 pytestmark = pytest.mark.core
 

@@ -12,7 +12,7 @@ from synth_runs import run_inline, write_files
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import ScoreResult
 from summhay_ray.benchmarks.synth import MadeHaystack
-from summhay_ray.engine import workload_of
+from summhay_ray.engine import results_of, workload_of
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import domain_names, load_domain, parse_domain
@@ -77,7 +77,7 @@ def answered(made: tuple[str, RunStore]) -> RunStore:
 
 
 def described(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
+    found: list[MadeHaystack] = results_of(workload_of(run), run).scores.haystacks
     return found
 
 

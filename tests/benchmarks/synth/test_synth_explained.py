@@ -16,7 +16,7 @@ from summhay_ray.benchmarks.synth import MadeHaystack
 from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.cli import explained
-from summhay_ray.engine import workload_of
+from summhay_ray.engine import results_of, workload_of
 from summhay_ray.store import RunStore, Store, StoreError
 from summhay_ray.synth import Unverified
 
@@ -48,7 +48,7 @@ def ferry(run: RunStore) -> Made:
 
 
 def found_by(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
+    found: list[MadeHaystack] = results_of(workload_of(run), run).scores.haystacks
     return found
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.benchmarks.synth.plan import SynthStage
+from summhay_ray.engine.plan.bounds import BoundedStage
 from summhay_ray.store import AnswerTotals
 
 pytestmark = pytest.mark.core
 
 
-def stage() -> SynthStage:
+def stage() -> BoundedStage:
     """10 calls expected, of 100 tokens in, 20 out and 300 micro-dollars each; 6 at least, 500 at most."""
     calls = {"calls": 10, "min_calls": 6, "max_calls": 500}
     inputs = {"input_tokens": 1000, "min_input_tokens": 300, "max_input_tokens": 90_000}
     outputs = {"output_tokens": 200, "min_output_tokens": 6, "max_output_tokens": 50_000}
-    return SynthStage("write", "m", **calls, **inputs, **outputs, usd_micros=3000, min_micros=600, max_micros=70_000)
+    return BoundedStage("write", "m", **calls, **inputs, **outputs, usd_micros=3000, min_micros=600, max_micros=70_000)
 
 
 def paid(answers: int, input_tokens: int, usd_micros: int) -> AnswerTotals:

@@ -14,9 +14,8 @@ from synth_runs import SMALL, run_inline, small, write_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
-from summhay_ray.benchmarks.synth import run_synth
 from summhay_ray.benchmarks.synth.tables import made_by
-from summhay_ray.engine import RunResult, SpecError, open_run, plan, workload_of
+from summhay_ray.engine import RunResult, SpecError, open_run, plan, results_of, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store, StoreError
@@ -37,7 +36,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 def results(run: RunStore) -> Any:
     """The haystacks and the failed topics of a stored run."""
-    return workload_of(run).reader.results(run).scores
+    return results_of(workload_of(run), run).scores
 
 
 def export(run: RunStore, folder: Path) -> list[Path]:
@@ -229,9 +228,7 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
     assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).grid.haystacks.metadata[0].name == "ferry"
     answered, _ = run_inline(grid, done.store)
     assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
-    assert (
-        grid.reader.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
-    )
+    assert results_of(grid, answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
     elsewhere = str(tmp_path / "empty")
     with pytest.raises(
         SpecError, match=r"mine.yaml: its haystacks are not in the store .*; make them first: summhay synth .*mine"
@@ -243,7 +240,7 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
 
 def test_a_finished_one_is_read_back_and_written(done: RunStore, tmp_path: Path) -> None:
     def again() -> RunResult:
-        return run_synth(small(**TWO), done.store, {}, tmp_path / "out")
+        return api.synth({**SMALL, **TWO}, done.store.uri, out=tmp_path / "out")
 
     result = again()
     assert (result.status, result.calls["made"], result.calls["reused"]) == ("done", 0, done.table("raw_answers").height)
@@ -265,7 +262,7 @@ def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> N
     write_files(tmp_path / "out", {"ferry.json": "{}"})
     for out, said in ((tmp_path / "out", "ferry.json exists"), (tmp_path / "out" / "ferry.json", "is a file; give a folder")):
         with pytest.raises(UserError, match=said):
-            run_synth(small(**TWO), store, {"executor": "inline"}, out)
+            api.synth({**SMALL, **TWO}, store.uri, out=out, executor="inline")
     assert open_run(small(**TWO), store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()
 
 

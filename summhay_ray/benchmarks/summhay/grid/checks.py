@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import ModelSpec, SpecError
+from summhay_ray.benchmark import ModelSpec
 from summhay_ray.benchmarks.retrieval import Entry, Retrievers, every, make_retriever, naming
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
+from summhay_ray.errors import SpecError
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import UnknownName

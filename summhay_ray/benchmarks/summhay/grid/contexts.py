@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Prepared, Rows
+from summhay_ray.benchmark import Ask, Prepared, Rows
 from summhay_ray.benchmarks.retrieval import no_ranking
 from summhay_ray.benchmarks.summhay.grid.cells import Unit
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
+from summhay_ray.outcome import Failed
 from summhay_ray.records import Context, Haystack, Ranking
 from summhay_ray.summarize import ContextPlan, assemble
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
+from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunModels, RunStore, Spec, Stage
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.text import semantic_hash
+
+S = TypeVar("S", bound=Spec)
 
 TOKENS_A_VERDICT = 20
 """Expected length of the verdict on one insight."""
@@ -63,17 +66,17 @@ class Entries:
 
 
 FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judges": list[tuple[str, str]] | None}
-"""The types of what `Entries.recorded` gives; see `Storage.fields`."""
+"""The types of what `Entries.recorded` gives; see `Workload.record_fields`."""
 
 
-class SummariesStorage(Storage[Any]):
-    """What a run of summaries keeps, made here or elsewhere, and a rejudge of it."""
+class OfHaystacks(Benchmark[S]):
+    """A benchmark whose runs keep haystacks and judges in their record: summaries, made here or elsewhere, and a rejudge."""
 
-    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, **FIELDS_OF_HAYSTACKS, **FIELDS_OF_ENTRIES}
+    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, **FIELDS_OF_HAYSTACKS, **FIELDS_OF_ENTRIES}
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the haystacks, their metadata, and the files of given answers."""
+        """See `Workload`: the haystacks, their metadata, and the files of given answers."""
         yield from super().objects(run)
         yield from objects_of_haystacks(run.record)
         yield from ((INPUT, digest) for digest in run.record.get("answers", {}).values())

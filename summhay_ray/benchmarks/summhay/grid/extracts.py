@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from summhay_ray import extract as extracts
-from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request
+from summhay_ray.benchmark import Ask, RawAnswer, Request
 from summhay_ray.benchmarks.rating import ExtractSpec
+from summhay_ray.benchmarks.summarizing import AskModel
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, usable_bullet
+from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Insight
 from summhay_ray.text import first_tokens
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING
 
-from summhay_ray.benchmark import Inputs, Item, RunModels, semantic_hash
+from summhay_ray.benchmark import Inputs, Item, RunModels
 from summhay_ray.benchmarks.retrieval import Retrievers
 from summhay_ray.benchmarks.summhay.grid.cells import Unit
 from summhay_ray.benchmarks.summhay.grid.entries import Entries
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import system_key
+from summhay_ray.text import semantic_hash
 
 if TYPE_CHECKING:
     from summhay_ray.citations import CitedCorpora

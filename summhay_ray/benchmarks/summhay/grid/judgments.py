@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
+from summhay_ray.benchmark import Ask, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
@@ -32,7 +32,7 @@ from summhay_ray.judge import (
 )
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
-from summhay_ray.outcome import KIND
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome
 from summhay_ray.records import AbsentAnswer, Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
 
 AskedBy = Mapping[str, Collection[str]]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Compat, Inputs, Part, Planner, Results, RunStore, SpecError, Store, Text, semantic_hash
+from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
 from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files, retriever_label
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
-from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingReader, RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.errors import SpecError
 from summhay_ray.plugins import unknown
 from summhay_ray.retrieve import (
     CORPUS,
@@ -35,6 +36,7 @@ from summhay_ray.retrieve import (
     read_run,
     with_qrels,
 )
+from summhay_ray.text import semantic_hash
 
 
 class RetrievalSpec(RetrievalFields):
@@ -88,49 +90,14 @@ NOTES = "notes"
 """The field of a run's record with what is unusual about the corpora's judgments."""
 
 
-class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
-    fields: ClassVar[Mapping[str, Any]] = {
-        **RetrievingStorage.fields,
-        **FIELDS_OF_HAYSTACKS,
-        UNORDERED: list[str] | None,
-        NOTES: list[str],
-    }
+@dataclass(frozen=True)
+class HaystackCorpora(Corpora):
+    """The haystacks and BEIR folders of a spec."""
 
-    def record(self, store: Store) -> dict[str, Any]:
-        return {
-            "spec": self.workload.spec.model_dump(mode="json"),
-            "inputs": self.workload.inputs.keep(store, self.workload._files()),
-            **self.workload.haystacks.recorded(store),
-            UNORDERED: sorted(self.workload.retrievers.unordered),
-            NOTES: self.workload.corpora.notes(),
-        }
+    spec: RetrievalSpec
+    inputs: Inputs
+    haystacks: Haystacks
 
-    def by_store(self) -> Mapping[str, str]:
-        return by_store(self.workload.spec.haystacks, self.workload.haystacks)
-
-    def keep_by_store(self, store: Store) -> None:
-        self.workload.haystacks.keep(store)
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the haystacks and their metadata."""
-        yield from super().objects(run)
-        yield from objects_of_haystacks(run.record)
-
-
-class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
-    def doubts(self) -> Sequence[str]:
-        return [*doubts_of(self.workload.haystacks), *self.workload.corpora.notes()]
-
-
-class HaystackRetrievalReader(RetrievingReader["HaystackRetrieval"]):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds what is unusual about the judgments."""
-        results = super().results(run, compat)
-        return replace(results, warnings=(*results.warnings, *run.record.get(NOTES, ())))
-
-
-class HaystackCorpora(Corpora["HaystackRetrieval"]):
     def queries(self) -> Mapping[str, Sequence[str]]:
         """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
         judged = None if self.qrels is None else self.qrels.grades.keys()
@@ -144,7 +111,7 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
                     else not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
                 )
             ]
-            for one in self.workload.haystacks.metadata
+            for one in self.haystacks.metadata
         }
         return {**own, **{corpus_id: known.queries for corpus_id, known in self.folders.items()}}
 
@@ -156,7 +123,7 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
         def read(corpus_id: str) -> tuple[Corpus, list[str]]:
             if corpus_id in self.folders:
                 return self._judged(self.folders[corpus_id].folder)
-            haystack = self.workload.haystacks[corpus_id]
+            haystack = self.haystacks[corpus_id]
             corpus = corpus_of(haystack)
             if self.qrels is not None:
                 return with_qrels(corpus, self.qrels)
@@ -172,14 +139,14 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
     @functools.cached_property
     def qrels(self) -> Qrels | None:
         """The spec's qrels; None without. Raises SpecError."""
-        name = self.workload.spec.qrels
+        name = self.spec.qrels
         try:
-            return None if name is None else read_qrels(self.workload.inputs.text(name), name)
+            return None if name is None else read_qrels(self.inputs.text(name), name)
         except BadTrec as error:
             raise SpecError(f"spec: qrels: {error}") from error
 
     def relevance(self) -> str:
-        return self.workload.inputs.digests()[self.workload.spec.qrels] if self.workload.spec.qrels else ""
+        return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
 
     def queries_identity(self, corpus_id: str) -> str:
         """See `Corpora`. A haystack's id is a hash of its queries and insights, too."""
@@ -188,7 +155,7 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
     @functools.cached_property
     def folders(self) -> Mapping[str, _Known]:
         """corpus_id of a BEIR folder, or of run files without a corpus -> what a run keeps of it. Raises SpecError."""
-        spec, known = self.workload.spec, dict[str, _Known]()
+        spec, known = self.spec, dict[str, _Known]()
         for index, folder in enumerate(spec.corpora if spec.corpora or spec.haystacks else [""]):
             corpus, _ = self._judged(folder)
             queries: list[Any] = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
@@ -204,7 +171,7 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
         """A BEIR folder's corpus, or for "" the run files', with the judged queries, and notes about the judgments."""
 
         def read(folder: str) -> tuple[Corpus, list[str]]:
-            spec, text = self.workload.spec, self.workload.inputs.text
+            spec, text = self.spec, self.inputs.text
             try:
                 if not folder:
                     assert self.qrels is not None, "a spec without corpora has qrels"
@@ -230,7 +197,7 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
 
     def judgments(self, folder: str) -> list[str]:
         """The paths in a BEIR folder of the judgments that are used: none where the spec has qrels. Raises SpecError."""
-        inputs, split, names = self.workload.inputs, self.workload.spec.split, f"{folder}/qrels/"
+        inputs, split, names = self.inputs, self.spec.split, f"{folder}/qrels/"
         if inputs.settled:
             return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
         place = inputs.path(folder)
@@ -252,10 +219,12 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     kind = "retrieval"
     tables = (*Retrieving.tables, BY_NAME["failures"])
-    storage = Part(HaystackRetrievalStorage)
-    planner = Part(HaystackRetrievalPlanner)
-    reader = Part(HaystackRetrievalReader)
-    corpora = Part(HaystackCorpora)
+    record_fields: ClassVar[Mapping[str, Any]] = {
+        **Retrieving.record_fields,
+        **FIELDS_OF_HAYSTACKS,
+        UNORDERED: list[str] | None,
+        NOTES: list[str],
+    }
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
         super().__init__(with_made(spec, inputs), inputs)
@@ -263,6 +232,10 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         if inputs.record is None:
             check_retrievers_of(self.retrievers, self.haystacks.metadata)
             self._check_qrels()
+
+    @functools.cached_property
+    def corpora(self) -> HaystackCorpora:
+        return HaystackCorpora(self.spec, self.inputs, self.haystacks)
 
     def _check_qrels(self) -> None:
         """Raises SpecError for a query of the qrels that no corpus has."""
@@ -282,17 +255,44 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, *self.corpora.judgments(folder))]
         return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
 
+    def warnings(self) -> Sequence[str]:
+        return [*doubts_of(self.haystacks), *self.corpora.notes()]
+
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds what is unusual about the judgments."""
+        results = super().results(tables)
+        return replace(results, warnings=(*results.warnings, *tables.run.record.get(NOTES, ())))
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "inputs": self.inputs.keep(store, self._files()),
+            **self.haystacks.recorded(store),
+            UNORDERED: sorted(self.retrievers.unordered),
+            NOTES: self.corpora.notes(),
+        }
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.spec.haystacks, self.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.haystacks.keep(store)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the haystacks and their metadata."""
+        yield from super().objects(run)
+        yield from objects_of_haystacks(run.record)
+
 
 def _folder_name(folder: str) -> str:
     return folder.rstrip("/").rpartition("/")[2]
 
 
-class GridCorpora(Corpora[Any]):
-    @classmethod
-    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
-        own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
-        for name in fields:
-            if name not in own and name not in others:
-                raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
-        return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}
+def fields_for_retrieval(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
+    own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
+    for name in fields:
+        if name not in own and name not in others:
+            raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
+    return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}

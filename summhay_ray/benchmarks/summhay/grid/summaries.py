@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.benchmark import Answer, Ask, RawAnswer
+from summhay_ray.benchmark import Ask, RawAnswer
 from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
@@ -15,6 +15,7 @@ from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.haystack import system_key
 from summhay_ray.metrics import by_number, extract_citations, ids_of
+from summhay_ray.outcome import Answer
 from summhay_ray.records import Context, Haystack, Summary
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Finished, RunStore
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
 from summhay_ray.haystack import ReleasedFile
 
@@ -22,7 +22,7 @@ def open_haystacks(run: RunStore, haystacks: Haystacks) -> None:
     # Sorted by id, as the tables are, so that each commit holds neighbours.
     absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
     for block in blocks_of(absent):
-        run.commit(STAGE, [Finished(haystack_id, haystack_rows(haystacks.file(haystack_id))) for haystack_id in block])
+        run.commit_units(STAGE, {haystack_id: haystack_rows(haystacks.file(haystack_id)) for haystack_id in block})
 
 
 def blocks_of(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -12,18 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import (
-    Counted,
-    Finished,
-    Part,
-    Parts,
-    RunStore,
-    Store,
-    Table,
-    all_tables,
-    columns_of,
-)
-from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
+from summhay_ray.benchmark import Counted, RunStore, Store, Table
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
@@ -44,23 +33,19 @@ COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 
 
-class ImportStorage(SummariesStorage):
-    imported = True
-    fields: ClassVar[Mapping[str, Any]] = {"name": str, **FIELDS_OF_HAYSTACKS}
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """See `Storage`: the number of its summaries."""
-        return run.table("summaries").height
-
-
 class Import(Summaries[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     counted = Counted(prefix="i")
     tables: ClassVar[Sequence[Table]] = TABLES
-    storage = Part(ImportStorage)
+    imported = True
+    record_fields: ClassVar[Mapping[str, Any]] = {"name": str, **FIELDS_OF_HAYSTACKS}
+
+    @classmethod
+    def n_items_of(cls, run: RunStore) -> int:
+        """See `Workload`: the number of its summaries."""
+        return run.table("summaries").height
 
 
 @dataclass(frozen=True)
@@ -91,17 +76,16 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
             raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
         first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
-    written: list[Parts] = []
+    written: list[Mapping[str, Any]] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
     for block in blocks_of(list(first.items())):
         parts, rows = keep_files(store, run_id, block)
         written.append(parts)
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)
-    record = {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)}
-    run = store.create_run(run_id, record, all_tables(Import))
+    run = Import.run_in(store, run_id, {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)})
     if not first.keys() <= run.finished(STAGE).keys():
-        run.committer(session=0).add(written)
+        run.commit_written(written)
     run.end()
     return ImportResult(
         run=run_id,
@@ -113,23 +97,22 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     )
 
 
-def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Parts, Mapping[str, int]]:
+def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], Mapping[str, int]]:
     """Put the files, given as (haystack_id, path), into the store, and their rows into parts; returns the rows by table, too.
 
     Raises UserError for a file changed since its check.
     """
-    finished = []
+    units = {}
     counted: Counter[str] = Counter()
     for haystack_id, path in files:
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
         store.put_object("haystack", source_bytes(source.raw))
-        rows = {**haystack_rows(source), **_imported(source)}
-        counted.update({table: len(records) for table, records in rows.items()})
-        finished.append(Finished(haystack_id, rows))
+        units[haystack_id] = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in units[haystack_id].items()})
     # The run itself is created after all parts are written.
-    return RunStore(store, run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
+    return Import.run_in(store, run_id).write_units(STAGE, units), counted
 
 
 def read_file(path: str) -> ReleasedFile:

@@ -149,7 +149,7 @@ class HaystackEntry(TypedDict):
 
 
 FIELDS_OF_HAYSTACKS: Mapping[str, Any] = {"haystacks": list[HaystackEntry], _STORED: str | None}
-"""The types of the fields that `keep_metadata` returned; see `Storage.fields`."""
+"""The types of the fields that `keep_metadata` returned; see `Workload.record_fields`."""
 
 
 def fields_of_haystacks(record: Mapping[str, Any]) -> dict[str, Any]:

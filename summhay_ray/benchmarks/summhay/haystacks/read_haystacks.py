@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from summhay_ray.benchmark import Inputs, Spec, SpecError, Store, StoreError, load_workload
+from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     STORE,
@@ -19,6 +19,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     store_entry,
     stored_haystacks,
 )
+from summhay_ray.errors import SpecError, StoreError
 from summhay_ray.haystack import UNREAD, health, holds_nuggets, load_sample, read_nuggets, read_released
 from summhay_ray.plugins import UnknownName
 
@@ -121,7 +122,7 @@ def _made_by(entry: str, inputs: Inputs) -> list[str]:
     if inputs.store is None:
         raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
     path = inputs.path(entry)
-    maker = load_workload(path, store=inputs.store, untrusted=inputs.untrusted)
+    maker = Benchmark.load(path, inputs)
     entries: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)
     if entries is None:
         raise SpecError(f"spec: haystacks: {entry}: a spec of kind {maker.kind!r} makes no haystacks")

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray import records
-from summhay_ray.benchmark import RAW_ANSWERS, RunStore, Table
+from summhay_ray.benchmark import RawAnswer, RunStore, Table
 
 TABLES = (
     # The parts of a haystack are tables of their own; released scores, and the importance of nuggets, stay in the source.
@@ -28,7 +28,7 @@ TABLES = (
 )
 """Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""
 
-BY_NAME = {table.name: table for table in (*TABLES, RAW_ANSWERS)}
+BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
 
 
 def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from summhay_ray.benchmark import RunStore, Unpriced, find_price
+from summhay_ray.benchmark import ModelSpec, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import JudgeEntry, judge_entries, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
@@ -75,14 +75,9 @@ def _is_private(label: str) -> bool:
     """Whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
     model = label.split(" ")[0]
     try:
-        if parse_name(model).kind != "model":
-            return False
-        find_price(model, None)
-    except Unpriced:
-        return True
+        return parse_name(model).kind == "model" and not ModelSpec(model=model).is_priced()
     except UserError:
         return False
-    return False
 
 
 def _asked(entry: JudgeEntry) -> str:

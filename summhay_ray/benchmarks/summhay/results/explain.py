@@ -11,11 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Replay, RunStore, StoreError, Workload
+from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
+from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.metrics import Compat, score_summary
 from summhay_ray.records import SYSTEM_NAMES, Judgment, Summary, system_label
@@ -54,7 +55,7 @@ def _names(row: Summary) -> dict[str, str]:
     return {name: getattr(row, name) for name in SYSTEM_NAMES}
 
 
-def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
+def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
     """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
 
     `holder`: the run with the summaries (for a rejudge, the judged run). `workload`: rebuilds the prompts; None for an import.
@@ -62,8 +63,8 @@ def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key
     """
     cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
     summaries = rows_of(holder, "summaries", [cell_id])
-    replay = None if workload is None else replayed(workload, run, cell_id)
-    attempts = [] if replay is None else [attempt for found in replay.failed_attempts.values() for attempt in found]
+    calls = calls_of_cell(workload, run, cell_id)
+    attempts = [attempt for call in calls for attempt in call["failed_attempts"]]
     failed = {"failures": of_cells(run, "failures", [cell_id]).to_dicts(), "failed_attempts": attempts}
     if not summaries:
         place = places(run, [cell_id], workload)[cell_id]
@@ -79,7 +80,7 @@ def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key
         for answer in rows_of(place, "raw_answers", [cell_id])
     ]
     answers = {answer.key: asdict(answer) for answer in raw}
-    prompts = prompts_of(replay)
+    prompts = {call["key"]: call["prompt"] for call in calls}
     subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
     votes = [asdict(vote) for vote in rows_of(run, "votes", [cell_id])] if "votes" in run.declared else []
@@ -177,16 +178,7 @@ def _judged(
         }
 
 
-def replayed(workload: Workload[Any], run: RunStore, cell_id: str) -> Replay | None:
-    """The cell's requests, rebuilt from content; None if the run has no such cell."""
-    item = next((item for item in workload.items() if item.id == cell_id), None)
-    if item is None:
-        return None
-    replay = Replay(workload, run)
-    replay.item(item)
-    return replay
-
-
-def prompts_of(replay: Replay | None) -> dict[str, str]:
-    """Key -> prompt of every request. The key proves that the text is the same; a version with other prompts has other keys."""
-    return {} if replay is None else {key: request.prompt for key, (_, request) in replay.requests.items()}
+def calls_of_cell(workload: Benchmark[Any] | None, run: RunStore, cell_id: str) -> list[dict[str, Any]]:
+    """The cell's calls; none if the run has no such cell, or asked nothing."""
+    items = () if workload is None else workload.items()
+    return [call for item in items if workload is not None and item.id == cell_id for call in workload.calls(run, item)]

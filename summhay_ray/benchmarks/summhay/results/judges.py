@@ -6,17 +6,17 @@ itself never changes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NotRequired
 
 import polars as pl
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from summhay_ray.benchmark import Chain, RunStore, StoreError, as_record
+from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.errors import UserError
+from summhay_ray.errors import StoreError, UserError
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.judge import parse_name
 
@@ -217,10 +217,10 @@ class JudgeEntry(TypedDict):
 
 def judge_entries(run: RunStore) -> list[JudgeEntry]:
     """The judges of the run's spec, as they are stored. Raises DamagedRecord."""
-    found = as_record(_Judges, json.dumps(run.record.get("spec", {})).encode("ascii"))
-    if found is None:
-        raise run.damaged("the judges of its spec cannot be read")
-    return found.get("judges", [])
+    try:
+        return TypeAdapter(_Judges).validate_python(run.record.get("spec", {})).get("judges", [])
+    except ValidationError as error:
+        raise run.damaged("the judges of its spec cannot be read") from error
 
 
 class _Judges(TypedDict):

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
+from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
@@ -25,6 +25,7 @@ from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
+from summhay_ray.sections import Pivot
 
 PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}

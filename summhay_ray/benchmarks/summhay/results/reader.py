@@ -9,22 +9,9 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    Benchmark,
-    CitedAnswer,
-    CitedAnswers,
-    Compat,
-    Part,
-    Reader,
-    Results,
-    RunStore,
-    Samples,
-    Section,
-    Spec,
-    Tables,
-    run_of,
-)
+from summhay_ray.benchmark import Results, RunStore, RunTables, Section, Spec
 from summhay_ray.benchmarks.retrieval import retrieval_section
+from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
@@ -34,50 +21,84 @@ from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
-from summhay_ray.metrics import MAY_BE_UNREAD, read_citations
-from summhay_ray.records import system_label
+from summhay_ray.metrics import MAY_BE_UNREAD, Compat, read_citations
+from summhay_ray.records import CitedAnswer, CitedAnswers, system_label
+from summhay_ray.samples import Samples
 
 S = TypeVar("S", bound=Spec)
 
 
-class SummariesReader(Reader[Any]):
-    """What is read of a run of summaries, made here or imported (then nothing was asked, and no cell is planned)."""
+def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
+    """A warning for each system with brackets that look like citations, and were not read or name no document."""
+    if compat == "release":
+        return
+    found: dict[str, list[str]] = {}
+    named = ["retriever", "ordering", "model"]
+    for piece in run.pieces("summaries", [*named, "bullets"]):
+        bullets = piece.explode("bullets").filter(pl.col("bullets").str.contains(MAY_BE_UNREAD))
+        for *system, bullet in bullets.select(*named, "bullets").iter_rows():
+            read = read_citations(bullet)
+            found.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
+    for label, some in sorted(found.items()):
+        if some:
+            brackets = "bracket was" if len(some) == 1 else "brackets were"
+            mend = "docs/explanation/numbers.md lists the forms that are"
+            yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
+
+
+class Summaries(OfHaystacks[S]):
+    """A run of summaries of haystacks, made here or imported."""
+
+    def score(self, tables: RunTables) -> ScoreResult:
+        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, those of later judges, too."""
+        options = tables.options
+        labels = read_labels(Path(options.labels)) if options.labels else None
+        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels)
+
+    def report(self, scores: ScoreResult) -> Sequence[Section]:
+        """See `Workload`: claims and retrieval, since the terminal has grids of its own for scores."""
+        budget = scores.stored.record.get("spec", {}).get("token_budget")
+        claims = claims_section(scores.by_query, scores.judge)
+        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
+        return [section for section in (claims, retrieval) if section is not None]
+
+    def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
+        from summhay_ray.benchmarks.summhay.results.paper_tables import sections
+
+        return sections(scores, tables.options.judge, tables.options.over)
 
     def details(self, scores: ScoreResult) -> Mapping[str, Any]:
         return scores.details()
 
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`. Adds what limits confidence in mined haystacks, and the warnings about all of them; and tells templates
+    def results(self, tables: RunTables) -> Results:
+        """See `Workload`. Adds what limits confidence in mined haystacks, and the warnings about all of them; and tells templates
         from a model's prose."""
-        found, metadata = super().results(run, compat), stored_metadata(run.store, run.record)
+        found, metadata = super().results(tables), stored_metadata(tables.run.store, tables.run.record)
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
         mined = any(haystack.facts for haystack in metadata)
         warnings = [
             *(health_of(found.scores).lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
-            *_unread_citations(run, compat),
+            *_unread_citations(tables.run, tables.options.compat),
         ]
-        return replace(found, warnings=tuple(warnings), notes=notes)
+        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge_of_record(tables.run, tables.options.judge))
 
-    def judge_of(self, run: RunStore) -> str:
-        return judge_of_record(run, self.judge)
-
-    def samples(self, run: RunStore) -> Samples:
-        """See `Reader`: each summary with its judgments."""
+    def samples(self, run: RunStore, judge: str = "") -> Samples:
+        """See `Workload`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.results.samples import samples
 
-        return samples(None if self.workload.storage.imported else self.workload, run, self.judge)
+        return samples(None if self.imported else self, run, judge)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Reader`. Prompts are absent if nothing was asked."""
-        return explain(None if self.workload.storage.imported else self.workload, run, run, key, compat)
+        """See `Workload`. Prompts are absent if nothing was asked."""
+        return explain(None if self.imported else self, run, run, key, compat)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(run, item_ids, None if self.workload.storage.imported else self.workload)
+        return places(run, item_ids, None if self.imported else self)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Reader`: the summaries, and what each was shown, where the run knows it."""
+        """See `Workload`: the summaries, and what each was shown, where the run knows it."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
         documents = {
@@ -104,45 +125,5 @@ class SummariesReader(Reader[Any]):
         return CitedAnswers(documents, answers)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Reader`: JSON files in the released format."""
+        """See `Workload`: JSON files in the released format."""
         return export(run, folder, judge)
-
-
-def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
-    """A warning for each system with brackets that look like citations, and were not read or name no document."""
-    if compat == "release":
-        return
-    found: dict[str, list[str]] = {}
-    named = ["retriever", "ordering", "model"]
-    for piece in run.pieces("summaries", [*named, "bullets"]):
-        bullets = piece.explode("bullets").filter(pl.col("bullets").str.contains(MAY_BE_UNREAD))
-        for *system, bullet in bullets.select(*named, "bullets").iter_rows():
-            read = read_citations(bullet)
-            found.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
-    for label, some in sorted(found.items()):
-        if some:
-            brackets = "bracket was" if len(some) == 1 else "brackets were"
-            mend = "docs/numbers.md lists the forms that are"
-            yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
-
-
-class Summaries(Benchmark[S]):
-    """A run of summaries of haystacks, made here or imported."""
-
-    reader = Part(SummariesReader)
-
-    def score(self, tables: Tables) -> ScoreResult:
-        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, those of later judges, too."""
-        labels = read_labels(Path(self.reader.labels)) if self.reader.labels else None
-        return score_run(run_of(tables), self.reader.compat, rejudged=self.reader.whole, labels=labels)
-
-    def report(self, scores: ScoreResult) -> Sequence[Section]:
-        """See `Workload`: all sections for the report; else the retrieval, since the terminal has grids of its own for scores."""
-        from summhay_ray.benchmarks.summhay.results.paper_tables import sections
-
-        if self.reader.whole:
-            return sections(scores, self.reader.judge, self.reader.over)
-        budget = scores.stored.record.get("spec", {}).get("token_budget")
-        claims = claims_section(scores.by_query, scores.judge)
-        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
-        return [section for section in (claims, retrieval) if section is not None]

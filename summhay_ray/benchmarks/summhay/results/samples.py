@@ -10,15 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, Workload, answers_of
+from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
-from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
+from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
+from summhay_ray.samples import Facet, SampleRecord, Samples
 
 FACETS = (
     *(Facet(name) for name in ("system", "haystack", "query")),
@@ -41,7 +42,7 @@ _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 Row = dict[str, Any]
 
 
-def samples(workload: Workload[Any] | None, run: RunStore, judge: str = "") -> Samples:
+def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> Samples:
     """The summaries of a run, and the cells that failed without one.
 
     `workload`: supplies these cells and the prompts of failures; None for an import. `judge`: whose scores are the facets; by
@@ -52,7 +53,7 @@ def samples(workload: Workload[Any] | None, run: RunStore, judge: str = "") -> S
     of_record = judge_of_record(run, judge)
     judges = sorted(judges_of(run), key=lambda judged: judged.judge != of_record)
     holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
-    answers = [answers_of(holder) for holder in {run.run_id: run, **holders}.values()]
+    answers = [Benchmark.stored_answers(holder) for holder in {run.run_id: run, **holders}.values()]
     shelves = {
         "answers": heapq.merge(*answers, key=itemgetter(0)),
         "contexts": _contexts(run),
@@ -85,7 +86,7 @@ class _SampleMaker:
 
     def __init__(
         self,
-        workload: Workload[Any] | None,
+        workload: Benchmark[Any] | None,
         run: RunStore,
         metadata: Sequence[HaystackMetadata],
         judges: Sequence[JudgedBy],
@@ -249,7 +250,7 @@ class _SampleMaker:
             }
             return
         self._asked_again.add(cell_id)
-        prompts = prompts_of(replayed(self._workload, self._run, cell_id))
+        prompts = {call["key"]: call["prompt"] for call in calls_of_cell(self._workload, self._run, cell_id)}
         keys = dict.fromkeys(row["key"] for row in failed if row["key"] in prompts) or prompts
         yield from ({"kind": "prompt", "title": f"Prompt {key[:12]}", "text": prompts[key]} for key in keys)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import ITEM, RunStore, Section, workload_of
+from summhay_ray.benchmark import Benchmark, RunStore, Section
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
@@ -411,7 +411,7 @@ Systems = Mapping[tuple[str, str, str, str], int]
 def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
     """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
     if "spec" in record:
-        workload: Any = workload_of(run)
+        workload: Any = Benchmark.of(run)
         grid: Grid = workload.grid
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
@@ -452,15 +452,15 @@ def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
     if "spec" in run.record:
-        workload: Any = workload_of(run)
-        finished, total = run.finished(ITEM), workload.n_items()
+        workload: Any = Benchmark.of(run)
+        finished, total = Benchmark.finished_items(run), workload.n_items()
         if len(finished) < total:
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
     parts = [grid.with_columns(judge=pl.lit(name)) for name in ([one.judge for one in judges] if judges else _own_judges(run))]
     for later in (one for one in judges or () if run.run_id not in one.runs):
-        known = {cell for name in later.runs for cell in run.store.run(name).finished(ITEM)}
+        known = {cell for name in later.runs for cell in Benchmark.finished_items(run.store.run(name))}
         cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
         parts.append(cells.select(*where, judge=pl.lit(later.judge)))
     return _Unasked(pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far)
