@@ -164,6 +164,7 @@ def test_any_answer_is_read(answer: str) -> None:
         ("Supplementary IDs: [1]", ["[1]"], 0.0),
         ('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"], 1.0),
         ('{"core_ids": [1, 2], "supplementary_ids": [3]}', ["1", "2"], 1.0),
+        ('[{"core": 1, "supporting": 3}, {"core": 2, "supporting": 4}]', ["1", "2"], 1.0),
     ],
 )
 def test_no_core_id_is_an_answer_and_no_answer_is_none(answer: str, gold: list[str], f1: float) -> None:
