@@ -116,6 +116,7 @@ TEXT = "It rained in Ulm.\n\nAnn: So it did: 3 mm."
         "Here is the document:\n\n{}",
         "**Here's the edited document, with the insight put in:**\n{}",
         "Sure! Here is the text:\n```\n{}\n```",
+        "```\nHere is the text:\n{}\n```",
         "<think>Rain or snow?</think>\n{}",
     ],
 )
