@@ -26,7 +26,7 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
     `everything`: all figures, systems and pairs.
     """
     verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
-    yield replace(_decided(comparison), notes=[*verdicts, *comparison.warnings])
+    yield replace(_decided(comparison), notes=[*comparison.warnings, *verdicts])
     for figure, standings in [*comparison.standings.items()][: None if everything else 1]:
         pairs = comparison.of(figure)
         shown = []
