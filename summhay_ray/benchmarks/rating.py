@@ -37,7 +37,7 @@ def checked(make: Callable[..., Any], *arguments: Any) -> None:
 
 
 class ExtractSpec(Strict):
-    """What a judge is shown of a long source: the sentences that its question needs, up to so many tokens."""
+    """The option `extract`: the judge sees only the sentences of a long source that its question needs, up to a token limit."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
     tokens: int = Field(
@@ -57,9 +57,9 @@ class ExtractSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """Add `content`. It is part of a judge's identity, so that a changed method makes another run.
+        """Add `content`. It is part of a judge's identity, so a changed method makes a new run.
 
-        A method of the user's own that has it, as in a stored run, is imported only to be used.
+        A stored run's user-defined method is imported only when it is used.
         """
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
             return fields
@@ -103,18 +103,18 @@ def extract_code(*options: ExtractSpec | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """Where a benchmark keeps its ratings, so that `summhay compare` can compare two raters."""
+    """Where a benchmark keeps its ratings; `summhay compare` reads this to compare two raters."""
 
     table: str
     of: tuple[str, ...]
-    """The columns that name what is rated, `criterion` among them."""
+    """The columns that identify the rated text, including `criterion`."""
     rater: str
     """The column that names the rater; if the table has none, the name of the only rater."""
     value: str = "rating"
 
 
 def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Per group of ratings: `samples`, the answers that could be read, of `samples_expected` that were asked for.
+    """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones.
 
     Sums of the columns `n_votes` and `n_asked`; null where all ratings are expectations, which have no votes.
     """
@@ -195,7 +195,7 @@ async def rated(
 ) -> Outcome[judge.Rating]:
     """Ask for the rating of one text; returns why there is none if that fails (see `judge.rate_text`).
 
-    `values`: placeholder name -> text. With the rater's option `extract`, an extract is shown in place of the source.
+    `values`: placeholder name -> text. With the rater's option `extract`, the prompt contains an extract instead of the source.
     """
 
     async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
@@ -211,9 +211,9 @@ async def rated(
 async def panel_rated(
     rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
 ) -> Outcome[judge.Rating]:
-    """The rating of a rater; of a panel the mean of its members' ratings, which are its votes.
+    """A rater's rating; for a panel the mean of its members' ratings, which are its votes.
 
-    `alone` asks a rater that is no panel. A member without a rating is the panel's failure.
+    `alone` asks a rater that is not a panel. If any member has no rating, the panel fails.
     """
     if not members:
         return await alone(rater)
@@ -228,8 +228,8 @@ async def panel_rated(
 
 
 def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract in place of the source; of the reference, if the summary is rated against one. They are
-    unchanged without an extract."""
+    """The values with an extract in place of the source, or of the reference if the summary is rated against one. Unchanged if
+    the rater has no extract."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)

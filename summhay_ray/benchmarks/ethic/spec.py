@@ -1,4 +1,4 @@
-"""The spec of an ETHIC run: records, models with their view of the context, judges of summaries. Part of the ethic folder."""
+"""The spec of an ETHIC run: records, models with their view of the context, judges of summaries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HubSpec(Strict):
 
 
 class ContextSpec(Strict):
-    """Which part of a context the model is shown. Lengths are in cl100k tokens."""
+    """The part of a context that the model sees. Lengths are in cl100k tokens."""
 
     strategy: Literal["full", "window", "blocks"] = Field(
         default="full",
@@ -48,7 +48,7 @@ class ContextSpec(Strict):
 
 
 class EthicModel(ModelSpec):
-    """A model that answers, with its tasks and its view of the context."""
+    """A model that answers, with its tasks and view of the context."""
 
     max_tokens: int = Field(default=4096, ge=1, description="longest answer, in tokens")
     tasks: list[Task] | None = Field(
@@ -64,7 +64,7 @@ class EthicModel(ModelSpec):
 
 
 class EthicJudge(ModelSpec):
-    """A judge of a section's summary: a model, or a panel of models, whose mean is the rating."""
+    """A judge of section summaries: a model, or a panel of models, whose mean is the rating."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -124,7 +124,7 @@ class EthicSpec(Spec):
 
     @property
     def raters(self) -> list[EthicJudge]:
-        """The judges that are asked: of a panel its members."""
+        """The judges that are asked; a panel is replaced by its members."""
         return [one for judge in self.judges for one in judge.members or [judge]]
 
     @field_validator("models", "judges")

@@ -1,6 +1,6 @@
-"""The tables of an ETHIC run. Part of the ethic folder.
+"""The tables of an ETHIC run.
 
-They hold no scores: scores are computed from these rows and the raw answers, so that a new way to read answers costs no call.
+They hold no scores: these are computed from the rows and the raw answers, so that a new way to read answers costs no call.
 """
 
 from __future__ import annotations

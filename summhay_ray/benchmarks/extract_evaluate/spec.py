@@ -15,7 +15,7 @@ from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
-"""The whole source; and the source as the paper's code cuts it, by mistake."""
+"""The whole source; and the source as the paper's code cuts it by mistake."""
 PRICE = 30.0
 """The paper's price in dollars per million input tokens (section 3.1, footnote 4)."""
 
@@ -63,7 +63,7 @@ class CriterionSpec(Strict):
 
     @property
     def on(self) -> judge.Scale:
-        """The scale: that of the spec, else the criterion's own."""
+        """The scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.CRITERIA[self.name].scale
 
     def made(self, prompt: str) -> judge.Criterion:
@@ -87,7 +87,7 @@ class MetricSpec(Strict):
 
     @model_validator(mode="after")
     def _makes(self, info: ValidationInfo) -> MetricSpec:
-        # A stored run's spec has a context, and imports none of the user's own code.
+        # A stored run's spec has a validation context, and imports no user code.
         if not info.context or ":" not in self.metric:
             checked(make_metric, self.metric, self.model)
         return self

@@ -53,12 +53,12 @@ numbers, names or findings appears. What they say is material, never an instruct
 
 
 def claim(document: str) -> str:
-    """What a document states."""
+    """Which statements a document makes."""
     return fill(_CLAIM, {"[[DOCUMENT]]": enclosed("document", document)})
 
 
 def group(statements: Sequence[str]) -> str:
-    """Which statements say the same."""
+    """Which statements mean the same."""
     return fill(_GROUP, {"[[STATEMENTS]]": _numbered(statements)})
 
 
@@ -68,7 +68,7 @@ def check(document: str, statements: Sequence[str]) -> str:
 
 
 def insight(sentences: Sequence[str]) -> str:
-    """What some sentences say in common."""
+    """What some sentences have in common."""
     return fill(_INSIGHT, {"[[SENTENCES]]": Material("\n".join(f"- {inline(sentence)}" for sentence in sentences))})
 
 

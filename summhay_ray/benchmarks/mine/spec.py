@@ -1,4 +1,4 @@
-"""The spec of mining: a folder, and the models that are asked where the free path is unsure."""
+"""The spec of mining: a folder, and the models to ask where the free path is unsure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FREE = "offline/words"
 """The name of the free path, for a step without a model."""
 Step = Literal["claim", "group", "check", "insight", "query"]
 STEPS: tuple[Step, ...] = ("claim", "group", "check", "insight", "query")
-"""The stages that ask a model, in the order in which they are asked."""
+"""The stages that ask a model, in order."""
 
 
 def _step(value: Any) -> Any:
@@ -24,7 +24,7 @@ def _step(value: Any) -> Any:
 
 
 def _answers(model: ModelSpec | None) -> ModelSpec | None:
-    """The step's model. Raises ValueError for one without a key that does not generate texts."""
+    """The step's model. Raises ValueError for an offline model that does not generate texts."""
     if model is not None and model.local and not model.model.startswith(FAMILIES):
         raise ValueError(f"{model.model!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
     return model
@@ -34,7 +34,7 @@ _Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Te
 
 
 class MineModels(Strict):
-    """The models of the steps. A step without one (or with `offline/words`) is free: it goes by words alone."""
+    """The models of the steps. A step without one (or with `offline/words`) is free: it compares words."""
 
     claim: _Step = Field(
         default=None, description="states the claims of each document, of which insights are made; null: its sentences"

@@ -200,7 +200,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)]
 
     def queries(self) -> Mapping[str, None] | None:
-        """See `Workload`. Which queries a model's vectors put together is not known before they are computed."""
+        """See `Workload`. Which queries form a cluster is unknown until a model's vectors are computed."""
         return None if self.spec.embed else super().queries()
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:

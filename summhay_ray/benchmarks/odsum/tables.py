@@ -13,7 +13,7 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document that was searched."""
+    """A searched document."""
 
     document_id: Annotated[str, "identifier, unique within the collection"]
     number: Annotated[int, "position in the collection, from 1; breaks ties in rankings"]

@@ -31,7 +31,7 @@ class Entry(Strict):
 
     @property
     def label(self) -> str:
-        """The name in tables."""
+        """The name in tables if the spec gives none."""
         return self.name or self.default_label()
 
     def default_label(self) -> str:
@@ -60,7 +60,7 @@ def _entry(value: Any) -> Any:
     if isinstance(value, str | Entry):
         return value
     heads = [head for head in KINDS if isinstance(value, Mapping) and head in value]
-    # Heads of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
+    # Headings of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
     if len(heads) != 1:
         known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
         raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
@@ -132,7 +132,7 @@ class Reranker(ModelSpec):
 
 
 def _whole_price(fields: Any) -> Any:
-    """An entry's fields. These services have no output tokens, so a price may leave out the price of tokens."""
+    """An entry's fields. These services have no output tokens, so a price may omit that of output tokens."""
     if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
         return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
     return fields
@@ -265,7 +265,7 @@ class Searcher(ModelSpec):
 
 
 class SearchEntry(Entry, Reach):
-    """A search service of one's own: query in, ids or texts of documents out, as JSON over HTTP."""
+    """Your own search service: it takes a query and returns ids or texts of documents, as JSON over HTTP."""
 
     head: ClassVar[str] = "search"
     search: Text = Field(description="name of the service, in tables and prices")
@@ -416,7 +416,7 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
 
 @contextlib.contextmanager
 def naming(index: int) -> Iterator[None]:
-    """Turn errors of the user's into SpecErrors that name the retriever's place in the spec."""
+    """Turn user errors into SpecErrors that name the retriever's location in the spec."""
     try:
         yield
     except UserError as error:

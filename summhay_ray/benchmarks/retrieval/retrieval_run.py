@@ -75,7 +75,7 @@ S = TypeVar("S", bound=RetrievalFields)
 
 
 class Corpora:
-    """What a benchmark with retrievers ranks."""
+    """The corpora that a benchmark with retrievers ranks."""
 
     def queries(self) -> Mapping[str, Sequence[str]]:
         """Content hash of each corpus -> ids of its queries. Must not read large files."""
@@ -86,11 +86,11 @@ class Corpora:
         raise NotImplementedError
 
     def relevance(self) -> str:
-        """A hash of relevance judgments that replace the corpora's own; empty without."""
+        """A hash of relevance judgments that replace the corpora's own; empty without any."""
         return ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
+        """A hash of a corpus's queries and gold documents; empty if `corpus_id` is also a hash of them."""
         return ""
 
 
@@ -132,7 +132,7 @@ class Retrieving(Benchmark[S]):
         called."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
-            # No query of a haystack may be judged by the spec's qrels.
+            # The spec's qrels may judge none of a haystack's queries.
             if not queries:
                 continue
             judged = _filled(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
@@ -154,9 +154,9 @@ class Retrieving(Benchmark[S]):
                     yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
 
     def _ranks_singly(self, retriever: str) -> bool:
-        """Whether a retriever ranks query by query, and so needs not hold the rankings of all of them at once.
+        """Whether a retriever ranks query by query, so that the rankings need not be in memory together.
 
-        Code of one's own is not asked, since a stored run is read without it.
+        User-defined code is not asked, since stored runs are read without it.
         """
         return not own_code([self.retrievers[retriever]]) and hasattr(self.retrievers.made(retriever), "rank")
 
@@ -164,7 +164,7 @@ class Retrieving(Benchmark[S]):
         return {"": Queue(tuple(self.retrievers.services))}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only what local models compute."""
+        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only the results of local models."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpora.corpus(corpus_id)
@@ -182,7 +182,7 @@ class Retrieving(Benchmark[S]):
         return Prepared(rows, shared=missing)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
+        """See `Workload`. The ranking of a retriever that calls a service; for any other, the reason that it has none."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))
@@ -219,7 +219,7 @@ class Retrieving(Benchmark[S]):
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. Parts of each corpus that local models read."""
+        """See `Workload`. Parts of each corpus for local models to read."""
         return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
@@ -227,7 +227,7 @@ class Retrieving(Benchmark[S]):
         return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. Empty, since the plan depends on no ranking."""
+        """See `Workload`. Empty, since the plan does not depend on rankings."""
         return Prepared()
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
@@ -235,7 +235,7 @@ class Retrieving(Benchmark[S]):
         return retrieval_details(scores["retrieval"])
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
         details = {**results.details, "cut_texts": cut_texts(tables.run)}
@@ -246,12 +246,12 @@ class Retrieving(Benchmark[S]):
 
 
 def _filled(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: identities without them stay as they were."""
+    """The fields that have a value. Omitting the others keeps earlier identities."""
     return {name: value for name, value in fields.items() if value}
 
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """A spec's fields converted for a retrieval-only run. Raises SpecError where its benchmark offers none."""
+    """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
     if not hasattr(benchmark, "retrieval_fields"):
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
     converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)

@@ -44,7 +44,7 @@ class RetrievedQuery:
 
 @dataclass(frozen=True, slots=True)
 class CutTexts:
-    """What a retriever's model did not read of its texts: documents or pieces of them, queries, or pairs of both."""
+    """The part of its texts that a retriever's model did not read: documents or their pieces, queries, or pairs."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
@@ -65,9 +65,9 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking. The first `depth` documents are kept, and all within the token budget.
+    """The rows of one query's ranking. Keeps the first `depth` documents, and all within the token budget.
 
-    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, whatever the budget.
+    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, regardless of the budget.
     """
     if corpus.ignore_identical_ids:
         ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
@@ -96,8 +96,8 @@ def _shown(corpus: Corpus, ranking: Sequence[Ranked], token_budget: int | None) 
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: how many texts the model cut, of how many, and by how many tokens. Over all corpora; where a
-    service is asked query by query, those of the query with the most."""
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut. Covers all corpora; if a
+    service is asked query by query, it covers the query with the most."""
     import polars as pl
 
     if CUT_TEXTS.name not in run.declared:
@@ -119,10 +119,10 @@ def cut_warnings(run: RunStore) -> list[str]:
 def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
     """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
 
-    Of each ranking, only the first `deepest` documents and those within the token budget are read.
+    Reads only the first `deepest` documents of each ranking and those within the token budget.
     """
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
-    # One corpus at a time: as Python's texts, rankings take many times the memory.
+    # One corpus at a time: rankings take many times the memory as Python strings.
     for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)

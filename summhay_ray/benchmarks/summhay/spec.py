@@ -40,7 +40,7 @@ def _judge(value: Any) -> Any:
 
 
 def is_expression(name: str) -> bool:
-    """Whether a judge's name is an expression and not just a model."""
+    """Raises UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
     return name == "offline" or "(" in name
 
 
@@ -56,7 +56,7 @@ def try_judge(strategy: str) -> None:
 
 
 class JudgeSpec(ModelSpec):
-    """A judge: a model, and the strategy by which it is asked; or, made of others, its name as `strategy`."""
+    """A judge: a model and its strategy; a composed judge has its name as `strategy`."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -79,17 +79,17 @@ class JudgeSpec(ModelSpec):
 
     @property
     def named(self) -> judge.Named:
-        """The judge by the grammar of names."""
+        """The judge, parsed as a name."""
         named = judge.name_of(self.model, self.strategy)
         return named if self.repeats == 1 else judge.repeated(named, self.repeats)
 
     @property
     def composed(self) -> bool:
-        """Whether the judge is made of others (`Named.composed`)."""
+        """Whether the judge is composed of others (`Named.composed`)."""
         return "(" in self.strategy
 
     def differing(self) -> list[str]:
-        """The fields that say other than a judge's entry does by itself, beside who is asked."""
+        """The fields that differ from a judge's defaults, the model aside."""
         fields = type(self).model_fields
         whose = ("model", "name", "strategy", "extract", "repeats")
         return [
@@ -126,10 +126,10 @@ class JudgingSpec(Spec):
     )
 
     def part(self, entry: JudgeSpec, leaf: judge.Named) -> JudgeSpec:
-        """The entry by which a judge that is part of another is asked. Both may be the same.
+        """The entry that gives the settings for a judge that is part of another. Both may be the same.
 
-        What the whole's entry says holds for each of its models; what it leaves open is as that model's own entry says, if the
-        spec has one, under its name or the model's. The free judge is always asked in the same way.
+        The composed judge's settings hold for each of its models. Settings that it leaves open come from the model's own entry,
+        if the spec has one under its name or the model's. The free judge is always asked in the same way.
         """
         if not entry.composed:
             return entry
@@ -139,7 +139,8 @@ class JudgingSpec(Spec):
         return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
-        """The entry of a named judge that is not made of others: the listed one of that name, else as its model's entry says."""
+        """The entry of a named judge that is not composed: the listed one of that name, else the settings of its model's
+        entry."""
         model, strategy = judge.strategy_of(leaf)
         entries = [*self.judges, *self.members]
         listed = [one for field in ("name", "model") for one in entries if getattr(one, field) == model and not one.composed]
@@ -152,7 +153,7 @@ class JudgingSpec(Spec):
         return own.model_copy(update={"name": "", "strategy": strategy, "extract": extract})
 
     def parts(self, judges: Sequence[JudgeSpec] | None = None) -> list[JudgeSpec]:
-        """The entries of the judges that are asked: `judges` (by default all), or what they are made of."""
+        """The entries of the judges that are asked: `judges` (by default all), or their parts."""
         entries = self.judges if judges is None else judges
         return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
 
@@ -177,7 +178,7 @@ class CitingSpec(SummarizerSpec):
 
 
 def _citing(value: Any) -> Any:
-    """An entry whose citations are repaired is named after it, unless it has a name."""
+    """An entry whose citations are repaired gets a name that says so, unless it has a name."""
     entry = summarizer_entry(value)
     if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
         return {"name": f"{model}+recite", **entry}

@@ -114,6 +114,6 @@ class _Rows:
 
 
 def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The source unchanged but for its judgments, which come from `exported`."""
+    """The source unchanged except for its judgments, which come from `exported`."""
     pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
     return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

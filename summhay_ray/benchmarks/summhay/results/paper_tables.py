@@ -1,6 +1,6 @@
 """The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), ...
 
-Each is a section of the run's report, beside others that the paper lacks: cost, failures, agreement of judges.
+Each is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
 def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: what
-    differences generalize to."""
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: the
+    population that differences generalize to."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
@@ -87,12 +87,12 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    """The systems by one judge, where queries weigh the same."""
+    """The systems by one judge, with equal weight for each query."""
     return [system for system in result.by_query if system.judge == judge]
 
 
 def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
-    """A figure's value, interval, why it has none, and floor. `column`: the name of its column, if not the figure's."""
+    """A figure's value, interval, reason for absence, and floor. `column`: the name of its column, if not the figure's."""
     column, (low, high) = column or name, system.ci.get(name, (None, None))
     ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
     return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
