@@ -1,4 +1,4 @@
-"""`summhay mine`: makes a haystack from a folder of documents, and takes over what people decide about it."""
+"""`summhay mine`: makes a haystack from a folder of documents, and accepts people's decisions about it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def mine(
 
 
 def _show(found: Mapping[str, Any], as_json: bool) -> None:
-    """Print what became of a person's answers."""
+    """Print the effect of a person's answers."""
     from summhay_ray.cli.show import document, facts
 
     if as_json:

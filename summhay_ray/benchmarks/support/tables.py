@@ -10,7 +10,7 @@ from summhay_ray.benchmark import Table
 
 @dataclass(frozen=True, slots=True)
 class SupportRow:
-    """A bullet and a document that it cites, or that says what it says: does the document support it?"""
+    """A bullet with a document that it cites, or that supports it: does the document support it?"""
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
     query_id: Annotated[str, "the query; of a haystack the subtopic's id"]
@@ -35,7 +35,7 @@ class SupportRow:
 
 @dataclass(frozen=True, slots=True)
 class BulletRow:
-    """A bullet, its citations, and what is wrong with them."""
+    """A bullet, its citations, and their flaws."""
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]
@@ -57,7 +57,7 @@ class BulletRow:
 
 @dataclass(frozen=True, slots=True)
 class SupportVote:
-    """What a member of a panel says of a citation."""
+    """A panel member's verdict on a citation."""
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]

@@ -22,7 +22,7 @@ GROUPS: tuple[Group, ...] = ("outline", "write", "check")
 MOST_NAME = 60
 """Longest name of a haystack, in characters."""
 MOST_MADE_UP = 100_000
-"""Most made-up topics of a spec, over all its entries."""
+"""Maximum number of made-up topics of a spec, over all its entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
