@@ -232,7 +232,7 @@ class _Sentences:
                 self._held.setdefault(hashes[held["document_id"]], {})[one["insight_id"]] = one, words
 
     def same(self, decision: Decision) -> str:
-        """The id of the insight that rests on the sentences of a decision, in the same texts; empty if there is none."""
+        """The id of the insight that rests on the sentences of a decision, in the same texts; empty without one."""
         words = {digest: " ".join(text.split()) for digest, text in decision.evidence.values() if digest in self._texts}
         shared: dict[str, list[Mapping[str, Any]]] = {}
         for digest, old in words.items():
@@ -249,7 +249,8 @@ class _Sentences:
 
 
 def _followed(decisions: list[Decision], raw: Mapping[str, Any]) -> list[Decision]:
-    """The decisions, and those that follow: what is found with insights that were put elsewhere together goes there, too."""
+    """The decisions, and those that follow from them: insights found together with ones that were moved elsewhere move there,
+    too."""
     by_id = {one.insight_id: one for one in decisions}
     for part in raw["subtopics"]:
         moved = Counter((one.subtopic, one.query) for key in part["insights"] if (one := by_id.get(key["insight_id"])))
