@@ -41,11 +41,11 @@ class ExtractSpec(Strict):
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
     tokens: int = Field(
-        default=1024, ge=1, description="of the extract, at most (cl100k); a sentence or bullet that is longer by itself is cut"
+        default=1024,
+        ge=1,
+        description="maximum length of the extract (cl100k); a single longer sentence or bullet is cut",
     )
-    content: str = Field(
-        default="", description="filled in: sha256 of a method of your own, or of the weights of one that reads a folder"
-    )
+    content: str = Field(default="", description="filled in: sha256 of your own method, or of a method's weights in a folder")
 
     @field_validator("method")
     @classmethod
@@ -155,16 +155,19 @@ class RaterSpec(ModelSpec):
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens; a model that reasons needs more")
-    samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; above 1 with a temperature above 0")
-    one_call: bool = Field(default=True, description="all samples in one call; false: a call each, for providers without `n`")
+    samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; several need a temperature above 0")
+    one_call: bool = Field(default=True, description="all samples in one call; false: one call each, for providers without `n`")
     logprobs: int | None = Field(
-        default=None, ge=1, le=20, description="the expectation over so many of the likeliest first tokens; samples without them"
+        default=None,
+        ge=1,
+        le=20,
+        description="the expectation over this many likeliest first tokens; without it, samples",
     )
-    role: Literal["user", "system"] = Field(default="user", description="of the one message")
+    role: Literal["user", "system"] = Field(default="user", description="role of the single message")
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
 
     members: list[Annotated[RaterSpec, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
     @field_validator("samples")

@@ -24,7 +24,7 @@ class OfWordsSpec(Spec):
 
     script: Script = Field(
         default="auto",
-        description="words of texts that are not Latin: auto: as ICU finds them; latin: as the papers find them, mostly none",
+        description="words in texts that are not Latin; auto: by ICU; latin: by the papers' rules, which find almost none",
     )
 
     def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:

@@ -144,7 +144,7 @@ def counted(numbers: Mapping[str, int]) -> str:
 
 
 def computed(pool: Mapping[str, float]) -> str:
-    """How many actors for local models the pool had, and how long they took; see `engine.pools.Pools.took`."""
+    """How many actors for local models a run had, and how long they took to start, load and compute; see `Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"

@@ -83,7 +83,7 @@ class CoverageSpec(Spec):
     overrides: list[Text] = Field(default=[], description="changes of that spec: a.b=c")
     sample: int = Field(default=50, ge=1, description="questions per task and domain")
     chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
-    most_chunks: int | None = Field(default=None, ge=1, description="most chunks of a context, drawn by the seed; null: all")
+    most_chunks: int | None = Field(default=None, ge=1, description="maximum chunks of a context, drawn by the seed; null: all")
     evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EvaluatorSpec)]] = (
         Field(
             default=[EvaluatorSpec(model=LexicalCoverage.name)],
@@ -99,8 +99,8 @@ class ChunkVerdict:
 
     item_id: Annotated[str, "the item: evaluator@question"]
     evaluator: Annotated[str, "as the spec names it"]
-    basis: Annotated[str, "judged, references, the query's words; by construction: a right answer holds the whole context"]
-    group: Annotated[str, "task and domain of the question, as far as it has them"]
+    basis: Annotated[str, "judged, references, the query's words; by construction: a correct answer contains the whole context"]
+    group: Annotated[str, "task and domain of the question, if it has them"]
     question: Annotated[str, "id of the benchmark's item"]
     document: Annotated[str, "source document of the question"]
     chunk: Annotated[int, "number of the chunk, from 1"]

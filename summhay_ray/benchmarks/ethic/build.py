@@ -79,7 +79,7 @@ class TextSource(Strict):
         default=None, ge=1, description="draw at most this many of the documents that are long enough"
     )
     least_tokens: int = Field(default=0, ge=0, description="leave out documents with fewer tokens")
-    most_tokens: int | None = Field(default=None, ge=100, description="keep only so many tokens from the beginning of a document")
+    most_tokens: int | None = Field(default=None, ge=100, description="keep this many tokens from the beginning of a document")
 
 
 class CollectionSource(Strict):

@@ -119,7 +119,7 @@ def _is_remark(line: str) -> bool:
 
 
 def _json_of(text: str) -> Any:
-    """The JSON object or list that an answer begins with, if it is the only one; else None."""
+    """The answer's JSON object or list, if the answer begins with one and has no other; else None."""
     if not text.startswith(("{", "[")):
         return None
     try:

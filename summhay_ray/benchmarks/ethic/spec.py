@@ -44,7 +44,7 @@ class ContextSpec(Strict):
     sinks: int = Field(default=128, ge=0, description="tokens kept at the beginning")
     window: int = Field(default=8192, ge=1, description="tokens kept at the end")
     block: int = Field(default=512, ge=16, description="blocks: tokens per block")
-    top: int = Field(default=8, ge=1, description="blocks: how many are kept besides beginning and end")
+    top: int = Field(default=8, ge=1, description="blocks: number kept in addition to the beginning and end")
 
 
 class EthicModel(ModelSpec):
@@ -75,10 +75,10 @@ class EthicJudge(ModelSpec):
     samples: int = Field(default=5, ge=1, description="answers that are averaged if there are no log probabilities")
     sample_temperature: float = Field(default=1.0, ge=0, description="temperature of these samples")
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
-    role: Literal["user", "system"] = Field(default="user", description="of the one message; system, as in the release")
+    role: Literal["user", "system"] = Field(default="user", description="role of the single message; system, as in the release")
 
     members: list[Annotated[EthicJudge, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
     LATER = ModelSpec.LATER | {"role", "members"}

@@ -51,8 +51,8 @@ class SectionRating:
     key: Annotated[str, "the judge's first raw answer"]
     n_votes: Annotated[int, "samples that could be read; 0 for an expectation, or if unreadable"] = 0
     n_asked: Annotated[int, "samples that were requested"] = 1
-    votes: Annotated[tuple[float, ...], "of a panel the ratings of its members, in their order"] = ()
-    keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
+    votes: Annotated[tuple[float, ...], "for a panel, the ratings of its members, in their order"] = ()
+    keys: Annotated[tuple[str, ...], "for a panel, the raw answers of its members"] = ()
 
 
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))

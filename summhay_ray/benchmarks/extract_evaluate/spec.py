@@ -42,7 +42,7 @@ def _metric(value: Any) -> Any:
 class CriterionSpec(Strict):
     """What is rated: a criterion of the paper, or your own with its prompt."""
 
-    name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or one of your own, with scale and prompt")
+    name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
     scale: Annotated[tuple[int, int], BeforeValidator(_pair)] | None = Field(
         default=None, description="[low, high], whole numbers; null: the criterion's own"
@@ -118,7 +118,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
     full_tokens: int = Field(default=8000, ge=1, description="full: release cuts the source of longer prompts, in tokens")
     models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
     raters: list[Rater] = Field(min_length=1, description="the models that rate")
-    metrics: list[MetricEntry] = Field(default=[], description="baselines beside the raters: rouge-1, bertscore, bartscore, ...")
+    metrics: list[MetricEntry] = Field(default=[], description="baselines for the raters: rouge-1, bertscore, bartscore, ...")
     compat: Literal["default", "release"] = Field(
         default="default", description="release: make extracts and read answers as the paper's code does, mistakes included"
     )

@@ -31,7 +31,7 @@ class JudgeBenchSpec(JudgingSpec):
     name: str = Field(default="judge-bench", min_length=1, description="for people; not part of the run's identity")
     file: str = Field(min_length=1, description="annotated summaries, as SummHay released them")
     names: list[str] = Field(default=[], description="judges to measure; if empty, the file's stored predictions and offline")
-    judges: list[Judge] = Field(default=[], description="how models are reached and asked")
+    judges: list[Judge] = Field(default=[], description="how to reach and ask models")
     held_out: bool = Field(default=False, description="fit the free judge on the file's other topics")
 
 

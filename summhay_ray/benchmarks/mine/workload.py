@@ -64,7 +64,7 @@ SHOWN = 20
 SHORTEST = 4
 """Minimum length of an id prefix that finds an insight."""
 _CALLS_A_DOCUMENT = 4
-"""Computing a document takes as long as this many calls: 15 ms."""
+"""Computing a document (15 ms) takes as long as this many calls."""
 DOCUMENTS = "documents.json"
 """The name under which the run stores the documents it read."""
 
@@ -74,13 +74,13 @@ class MinedInsight:
     """A row of table `mined`: an insight that recurs."""
 
     insight_id: Annotated[str, "identifier, unique within the haystack"]
-    rank: Annotated[int, "from 1, the surest"]
-    confidence: Annotated[float, "0 to 1: how surely its documents say it, times how specific it is"]
+    rank: Annotated[int, "from 1, the most certain"]
+    confidence: Annotated[float, "0 to 1: how certainly its documents make it, times how specific it is"]
     insight: Annotated[str, "the insight as one statement"]
-    subtopic: Annotated[str, "the subtopic that it is asked for with"]
+    subtopic: Annotated[str, "the subtopic that it belongs to"]
     query: Annotated[str, "the query of the subtopic"]
-    documents: Annotated[int, "documents that say it"]
-    unsure: Annotated[int, "of these, those that the free path is not sure of, and no model was asked about"]
+    documents: Annotated[int, "number of documents that make it"]
+    unsure: Annotated[int, "number of these that the free path is unsure of, and no model checked"]
     opposites: Annotated[tuple[str, ...], "ids of the insights that state the opposite"]
 
 
@@ -93,7 +93,7 @@ class MinedEvidence:
     score: Annotated[float, "share of the insight's core in the evidence, 0 to 1"]
     by: Annotated[str, "who decided: words, or the model that was asked"]
     key: Annotated[str, "the raw answer that decided; empty for words"]
-    evidence: Annotated[str, "the sentences of the document that say it"]
+    evidence: Annotated[str, "the sentences of the document that make it"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class MinedHaystack:
 
     digest: Annotated[str, "sha256 of its released JSON in the store"]
     name: Annotated[str, "name of the haystack"]
-    documents: Annotated[int, "documents that were read"]
-    subtopics: Annotated[int, "its subtopics, each with a query"]
-    insights: Annotated[int, "its insights"]
-    unsure: Annotated[int, "pairs of insight and document that nobody is sure of"]
-    notes: Annotated[tuple[str, ...], "what a person should know: equal documents, another language"]
+    documents: Annotated[int, "number of documents read"]
+    subtopics: Annotated[int, "number of its subtopics, each with a query"]
+    insights: Annotated[int, "number of its insights"]
+    unsure: Annotated[int, "number of uncertain pairs of an insight and a document"]
+    notes: Annotated[tuple[str, ...], "notes for people, such as equal documents or another language"]
 
 
 MINED = Table("mined", MinedInsight, ("insight_id",))

@@ -43,7 +43,7 @@ class GevalModel(ModelSpec):
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens: a rating is one number")
     members: list[Annotated[GevalModel, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
 

@@ -204,7 +204,7 @@ class EmbedEntry(ModelEntry):
     document_prefix: str = Field(default="", description="text put before every document or piece")
     chunks: ChunksEntry | None = Field(default=None, description="how to split documents; null: each is embedded as one text")
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
-    dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, where it offers a choice")
+    dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 
     def extra(self) -> Mapping[str, Any]:
         return {} if self.dimensions is None else {"dimensions": self.dimensions}
@@ -238,7 +238,7 @@ class RerankEntry(ModelEntry):
     asked_as: ClassVar[type[ModelSpec]] = Reranker
     rerank: Text = Field(description="cross-encoder name or folder")
     of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
-    top: int = Field(default=100, ge=1, description="how many first documents to rerank; the others keep their order after them")
+    top: int = Field(default=100, ge=1, description="number of top documents to rerank; the others follow in their order")
 
     def default_label(self) -> str:
         return f"{retriever_label(self.of)}+{_short(self.rerank)}"
@@ -275,7 +275,7 @@ class SearchEntry(Entry, Reach):
     id: str = Field(default="", description="field of a result with the document's id; empty: the result itself")
     text: str = Field(default="", description="field of a result with a text of the document, whole or a passage, instead of ids")
     extra: dict[str, Any] = Field(default={}, description="further fields to send, such as top_k: 20")
-    revision: str = Field(default="", description="version of the service: another one is asked again")
+    revision: str = Field(default="", description="version of the service; a new one is asked again")
 
     @model_validator(mode="before")
     @classmethod

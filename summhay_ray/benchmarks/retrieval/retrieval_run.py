@@ -51,7 +51,7 @@ class RetrievalFields(OfWordsSpec):
         min_length=1, description="random, bm25, vector, oracle, full, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     k: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[1, 5, 10], description="cutoffs: how many first documents of a ranking are measured"
+        default=[1, 5, 10], description="cutoffs: how many top documents of a ranking are measured"
     )
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")

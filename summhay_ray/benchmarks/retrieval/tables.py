@@ -37,9 +37,9 @@ class RetrievedQuery:
     retriever: Annotated[str, "retriever as the spec names it"]
     shown: Annotated[int, "number of first documents within the token budget, including one that the budget cuts"]
     tokens: Annotated[int, "cl100k tokens of those documents"]
-    ordered: Annotated[bool, "false where the ranking is the corpus itself, in document order"]
-    gold: Annotated[tuple[str, ...], "ids of the relevant documents; where a judged query has none, of those judged"]
-    grades: Annotated[tuple[float, ...], "grade of each of them: 1 where relevance is binary, 0 if judged irrelevant"]
+    ordered: Annotated[bool, "false if the ranking is the corpus itself, in document order"]
+    gold: Annotated[tuple[str, ...], "ids of the relevant documents; if a judged query has none, ids of the judged ones"]
+    grades: Annotated[tuple[float, ...], "grade of each of them: 1 if relevance is binary, 0 if judged irrelevant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class CutTexts:
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    query_id: Annotated[str, "the query, where a service makes its ranking; empty: all queries of the corpus"]
+    query_id: Annotated[str, "the query, if a service makes its ranking; empty: all queries of the corpus"]
     model: Annotated[str, "the model"]
-    texts: Annotated[int, "texts that the model was given"]
-    cut: Annotated[int, "texts longer than the model's limit"]
+    texts: Annotated[int, "number of texts that the model was given"]
+    cut: Annotated[int, "number of texts longer than the model's limit"]
     tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
 
 

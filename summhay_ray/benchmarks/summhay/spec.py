@@ -68,11 +68,11 @@ class JudgeSpec(ModelSpec):
         default=1,
         ge=1,
         le=1_000_000,
-        description="how often it is asked: the majority and the mean count, and its agreement with itself is told",
+        description="how often it is asked; the majority and the mean count, and its agreement with itself is reported",
     )
     extract: ExtractSpec | None = Field(
         default=None,
-        description="of a summary's bullets those that an insight needs, up to `tokens`; for a judge asked per insight",
+        description="show only the bullets that an insight needs, up to `tokens`; for a judge asked per insight",
     )
 
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract", "repeats"}
@@ -118,11 +118,11 @@ class JudgingSpec(Spec):
     judges: list[Judge] = Field(
         default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
         min_length=1,
-        description="who judges every summary",
+        description="the judges of every summary",
     )
     members: list[Judge] = Field(
         default=[],
-        description="how judges are asked that sit on a panel, or are otherwise part of one, and do not judge themselves",
+        description="entries of judges that are only part of others (of a panel, blend or cascade)",
     )
 
     def part(self, entry: JudgeSpec, leaf: judge.Named) -> JudgeSpec:
@@ -173,7 +173,7 @@ class CitingSpec(SummarizerSpec):
     LATER: ClassVar[frozenset[str]] = SummarizerSpec.LATER | {"recite"}
 
     recite: Literal["offline"] | None = Field(
-        default=None, description="offline: its citations are repaired by the free support judge; a system of its own"
+        default=None, description="offline: the free support judge repairs its citations; this makes a separate system"
     )
 
 
@@ -200,15 +200,15 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
-    orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
-    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="of rankings: how many documents count")
+    orderings: list[str] = Field(default=["given"], min_length=1, description="for `full`: given, random, top, bottom, middle")
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="cutoffs of rankings: how many documents count")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, le=1_000_000, description="samples for each cell")
     strategies: list[Strategy] = Field(
-        default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
+        default=[], description="strategies of the summarizers that name none: each is asked with all of these; [] is [direct]"
     )
-    summarizers: list[Citing] = Field(min_length=1, description="who summarizes")
-    seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
+    summarizers: list[Citing] = Field(min_length=1, description="the summarizers")
+    seed: int = Field(default=0, description="seed of random retrieval, random and middle orderings, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""
