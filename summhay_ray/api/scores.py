@@ -45,7 +45,7 @@ def score(
     """Score a run from the store, without any call: its own judge first, then those of `rejudge`.
 
     A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
-    score this judge's judgments alone. `labels`: a sheet of `label` with people's labels, which also correct the figures.
+    use only this judge's judgments. `labels`: a sheet of `label` with people's labels, which also correct the figures.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ExportFormat = Literal["released", "trec-rag"]
-"""What `export` writes."""
+"""The result of `export`."""
 
 
 @checked

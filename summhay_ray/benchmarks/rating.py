@@ -97,7 +97,7 @@ def _extracted(source: str, question: str, method: str, tokens: int) -> str:
 
 
 def extract_code(*options: ExtractSpec | None) -> list[str]:
-    """The methods of these options that are a user's own classes (module:Class). A job packs their files."""
+    """User-defined methods (module:Class) among these options. A job packs their files."""
     return [extract.method for extract in options if extract is not None and ":" in extract.method]
 
 
@@ -116,7 +116,7 @@ class RatingTable:
 def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones.
 
-    Sums of the columns `n_votes` and `n_asked`; null where all ratings are expectations, which have no votes.
+    Sums of the columns `n_votes` and `n_asked`; null if all ratings are expectations, which have no votes.
     """
     read = pl.col("n_votes") > 0
     sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
@@ -242,7 +242,7 @@ def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[
 def shown_with_savings(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], extract: ExtractSpec | None
 ) -> Mapping[str, str]:
-    """As `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
+    """See `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
     if ask.planning and extract is not None:
         extract = extract.planned()
     shown = shown_of(extract, values)

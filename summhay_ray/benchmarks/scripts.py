@@ -1,4 +1,4 @@
-"""Specs of benchmarks that compare words: their field `script`, and a warning where a tokenizer finds no word.
+"""Specs of benchmarks that compare words: their field `script`, and a warning if a tokenizer finds no word.
 
 The benchmarks import it. It uses the door and the room text.
 """

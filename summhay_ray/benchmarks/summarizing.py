@@ -132,7 +132,7 @@ def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
 
 
 def _reduces(strategy: str | Mapping[str, Any]) -> bool:
-    """Whether a strategy merges summaries; a user's own may."""
+    """Whether a strategy merges summaries; user-defined ones may."""
     name = strategy_name(strategy)
     return ":" in name or summarize.SHORT_NAMES.get(name, name) == summarize.MAP_REDUCE
 

@@ -98,7 +98,7 @@ def _show(found: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[str, Any]:
-    """Ask a person on stdin about pairs of a haystack, or write them as a sheet: also where nobody is there to answer."""
+    """Ask a person on stdin about pairs of a haystack, or write them as a sheet if stdin is not interactive."""
     from summhay_ray import api
     from summhay_ray.cli.show import note
 

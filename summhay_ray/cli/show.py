@@ -161,7 +161,7 @@ def store_option(store: str) -> str:
 
 
 def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
-    """What is left to do, what it costs, and how to resume."""
+    """Remaining work, its cost, and how to resume."""
     parts = [f"{left['cells']:,} {unit}"]
     if left["usd"] is not None:
         expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
@@ -217,7 +217,7 @@ def answer(row: Mapping[str, Any]) -> None:
 
 
 def cut(prompt: str) -> str:
-    """The beginning and the end of a long prompt, where its instructions are."""
+    """The beginning and end of a long prompt, which contain its instructions."""
     if len(prompt) <= PROMPT_SHOWN:
         return prompt
     end = PROMPT_SHOWN // 3

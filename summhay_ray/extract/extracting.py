@@ -48,7 +48,7 @@ def extract(
 def extract_by(
     extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, Extract]:
-    """As `extract`, with a given extractor."""
+    """Like `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
     for name, text in (("source", source), ("summary", summary)):

@@ -94,7 +94,7 @@ class Converter:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        # The child finds packages where this process does, but not in the current folder.
+        # The child finds packages in the same places as this process, except in the current folder.
         environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in sys.path if place)
         # Each thread of a numerical library reserves memory.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

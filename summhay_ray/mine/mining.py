@@ -35,7 +35,7 @@ class ReadText:
     document_id: str
     title: str
     date: str
-    """As the document writes it."""
+    """The title, as the document writes it."""
     kept: tuple[ProseStatement, ...]
     left_out: tuple[LeftOut, ...]
 

@@ -115,7 +115,7 @@ def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
     with Workbook(path) as book:
         page = book.add_worksheet()
-        # As text, even if it begins like a formula or looks like a date.
+        # Written as text, even if it begins like a formula or looks like a date.
         look = {"num_format": "@", "text_wrap": True, "valign": "top"}
         plain, doubtful = book.add_format(look), book.add_format({**look, "bg_color": "#FFF2CC"})
         page.write_row(0, 0, columns, book.add_format({"bold": True}))

@@ -83,7 +83,7 @@ class SentenceFacts:
         return cls(list(places), read, left_out)
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
+        """The sentences and facts as JSON."""
         content = [self.facts, self.documents, self.left_out]
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 

@@ -65,7 +65,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Indexes of the columns in each part: as many as fit into `room`, and at least one."""
+    """Indices of the columns in each part: as many as fit into `room`, but at least one."""
     parts: list[list[int]] = [[]]
     used = 0
     for place, width in enumerate(widths):

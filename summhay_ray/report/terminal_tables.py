@@ -121,7 +121,7 @@ def release_table(systems: Sequence[SystemScore]) -> TextTable:
 
 
 def label_lines(scores: Any) -> list[str]:
-    """What people's labels show about a `ScoreResult` as a whole."""
+    """A summary of people's labels for a whole `ScoreResult`."""
     if not scores.n_labels:
         return []
     found = [

@@ -2,7 +2,7 @@
 
 To add a retriever, put a file into this folder with a class that has the members of `Retriever`; specs can then use its `name`. A
 class in your own module needs no file here: write `retrievers: [my_package.my_module:MyRetriever]`. A retriever that handles all
-queries of a corpus at once has `rank_all` instead of `rank` (`BatchRetriever`). Options in a spec, such as `{first: 20}`, are
+queries of a corpus together has `rank_all` instead of `rank` (`BatchRetriever`). Options in a spec, such as `{first: 20}`, are
 fields in `benchmarks/retrieval/entries.py`.
 """
 

@@ -1,4 +1,4 @@
-"""Calls any kind of retriever, for all queries of a corpus at once, and checks its rankings."""
+"""Calls any kind of retriever for all queries of a corpus, and checks its rankings."""
 
 from __future__ import annotations
 

@@ -106,9 +106,9 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
 def offline_answer() -> Answer:
     """A function that answers each prompt with the local model for it.
 
-    `offline/writer` answers a synthesis's prompts, `offline/judge` a judge's, `offline/rater` a rater's (with the rating alone),
-    the model for its task one of ETHIC, and `offline/support` all others. The question whether a passage is needed is always
-    answered with yes.
+    Each prompt of a synthesis is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (only
+    with the rating), ETHIC's by the model for its task, and others by `offline/support`. The question whether a passage is needed
+    is always answered with yes.
     """
     models = LocalModels()
 

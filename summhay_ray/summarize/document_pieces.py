@@ -78,7 +78,7 @@ def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]
 
 
 def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
-    """The document in parts of at most `budget` tokens, cut between words where possible."""
+    """The document in parts of at most `budget` tokens, cut between words if possible."""
     text = document.text
     while budget is not None and count_tokens(text) > budget and (part := first_tokens(text, budget)):
         part = part if text[len(part)].isspace() else _WORD_CUT.sub("", part) or part

@@ -53,8 +53,8 @@ SAMPLED = "questions.jsonl"
 ALL = "all"
 OFFLINE = (LexicalCoverage.name, EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
-"""The basis of a verdict: a model's judgment; the references; the query alone; or "by construction", where the reference is the
-whole context, so that nothing is measured."""
+"""The basis of a verdict: a model's judgment, the references, or the query alone. "by construction": the reference is the
+whole context, so nothing is measured."""
 PUBLISHED = {
     "ZeroSCROLLS": 56.1,
     "L-Eval": 35.4,

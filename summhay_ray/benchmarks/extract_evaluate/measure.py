@@ -61,7 +61,7 @@ class Column:
 
     @property
     def cell(self) -> Cell:
-        """The cell for `choose`, where the full document has budget None."""
+        """The cell for `choose`, which expects budget None for the full document."""
         return Cell(self.method, self.budget or None, self.found.pearson, self.found.spearman, self.usd)
 
 
@@ -103,7 +103,7 @@ def by_query(tables: Tables) -> ByQuery:
     """How each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and what it rates.
 
     For each criterion two figures: the Pearson correlation with people within a document, over its summaries (a query is a
-    document), and the rating (a query is a summary). Systems without human scores have ratings alone.
+    document), and the rating (a query is a summary). Systems without human scores have only ratings.
     """
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(

@@ -373,7 +373,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return Prepared(own=_shown_to(items, made))
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds a warning where no word is found."""
+        """See `Workload`. Adds a warning if no word is found."""
         results = super().results(tables)
         spec = self.spec.model_copy(update={"script": self._script})
         found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))

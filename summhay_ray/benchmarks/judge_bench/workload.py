@@ -72,7 +72,7 @@ Micros = Mapping[str, Mapping[str, int]]
 """Item -> key of each of its answers -> its cost in micro-dollars."""
 
 _WHOLE = -1
-"""Replaces an insight's index where a whole item has one outcome."""
+"""Replaces an insight's index if a whole item has one outcome."""
 
 
 class JudgeBench(Benchmark[JudgeBenchSpec]):

@@ -107,8 +107,8 @@ class AskedSteps:
         ]
 
     def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The model's decisions on an insight: (location, document) -> the words that say it (empty: none), and the key of the
-        answer."""
+        """The model's decisions on an insight: (location, document) -> the words that make it (empty: none), and the key of
+        the answer."""
         assert self.models.check is not None
         label = self.models.check.label
         evidence: list[Evidence] = []

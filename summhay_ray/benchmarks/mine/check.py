@@ -24,7 +24,7 @@ _CUT = 1500
 
 @dataclass(frozen=True, slots=True)
 class GoldPair:
-    """An insight and a document that is gold for it, with the sentences that say it."""
+    """An insight and one of its gold documents, with the sentences that make it."""
 
     insight_id: str
     document_id: str

@@ -149,7 +149,7 @@ def _accept_pairs(
 def keep_answers(
     raw: dict[str, Any], answers: Mapping[tuple[str, str], bool], out: Path, run_of: Callable[[str], RunStore]
 ) -> dict[str, Any]:
-    """Keep a person's answers with the haystack, in its file and, where the store holds it, in its run."""
+    """Store a person's answers with the haystack: in its file and, if the store has it, in its run."""
     made = with_answers(raw, answers)
     run_id = made["topic_metadata"]["mine"]["run"]
     try:

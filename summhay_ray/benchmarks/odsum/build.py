@@ -237,7 +237,7 @@ async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
 
 
 async def _generated(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
-    """The model's text. Raises NoReply, which fails the item, where the text is empty or a refusal."""
+    """The model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
     reply = await ask(stage, [user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):

@@ -36,14 +36,14 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
     Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
     which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
-    joins the most similar cluster with room for it, whatever the threshold; where none has room, it stays as it is.
+    joins the most similar cluster with room for it, whatever the threshold; if none has room, it stays as it is.
     """
     parts = (part for cluster in _linked(similarity, threshold) for part in _split(similarity, cluster, most))
     return _joined(similarity, sorted(parts), least, most)
 
 
 def _joined(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
-    """Sorted clusters, where those of fewer than `least` rows are joined to others: the most similar pair first; ties go to
+    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to
     the pair with the earliest first rows. Takes time and memory in proportion to the square of the number of rows."""
     import numpy as np
 
@@ -54,7 +54,7 @@ def _joined(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], le
     """(small cluster, other cluster): the similarity of their least similar pair of rows."""
     sizes = np.array([len(cluster) for cluster in clusters])
     best = np.where(sizes < least, np.inf, -np.inf)
-    """For each small cluster, the similarity of the most similar cluster with room for it; an upper bound where it is not
+    """For each small cluster, the similarity of the most similar cluster with room for it; an upper bound if it is not
     `known`."""
     targets, known = np.zeros(len(clusters), dtype=np.int64), sizes >= least
     while best[small := int(best.argmax())] > -np.inf:

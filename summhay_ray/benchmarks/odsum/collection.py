@@ -25,7 +25,7 @@ class Document:
     document_id: str
     text: str = field(repr=False)
     split: str = ""
-    """train, dev or test; empty where documents have no split."""
+    """train, dev or test; empty if documents have no split."""
     title: str = ""
     """Title from a BEIR folder, else empty; `text` begins with it."""
 
@@ -44,7 +44,7 @@ class Query:
     references: tuple[str, ...] = ()
     """Reference summaries; without any, the query's summaries are not scored."""
     gold: tuple[str, ...] = ()
-    """Ids of the documents that the answer needs, in the source's order; empty where unknown."""
+    """Ids of the documents that the answer needs, in the source's order; empty if unknown."""
     split: str = ""
 
 

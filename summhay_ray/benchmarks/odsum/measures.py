@@ -106,7 +106,7 @@ async def _rated(
 
 
 def _overall(geval: GevalSpec, ratings: Sequence[RatingRow], n_references: int) -> float | None:
-    """Mean over criteria of each one's best rating (or mean, depending on `over`) over references. None where a rating is
+    """Mean over criteria of each one's best rating (or mean, depending on `over`) over references. None if a rating is
     missing."""
     if len(ratings) < len(geval.criteria) * n_references:
         return None

@@ -51,7 +51,7 @@ class RankedCollection:
                 self._retrievers.compute_local_part(corpus, source)
                 return Prepared()
             rankings, missing = self._kept(source)
-        # A user-defined retriever may raise anything: that becomes a failure row, and other rows go on.
+        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         rows = {**self.rows(source, rankings), **self._retrievers.cut_rows(corpus.corpus_id, source)}

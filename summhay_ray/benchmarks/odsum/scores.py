@@ -77,7 +77,7 @@ def details(scores: Tables) -> Mapping[str, Any]:
 
 
 def _scored(tables: Tables) -> pl.DataFrame:
-    """One row per expected summary: its system, query and scores; null where it has none."""
+    """One row per expected summary: its system and query, and its scores (null without any)."""
     items = tables["items"]
     texts = ("query_id", "retriever", "strategy", "called")
     absent = {**dict.fromkeys(texts, pl.String), "k": pl.Int64, "summarizer": pl.Int64}

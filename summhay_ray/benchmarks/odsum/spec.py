@@ -138,7 +138,7 @@ class OdsumSpec(OfWordsSpec):
         return [*super().model_entries(), *services(self.retrievers).values()]
 
     def metric(self, kind: type[Any]) -> Any:
-        """The spec's metric of class `kind`; None where it has none."""
+        """The spec's metric of class `kind`; None without one."""
         return next((metric for metric in self.metrics if isinstance(metric, kind)), None)
 
     @property

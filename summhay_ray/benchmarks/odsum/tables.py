@@ -65,7 +65,7 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class SummaryScore:
-    """Scores of a summary; null where the metric was not measured or the query has no reference."""
+    """Scores of a summary; null if the metric was not measured or the query has no reference."""
 
     item_id: Annotated[str, "the item"]
     rouge1: Annotated[float | None, "ROUGE-1, F1"]

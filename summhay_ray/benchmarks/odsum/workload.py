@@ -368,7 +368,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return details(scores)
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds the collection's warnings, and a warning where no word is found."""
+        """See `Workload`. Adds the collection's warnings, and a warning if no word is found."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *cut_warnings(tables.run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":

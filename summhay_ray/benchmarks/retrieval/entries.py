@@ -35,7 +35,7 @@ class Entry(Strict):
         return self.name or self.default_label()
 
     def default_label(self) -> str:
-        """The name in tables where the spec gives none."""
+        """The name in tables if the spec gives none."""
         raise NotImplementedError
 
     def parts(self) -> Sequence[RetrieverEntry]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 _TOGETHER = 100
-"""Rankings measured at once: a measure takes some hundred bytes for each document of a ranking."""
+"""Number of rankings measured together: a measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 
 
@@ -36,7 +36,7 @@ class Retrieved:
     tokens: int | None = None
     """Tokens of the documents shown."""
     ordered: bool = True
-    """False where the ranking is the corpus itself, in document order."""
+    """False if the ranking is the corpus itself, in document order."""
 
 
 def retrieval_table(

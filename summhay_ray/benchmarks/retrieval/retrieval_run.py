@@ -67,7 +67,7 @@ class RetrievalFields(OfWordsSpec):
 
 
 TOGETHER = 250
-"""Queries that a retriever ranks and stores at once."""
+"""Number of queries that a retriever ranks and stores together."""
 STAGE = "retrieve"
 """The stage to which items fail when their retriever raises."""
 
@@ -128,7 +128,7 @@ class Retrieving(Benchmark[S]):
         }
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
+        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query if a service is
         called."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
@@ -174,7 +174,7 @@ class Retrieving(Benchmark[S]):
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]
             rankings, missing = self.retrievers.rankings_by_query(corpus, retriever, queries)
-        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
+        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)

@@ -141,7 +141,7 @@ class Retrievers(Mapping[str, str | Entry]):
         return {CUT_TEXTS.name: self._cut_texts.get((corpus_id, retriever, query_id), [])}
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
-        """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
+        """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
             return retrieve.rankings(self.made(retriever), corpus, wanted, self.known_models)
@@ -155,7 +155,7 @@ class Retrievers(Mapping[str, str | Entry]):
     ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
         """(query id -> its ranking, query id -> what is missing): run files and stored scores may leave out some queries.
 
-        `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
+        `planned`: see `planned_rankings`. Raises LookupError if no query has a ranking.
         """
         rank = self.planned_rankings if planned else self.rankings
         wanted = corpus.queries if queries is None else queries
@@ -211,7 +211,7 @@ class Retrievers(Mapping[str, str | Entry]):
             ranking = await self.service_ranking(ask, corpus, retriever, query)
             self.check_found(retriever, query.query_id, ranking)
             return ranking
-        # A retriever that calls a service may contain a user's own retriever, which may raise anything.
+        # A retriever that calls a service may contain a user-defined retriever, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
             if ask.planning:
@@ -232,8 +232,8 @@ class Retrievers(Mapping[str, str | Entry]):
             retrieve.rankings(part, corpus, None, self.models)
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
-        """The parts of the local models' work for (corpus id, retriever) pairs; where there are more actors than corpora,
-        each corpus is split into shares."""
+        """The parts of the local models' work for (corpus id, retriever) pairs; with more actors than corpora, each corpus is
+        split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if self._computed[retriever]:
@@ -327,7 +327,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
 
 
 def check_retrievers(entries: Any) -> None:
-    """Raises ValueError where two retrievers share a name in tables, or a service model has two different settings."""
+    """Raises ValueError if two retrievers share a name in tables, or a service model has two different settings."""
     labels = [retriever_label(entry) for entry in entries]
     for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         if label in labels[:index]:

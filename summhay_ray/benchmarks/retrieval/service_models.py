@@ -203,7 +203,7 @@ def _beyond(texts: Sequence[str], most: int | None) -> list[int]:
 
 
 async def _all_of(calls: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:
-    """All answers. Waits for every call even where one fails, since sent calls are paid. Raises NoReply."""
+    """All answers. Waits for every call even if one fails, since sent calls are paid for. Raises NoReply."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     if errors := [result for result in results if isinstance(result, BaseException)]:
         raise errors[0]

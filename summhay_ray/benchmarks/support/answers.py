@@ -152,7 +152,7 @@ def answers_of(run: RunStore) -> CitedAnswers:
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
     """Write the answers of a run as the TREC tracks for RAG exchange them; returns the paths, a file for each system.
 
-    A topic is a query's id, preceded by its haystack where haystacks share ids. Citations of documents that do not exist are
+    A topic is a query's id, with its haystack in front if haystacks share ids. Citations of documents that do not exist are
     written with the id that the answer gives; numbers without a document are left out. Raises UserError instead of overwriting.
     """
     cited = answers_of(run)

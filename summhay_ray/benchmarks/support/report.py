@@ -180,7 +180,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:
-    """What a repair changed: citations before and after, by system."""
+    """The changes of a repair: citations before and after, by system."""
     text = (
         f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
         "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."

@@ -172,7 +172,7 @@ def _texts(source: ReleasedFile | None) -> dict[str, str]:
 
 
 def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The checks with the texts of their subjects and objects, where `texts` has them."""
+    """The checks with the texts of their subjects and objects, if `texts` has them."""
     return [
         {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)

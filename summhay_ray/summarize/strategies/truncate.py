@@ -17,7 +17,7 @@ from summhay_ray.summarize.document_pieces import head, heads
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateAll:
-    """Documents in rank order, cut where the budget ends."""
+    """Documents in rank order, cut at the end of the budget."""
 
     name: ClassVar[str] = "truncate-all"
     tokens: Annotated[int | None, Field(ge=1)] = None

@@ -41,7 +41,7 @@ class Labels:
 
 
 def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
-    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None where the denominator is 0.
+    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None if the denominator is 0.
 
     An insight assigned to several subtopics is correct if the expected one is among them, since its query leads to it. A separate
     column has the share of such insights (0.8 % in the paper). Precision: among the insights that the person found in documents,

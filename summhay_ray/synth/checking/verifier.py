@@ -223,8 +223,8 @@ class Verifier:
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
         """Whether the first document refers to the second. One row.
 
-        `ids`: of the two documents. `texts`: the first one's text, where the `date` of `named` is looked for, and its sentences
-        without insights, where the `headline` is.
+        `ids`: of the two documents. `texts`: the first one's text, which is searched for the `date` of `named`, and its sentences
+        without insights, which are searched for the `headline`.
         """
         finding = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
         self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))

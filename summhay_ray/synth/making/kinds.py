@@ -26,7 +26,7 @@ Task = Literal[
     "insights_present",
     "edit_document",
 ]
-"""What a model is asked to do. Each task has its own prompt and its own fields of input."""
+"""A task for a model. Each task has its own prompt and its own fields of input."""
 
 
 @dataclass(frozen=True, slots=True)

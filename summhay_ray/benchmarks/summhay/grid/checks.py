@@ -39,7 +39,8 @@ def _check_names(grid: Grid) -> None:
 
 
 def check_judges(judges: Sequence[JudgeSpec], folder: Path) -> None:
-    """Raises SpecError for a judge that cannot be made or whose local model is missing. `folder`: where paths of models start."""
+    """Raises SpecError for a judge that cannot be made or whose local model is missing. Raises SpecError for a judge that
+    cannot be made or whose local model is missing. `folder`: the base of relative model paths."""
     try:
         for judging in judges:
             try_judge(judging.strategy)

@@ -175,7 +175,7 @@ async def _judge_absent(
 ) -> AbsentAnswer | None:
     """Whether one judge says that the summary invents claims; None if it failed.
 
-    A cascade asks its model where the free judge sees a claim without a number. A user-defined judge is asked through its model.
+    A cascade asks its model if the free judge sees a claim without a number. A user-defined judge is asked through its model.
     """
 
     async def ask_one(named: Named, questions: Sequence[str], share: float) -> list[Outcome[Absence]]:

@@ -39,7 +39,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
     if isinstance(outcome, Answer):
         raw = outcome.value
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
-            # A user's own stack knows documents by their ids; a haystack has the number.
+            # A user's own stack knows documents by their ids; the haystack knows their numbers.
             numbers = ids_of([one.document_id for one in haystack.documents])
             listed = given.rag.get(cell.unit.subtopic_id)
             text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _cited(one, numbers))

@@ -81,7 +81,7 @@ def released_text(content: Any) -> str:
 
 
 def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """File names of the haystacks: NAME.json, with the haystack_id added where two share a name."""
+    """File names of the haystacks: NAME.json, with the haystack_id added if two share a name."""
     shared = Counter(entry["name"] for entry in entries)
     names = [
         f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"

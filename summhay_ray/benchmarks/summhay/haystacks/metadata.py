@@ -124,7 +124,7 @@ def source_bytes(raw: Mapping[str, Any]) -> bytes:
 
 
 def haystack_entries(metadata: Iterable[HaystackMetadata]) -> list[dict[str, str]]:
-    """The field `haystacks` of a run's record: where the source of each is."""
+    """The field `haystacks` of a run's record: the location of each source."""
     return [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
 
 

@@ -85,7 +85,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
-    # Without any gold document, coverage alone is known.
+    # Without any gold document, only coverage is known.
     graded = rows.is_empty() or rows["joint"].count() > 0
     figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
     asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
@@ -128,7 +128,7 @@ def decision_of(result: ScoreResult) -> SystemDecision | None:
 
 
 def first_figure(result: ScoreResult) -> tuple[str, ...]:
-    """The figure by which systems are ranked: joint; coverage where no gold document is known."""
+    """The figure that ranks systems: joint, or coverage if no gold document is known."""
     graded = any(system.joint is not None for system in result.systems if system.judge == result.judge)
     return ("joint",) if graded else ("coverage",)
 
@@ -155,7 +155,7 @@ def _labelled(system: SystemScore) -> dict[str, Unbiased]:
 
 
 def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
-    """As `metrics.bias.corrected` for one system: subtracts the judge's mean bias from coverage, and scales joint in
+    """Like `metrics.bias.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
     if bias is None:
         return {}

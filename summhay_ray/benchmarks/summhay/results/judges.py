@@ -1,7 +1,7 @@
 """The judgments of a run's summaries: by the run's own judges, and by later rejudges.
 
-The rejudges of a run are listed in a numbered chain beside it: `runs/<run>/rejudges/00000001.json`, each {"run": "j..."}. The run
-itself never changes.
+The rejudges of a run are listed in a numbered chain in the run's folder: `runs/<run>/rejudges/00000001.json`, each {"run":
+"j..."}. The run itself never changes.
 """
 
 from __future__ import annotations

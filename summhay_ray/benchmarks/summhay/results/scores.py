@@ -79,7 +79,7 @@ class ScoreResult:
     judge: str
     """The judge of record (`judge_of_record`)."""
     systems: list[SystemScore]
-    """The release's table, where insights have equal weight. The judge of record comes first."""
+    """The release's table, with equal weight for each insight. The judge of record comes first."""
     by_query: list[SystemScore]
     """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
     haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
@@ -441,7 +441,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
 
 @dataclass(frozen=True)
 class _Unasked:
-    """What has not been asked yet, and therefore is not missing."""
+    """Unasked repeats and queries, which therefore are not missing."""
 
     cells: pl.DataFrame
     """System, judge, haystack_id, subtopic_id, and `unasked`: the number of repeats that the judge has not been asked about."""
