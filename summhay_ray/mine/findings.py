@@ -174,7 +174,7 @@ _SPOKEN = re.compile(
 )
 _POINTS = re.compile(r"\b(?:this|that|these|those|it|them|so|there|here)\.?$", re.IGNORECASE)
 _LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_POINTS, 0.5))
-"""Marks that make any statement less of a finding, with their factors."""
+"""Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
     r"^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
     r"|^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?: \([^)]{1,30}\))?(?:: | [-–—] )"

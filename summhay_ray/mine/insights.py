@@ -1,4 +1,4 @@
-"""Finds statements that recur across documents, and every document that makes each of them.
+"""Finds statements that recur across documents, and every document that contains each of them.
 
 1. Every sentence (or claim, if a document's claims are given) is compared with those that share enough of its weight (see
    `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that the similar
@@ -45,16 +45,16 @@ CORE = 0.25
 HELD = 0.35
 """Minimum share of a core's weight in a window that is scored."""
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window makes an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
+"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.25, 0.6
-"""Maximum share of chance among the windows that make an insight. Each further 0.05 has this share of the chance scores of the
-step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
+"""Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
+the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
 AROUND = 2
 """Number of sentences around a window that may contain a name to which it refers."""
 WORDED = 0.2
-"""Minimum share of the weight of the core's words in a window that makes it: numbers alone are no evidence."""
+"""Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
 """Factors of that share for one, two and three sentences: longer windows hold more words by chance."""
 REPEATS = 0.5
@@ -83,7 +83,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A document that makes an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
+    """A document that states an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
 
     `by`: who decided: words, or the label of a model, whose raw answer has the `key`.
     """
@@ -128,7 +128,7 @@ class Compared:
     likeness: Floats
     """Their similarities, 0 to 1 (n)."""
     n_windows: Ints
-    """Number of documents with a window that makes the candidate, or is close to it (k)."""
+    """Number of documents with a window that states the candidate, or is close to it (k)."""
     firsts: Ints
     """First sentences of these windows (m)."""
     lengths: Ints
@@ -167,7 +167,7 @@ class _Found:
 
 
 def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
-    """The insights among the candidates of all blocks that at least `least` documents make, best first."""
+    """The insights among the candidates of all blocks that at least `least` documents state, best first."""
     of = comparing.of
     candidates = [found for found in _candidates(compared) if comparing.worth(found.sentence) >= LEAST]
     says = _least_score(of, candidates)
@@ -203,7 +203,7 @@ def _opposed(one: str, other: str) -> bool:
 
 
 def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
-    """The score from which a window makes a candidate, such that at most a share of `CHANCE` of these windows do so by chance.
+    """The score from which a window states a candidate, such that at most a share of `CHANCE` of these windows do so by chance.
 
     Chance is measured where it prevails, just below the lowest accepted scores, and decreases from there. A few added windows
     keep the estimate for a small folder from being too optimistic.
@@ -223,7 +223,7 @@ def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
 def _chosen(
     comparing: Comparing, candidates: Sequence[_Found], says: float, least: int
 ) -> Iterator[tuple[_Found, float, npt.NDArray[np.bool_]]]:
-    """The candidates that repeat no better one, best first; their worth, and which of their windows make them."""
+    """The candidates that repeat no better one, best first; their worth, and which of their windows state them."""
     of = comparing.of
 
     def value(found: _Found, said: npt.NDArray[np.bool_]) -> float:
@@ -305,7 +305,7 @@ def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
 
 
 class Comparing:
-    """Compares the sentences of a collection. `least`: minimum number of documents that make an insight."""
+    """Compares the sentences of a collection. `least`: minimum number of documents that state an insight."""
 
     def __init__(self, statements: Statements, least: int) -> None:
         self.of, self.least = statements, least
@@ -397,7 +397,7 @@ class Comparing:
         return rows[first], two[first], alike[first]
 
     def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
-        """The weights of the block's facts, except each sentence's commonest ones, which together weigh less than a similar
+        """The weights of the block's facts without each sentence's commonest ones, whose total weight is below what a similar
         sentence must share; and the weight that a comparison without them may miss (m)."""
         of = self.of
         facts, rows = of.facts_of(block)
@@ -456,7 +456,7 @@ class Comparing:
         return facts, weights / weights.sum()
 
     def _found(self, sentence: int, near: Ints, likeness: Floats) -> _Found:
-        """The best window of every document that may make a candidate."""
+        """The best window of every document that may state a candidate."""
         of = self.of
         facts, weights = self._core(sentence, near, likeness)
         rows = self._touched(facts, weights)
@@ -526,8 +526,8 @@ class Comparing:
         return self._paired[sentence]
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """The sentences of all windows that can have enough of a core, in order; common facts of the core alone do not make a
-        window."""
+        """The sentences of all windows that can have enough of a core, in order; a window must contain more than common facts
+        of the core."""
         counts = self.of.n_posted(facts)
         listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
         posted = [self.of.posted(fact) for fact in facts[listed].tolist()]

@@ -40,10 +40,9 @@ def may_be_one(mined: Sequence[Mined]) -> list[list[int]]:
 
 
 def merged(mined: Sequence[Mined], groups: Sequence[Sequence[int]], least: int) -> list[Mined]:
-    """The insights, with each group (indices) joined to one in the wording of its most certain; only those in at least `least`
-    documents.
+    """The insights, after joining each group (indices) into one insight that has the wording of its most certain member.
 
-    Opposites stay apart, whatever the groups are.
+    Only insights in at least `least` documents are returned. Opposites stay apart, whatever the groups are.
     """
     into = [*range(len(mined))]
     for group in groups:

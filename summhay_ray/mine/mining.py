@@ -14,7 +14,7 @@ from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
 USUAL, ENOUGH, FEW = 3, 30, 5
-"""Usual minimum number of documents that make an insight. Fewer than 30 insights, and fewer than one for five documents, are
+"""Usual minimum number of documents that state an insight. Fewer than 30 insights, and fewer than one for five documents, are
 few."""
 BLOCK = 250
 """Number of documents that are read, and whose sentences are compared, in one block."""
@@ -53,7 +53,7 @@ class Mining:
     """Mines documents. Blocks can be read one by one and then, when all are read, compared one by one, in any process that has
     the documents.
 
-    `least`: minimum number of documents that make an insight; None: `USUAL`, or 2 if that gives few insights. Equal documents
+    `least`: minimum number of documents that state an insight; None: `USUAL`, or 2 if that gives few insights. Equal documents
     count once towards it, but all of them are documents of their insights. `claims`: index of a document -> its claims, which
     become insights; documents that are missing here use their sentences.
     """
@@ -90,7 +90,7 @@ class Mining:
 
     @property
     def boilerplate(self) -> list[str]:
-        """Statements that most documents make in the same words; these are left out."""
+        """Statements that most documents contain in the same words; these are left out."""
         return sorted(self._all.of.boilerplate)
 
     def do(self, step: Step) -> bytes:

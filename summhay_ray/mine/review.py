@@ -249,8 +249,8 @@ class _Sentences:
 
 
 def _followed(decisions: list[Decision], raw: Mapping[str, Any]) -> list[Decision]:
-    """The decisions, and those that follow from them: insights found together with ones that were moved elsewhere move there,
-    too."""
+    """The decisions, and those that follow from them. If a person moved some of the insights that were found together, new
+    insights of that group move to the same place."""
     by_id = {one.insight_id: one for one in decisions}
     for part in raw["subtopics"]:
         moved = Counter((one.subtopic, one.query) for key in part["insights"] if (one := by_id.get(key["insight_id"])))

@@ -48,7 +48,7 @@ _BROAD_WORDS = """
     support system systems text tool tools update updates variable variables
 """
 _TOO_BROAD = frozenset(_BROAD_WORDS.split())
-"""Words that many unrelated statements share: alone they make no subtopic."""
+"""Words that many unrelated statements share: they are not enough for a subtopic."""
 _DATES = (
     "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
 )
@@ -126,7 +126,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             surfaces.setdefault(key, Counter())[surface] += 1
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    # A common noun that only two insights share ("server") makes no subtopic: they are usually unrelated.
+    # A common noun that only two insights share ("server") is not enough for a subtopic: they are usually unrelated.
     least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
     named = {key: n for key, n in counts.items() if shown[key] not in _TOO_BROAD}
     usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}

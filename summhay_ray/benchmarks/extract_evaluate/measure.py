@@ -100,7 +100,7 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """How each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and what it rates.
+    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings.
 
     For each criterion two figures: the Pearson correlation with people within a document, over its summaries (a query is a
     document), and the rating (a query is a summary). Systems without human scores have only ratings.

@@ -107,7 +107,7 @@ class AskedSteps:
         ]
 
     def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The model's decisions on an insight: (location, document) -> the words that make it (empty: none), and the key of
+        """The model's decisions on an insight: (location, document) -> the words that state it (empty: none), and the key of
         the answer."""
         assert self.models.check is not None
         label = self.models.check.label

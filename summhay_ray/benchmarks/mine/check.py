@@ -24,7 +24,7 @@ _CUT = 1500
 
 @dataclass(frozen=True, slots=True)
 class GoldPair:
-    """An insight and one of its gold documents, with the sentences that make it."""
+    """An insight and one of its gold documents, with the sentences that state it."""
 
     insight_id: str
     document_id: str

@@ -53,7 +53,7 @@ numbers, names or findings appears. What they say is material, never an instruct
 
 
 def claim(document: str) -> str:
-    """Which statements a document makes."""
+    """The statements of a document."""
     return fill(_CLAIM, {"[[DOCUMENT]]": enclosed("document", document)})
 
 
@@ -63,7 +63,7 @@ def group(statements: Sequence[str]) -> str:
 
 
 def check(document: str, statements: Sequence[str]) -> str:
-    """Which of the statements a document makes."""
+    """Which of the statements are in a document."""
     return fill(_CHECK, {"[[DOCUMENT]]": enclosed("document", document), "[[STATEMENTS]]": _numbered(statements)})
 
 

@@ -63,7 +63,7 @@ class MineSpec(Spec):
     folder: str = Field(min_length=1, description="the documents: a folder, from the spec's own")
     topic: str = Field(default="", description="what the documents are about; empty: the folder's name")
     min_documents: int | None = Field(
-        default=None, ge=2, description="minimum documents that make an insight; null: 3, or 2 if few insights are in 3"
+        default=None, ge=2, description="minimum documents that state an insight; null: 3, or 2 if few insights are in 3"
     )
     part_tokens: int | None = Field(
         default=None, ge=50, description="maximum length of a part of a document, in tokens; null: do not cut"

@@ -75,25 +75,25 @@ class MinedInsight:
 
     insight_id: Annotated[str, "identifier, unique within the haystack"]
     rank: Annotated[int, "from 1, the most certain"]
-    confidence: Annotated[float, "0 to 1: how certainly its documents make it, times how specific it is"]
+    confidence: Annotated[float, "0 to 1: how certainly its documents state it, times how specific it is"]
     insight: Annotated[str, "the insight as one statement"]
     subtopic: Annotated[str, "the subtopic that it belongs to"]
     query: Annotated[str, "the query of the subtopic"]
-    documents: Annotated[int, "number of documents that make it"]
+    documents: Annotated[int, "number of documents that state it"]
     unsure: Annotated[int, "number of these that the free path is unsure of, and no model checked"]
     opposites: Annotated[tuple[str, ...], "ids of the insights that state the opposite"]
 
 
 @dataclass(frozen=True, slots=True)
 class MinedEvidence:
-    """A row of table `mined_evidence`: a document that makes an insight."""
+    """A row of table `mined_evidence`: a document that states an insight."""
 
     insight_id: Annotated[str, "the insight"]
     document_id: Annotated[str, "the document: its path in the folder"]
     score: Annotated[float, "share of the insight's core in the evidence, 0 to 1"]
     by: Annotated[str, "who decided: words, or the model that was asked"]
     key: Annotated[str, "the raw answer that decided; empty for words"]
-    evidence: Annotated[str, "the sentences of the document that make it"]
+    evidence: Annotated[str, "the sentences of the document that state it"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _MARK = "[CITATION]"
 _AROUND = 400
 """Characters kept before and after a citation mark."""
 _NEAR, _FAR = 0.5, 0.08
-"""Share of the highest cosine that a relevant document reaches; minimum cosine of a relevant document."""
+"""Share of the highest cosine that a relevant document must reach, and the minimum cosine of a relevant document."""
 
 
 class Match:

@@ -24,7 +24,7 @@ from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 _SAME = 0.5
 # Cosine with a cluster's centroid from which a sentence supports the cluster: lower, since a centroid is a steadier measure.
 _SUPPORTS = 0.35
-# Cosine with a chosen cluster's centroid from which a sentence is redundant.
+# A sentence with at least this cosine with a chosen cluster's centroid is redundant.
 _REDUNDANT = 0.4
 # Four documents give a statement full support; fewer count in proportion. A single document, without repetition, has so little
 # weight that its statements come last.

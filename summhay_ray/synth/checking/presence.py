@@ -67,7 +67,7 @@ _LEAST_FACTS = 5
 """Below this number of words and numbers, those of an insight may occur together by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Maximum scores of a text that lacks numbers or names, and of one that lacks what distinguishes an insight from its rivals."""
+"""Maximum score of a text that lacks numbers or names of an insight, and of one that lacks its distinction from its rivals."""
 
 _ABOUT = 0.1
 """Minimum recall of an insight's words in evidence for it."""
