@@ -85,8 +85,8 @@ class SummarizerSpec(ModelSpec):
 
 
 def _folded(value: Any) -> Any:
-    """Move the options of a strategy into `strategy` if they are fields of the entry, as in `{model: X, strategy: map-reduce,
-    units: chunks}`. `reduce` is a model and moves the other way."""
+    """Move a strategy's options from the entry into `strategy`, as for `{model: X, strategy: map-reduce, units: chunks}`, and
+    move `reduce`, which is a model, from `strategy` into the entry."""
     entry = ModelSpec.entry(value)
     if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
         options = {option: content for option, content in strategy.items() if option != REDUCE}

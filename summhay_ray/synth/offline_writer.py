@@ -32,7 +32,7 @@ _Banks = Mapping[str, Sequence[str]]
 """Name of a bank -> its alternatives."""
 
 _TRIES = 50
-"""Maximum draws of a fact until an unused one is found, and of themes to invent for each one wanted: a range may be used up."""
+"""Maximum attempts to draw an unused fact, and to invent each theme: a range may be exhausted."""
 _WORDS, _TOKENS = 12, 60
 """Maximum words and tokens of a topic that a sentence repeats."""
 _SPLIT = (0.0, 0.1, 0.5, 1.0)
