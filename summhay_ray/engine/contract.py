@@ -199,7 +199,7 @@ class Workload(Generic[S]):
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """The long computations that `prepare` needs for these items, such as embeddings, in parts (as small JSON). On Ray, a
-        pool of as many as `actors` actors runs `compute` on the parts first. Elsewhere, `prepare` computes them as needed.
+        pool of `actors` actors runs `compute` on the parts first. Elsewhere, `prepare` computes them as needed.
 
         Sources with the same parts or the same `reads` are computed together. If there are more parts than such sources, the
         parts are distributed one by one and begin in order. A part that needs a missing result of another part computes that

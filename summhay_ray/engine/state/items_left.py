@@ -1,4 +1,4 @@
-"""What is left of a run when it starts or starts again: its items, and which of them are finished."""
+"""The items of a run, and which of them are finished, when it starts or resumes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ITEM = "item"
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
-"""The columns of `raw_answers` that are told of a run. They are read together, once."""
+"""Columns of `raw_answers` that `status` reports. They are read once, in one pass."""
 
 
 class RunSnapshot(RunStore):
     """A run at one moment. Its manifest, finished units, whole tables and the log are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
-        # What was read of the run is not read again.
+        # Data that was read once is cached.
         vars(self).update(vars(run), _still=run.manifest())
         self._tables: dict[str, pl.DataFrame] = {}
         self._finished: dict[str, dict[str, bool]] = {}
@@ -65,7 +65,7 @@ class RunSnapshot(RunStore):
 
 @dataclass(frozen=True)
 class RunState:
-    """All items of a workload by source, and the ids of the finished ones, which are not tried again."""
+    """All items of a workload by source, and the ids of the finished ones, which are not answered again."""
 
     sources: Mapping[str, Sequence[Item]]
     finished: frozenset[str]
@@ -177,5 +177,5 @@ def answers_used(run: RunStore) -> int:
     for name, table in run.declared.items():
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
-    # Some answers are named by no row, yet were used as well.
+    # Some used answers are not named by any row.
     return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)
