@@ -54,7 +54,8 @@ class WorkItem:
     problem: Mapping[str, Any] | None = None
     """The failure of preparing: stage, error, message, retryable."""
     home: int | None = None
-    """The worker that prepared it, by its number among those of its kind: it has read what the item `reads`."""
+    """The worker that prepared it, by its number among those of its kind: it has already read the data named by the item's
+    `reads`."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
