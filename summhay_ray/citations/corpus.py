@@ -68,7 +68,7 @@ class CitedDocuments:
         return self.with_citations(bullets, cited, after)
 
     def with_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
-        """The bullets with the citations `after` a repair; those whose citations stay are not touched."""
+        """The bullets with the citations `after` a repair; bullets with unchanged citations stay as they are."""
         return tuple(
             rewritten(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
             for text, one, numbers in zip(bullets, cited, after, strict=True)

@@ -78,7 +78,7 @@ class SystemComparison:
         return self.pairs.filter(pl.col("figure") == figure)
 
     def best(self, figure: str) -> list[str]:
-        """The keys of the systems that may be the best: none is significantly worse than another."""
+        """The keys of the systems that may be the best: no system is significantly better than these."""
         return self.standings[figure].filter("may_be_best")["name"].to_list()
 
     @property
