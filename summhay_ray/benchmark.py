@@ -150,7 +150,7 @@ def mean_interval(
 ) -> pl.DataFrame:
     """The mean of a column for each group, the 95 % interval of that mean, and the number of missing rows.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
+    Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
     else null), `n` (rows that have a value), `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if the
     number of missing rows is unknown).
 

@@ -36,7 +36,7 @@ class Route:
 
     def refusal(self, error: BaseException) -> int:
         """The status with which the proxy refused the connection, from the error of an HTTP client; 0 without a status."""
-        # The text of httpx's ProxyError and of aiohttp's ClientHttpProxyError begins with it.
+        # The texts of httpx's ProxyError and aiohttp's ClientHttpProxyError begin with the status.
         status = re.match(r"[1-5]\d\d\b", str(error)) if self.proxy else None
         return int(status[0]) if status else 0
 

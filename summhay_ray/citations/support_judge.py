@@ -3,9 +3,9 @@
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
    sentences of the haystack (TF-IDF); its similarity to a bullet is the cosine.
 2. Several documents word the same fact differently: a window's similarity is averaged with that of similar windows of other
-documents. The words of the best windows then expand the bullet, and the similarity is computed again. 3. A document's similarity
-is that of its best window. It counts more if no document of the haystack is close to the bullet. 4. A document that contradicts
-the bullet (another number, date or name, a denial) never supports it.
+   documents. The words of the best windows then expand the bullet, and the similarity is computed again.
+3. A document's similarity is that of its best window. It counts more if no document of the haystack is close to the bullet.
+4. A document that contradicts the bullet (another number, date or name, a denial) never supports it.
 
 If there are too few documents for this, `lexical_model.py` judges each document alone.
 

@@ -88,20 +88,20 @@ class Paired:
         - `n_queries`, `n_haystacks`, `over`: the data of the comparison. All other columns are null without a common query.
         - `a`, `b`, `difference`: means over these queries, with equal weights, and A's minus B's.
         - `worst_low`, `worst_high`: the difference with missing values at their worst for A, and for B; null if neither side
-        lacks more than LITTLE.
+          lacks more than LITTLE.
         - `low`, `high`: Bonferroni's simultaneous 95 % interval or, for a pair that differs only by Holm's correction, the
-        interval at Holm's level: it excludes 0 exactly if the pair differs. With `worst_low`, it covers all possible missing
+          interval at Holm's level: it excludes 0 exactly if the pair differs. With `worst_low`, it covers all possible missing
         values.
         - `se`, `freedom`: standard error and its degrees of freedom; over haystacks the error is never below the one over
-        queries.
+          queries.
         - `p`: two-sided, for this pair alone, on the existing values.
         - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as another family, all pairs with an incomplete
-        one; with `worst_low`, for the largest p that missing values allow. 1 if p is null.
+          one; with `worst_low`, for the largest p that missing values allow. 1 if p is null.
         - `effect`: Cohen's d for paired values: mean of the differences per query, divided by their standard deviation.
         - `wins`, `ties`, `losses`: queries on which A is above B, equal to B, below B.
         - `detectable`: smallest true difference that these queries show with 80 % power, among as many pairs.
         - `queries_needed`: total number of queries that would show the observed difference with that power; null if it is too
-        small.
+          small.
 
         Uncertainties are null with too few queries, and for systems that are equal on every query, since that does not prove a
         zero width.

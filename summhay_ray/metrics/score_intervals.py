@@ -196,7 +196,7 @@ def mean_interval(
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval;
+    Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval;
     else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 

@@ -77,7 +77,7 @@ _HEAD = 400
 
 
 class Block(str):
-    """An enclosure, which begins and ends on lines of its own."""
+    """An enclosure, which begins and ends on separate lines."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ def json_line(value: Any) -> Material:
 def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
     """`template` with every placeholder (a key of `values`, exactly as in the template) replaced in one pass.
 
-    A Block gets lines of its own. NOTE precedes the first one, unless the template itself states that texts are not instructions.
+    A Block gets separate lines. NOTE precedes the first one, unless the template itself states that texts are not instructions.
     """
     if not values:
         return template

@@ -6,7 +6,7 @@ the rules here decide which of their lines are statements. Three kinds of statem
 - `sentence`: a sentence, a turn of a conversation, or a list item that makes a statement;
 - `row`: a row of a table as a record with its header (`Region: Frankfurt; Failed payments: 58 %`);
 - `line`: an unmarked line that reads like a title. It is searched, since it may be a terse statement, but is not used as a
-finding.
+  finding.
 
 A text without any markup keeps every line that is not clearly something else, word for word.
 """

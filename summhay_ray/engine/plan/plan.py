@@ -280,7 +280,7 @@ class Planner:
         totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in self._stages.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
-            # A size without calls of its own has those of the expected size.
+            # A size without its own calls uses the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():

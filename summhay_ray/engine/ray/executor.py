@@ -73,7 +73,7 @@ class RayExecution:
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         order, session = self._order, heartbeat.session.number
         self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, order.ledger, order.log_level)
-        # The workers' processes start beside the ledger's, and wait for `ready`.
+        # The workers' processes start in parallel with the ledger's, and wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)
         self._workers = Workers(

@@ -231,8 +231,8 @@ def _nothing() -> None:
 async def placed(beginning: Sequence[Any]) -> None:
     """Return when all workers have started. `beginning`: a reference for each.
 
-    Raises PlacementError if other jobs hold the room or the cluster has too little, and any error with which a worker failed to
-    start.
+    Raises PlacementError if other jobs hold the resources or the cluster has too few; also any error with which a worker failed
+    to start.
     """
     begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
     rounds = 0

@@ -199,7 +199,7 @@ class Pools:
         """The numbers of the rows that the stages have mapped, in the order in which they are done."""
         if not rows:
             return
-        # Ray Data's iterator blocks, so it runs in a thread of its own.
+        # Ray Data's iterator blocks, so it runs in a separate thread.
         thread = ThreadPoolExecutor(max_workers=1)
         batches = self._mapped(rows, stages)
         try:

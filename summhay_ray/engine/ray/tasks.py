@@ -21,7 +21,7 @@ CPUS_A_TASK = 1
 
 @contextlib.contextmanager
 def ray_tasks(address: str = "local") -> Iterator[None]:
-    """A context in which `map_in_tasks` can be used: it starts a Ray of its own, or joins the one at `address`."""
+    """A context in which `map_in_tasks` can be used: it starts a private Ray, or joins the cluster at `address`."""
     before_ray(address)
     from summhay_ray.engine.ray.session import ray_session
 

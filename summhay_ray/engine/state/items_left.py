@@ -16,7 +16,7 @@ from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "item"
-"""The kind of an item's rows in the store, whatever its benchmark calls an item."""
+"""The kind of an item's rows in the store, in every benchmark."""
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
@@ -34,7 +34,7 @@ class RunSnapshot(RunStore):
         self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`. The rows of single units are not kept."""
+        """See `RunStore.table`. The rows of single units are not cached."""
         if units is not None:
             return super().table(table, units, columns)
         if columns is None:
@@ -56,7 +56,7 @@ class RunSnapshot(RunStore):
         return self._log
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """See `RunStore.tables`. Tables without a `unit` are kept."""
+        """See `RunStore.tables`. Tables read without `unit` are cached."""
         if unit:
             return super().tables(names, unit)
         self._tables.update(super().tables([name for name in names if name not in self._tables]))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 Kind = str
 """The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
-family of models with actors of its own by the spec's `resources`, such as `transformers`."""
+family of models with separate actors by the spec's `resources`, such as `transformers`."""
 
 COMPUTING: Kind = "computing"
 

@@ -212,4 +212,4 @@ def marked(messages: Iterable[tuple[str, str]]) -> str:
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
-"""The gateway as other rooms see it: takes a request, returns a durable answer or the reason why there is none."""
+"""The gateway's interface for other packages: takes a request, returns a durable answer or the reason for a missing one."""

@@ -312,7 +312,7 @@ SECRET_VARIABLES = frozenset(
 """All variables with secret values: those in the table, and those that litellm uses for logins. `secrets` hides their values."""
 
 WITH_DOMAINS = {name: provider for name, provider in PROVIDERS.items() if provider.domains}
-"""The providers that have domains of their own."""
+"""The providers with their own domains."""
 
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 

@@ -66,10 +66,10 @@ _FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "o
 def usage_of(said: Any) -> Usage | None:
     """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
 
-    Cached tokens are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`)
-    and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`), as parts of `prompt_tokens`. If they
-    exceed `prompt_tokens`, they are added to it. Reasoning tokens are a part of `completion_tokens`, unless they exceed it or the
-    total shows that they are counted separately (xAI); then they are added to it. Counts above `MOST_TOKENS` are reduced to it.
+    Cached tokens are parts of `prompt_tokens`. They are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`),
+    DeepSeek (`prompt_cache_hit_tokens`) and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`). If
+    cached tokens exceed `prompt_tokens`, they are added instead. Reasoning tokens are part of `completion_tokens`. If they exceed
+    it, or if the total shows a separate count (xAI), they are added instead. Counts above `MOST_TOKENS` are reduced to it.
     """
     if not isinstance(said, dict):
         return None
@@ -175,7 +175,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
       never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
       empty, one of several, calls tools, or its model may reason.
     - **Usage that cannot be true** (zero, or less than half of our count in prompt or text) is charged like missing usage, but by
-    the reported counts if they are larger.
+      the reported counts if they are larger.
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """

@@ -72,7 +72,7 @@ class Money:
 
     @classmethod
     def of(cls, record: MoneyRecord | None, totals: Mapping[Purpose, AnswerTotals]) -> Money:
-        """The money of a run without a running driver."""
+        """The money of a run that has no running driver."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
         logged: Counter[Scope] = Counter()
