@@ -91,7 +91,7 @@ class Paired:
           lacks more than LITTLE.
         - `low`, `high`: Bonferroni's simultaneous 95 % interval or, for a pair that differs only by Holm's correction, the
           interval at Holm's level: it excludes 0 exactly if the pair differs. With `worst_low`, it covers all possible missing
-        values.
+          values.
         - `se`, `freedom`: standard error and its degrees of freedom; over haystacks the error is never below the one over
           queries.
         - `p`: two-sided, for this pair alone, on the existing values.
