@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks.rejudge import Choice
+    from summhay_ray.benchmarks.rejudge import Choice, Rejudged
     from summhay_ray.benchmarks.summhay import ScoreResult
+    from summhay_ray.benchmarks.synth import Haystacks
     from summhay_ray.engine import RunResult
 
 
@@ -15,12 +16,12 @@ def show_result(result: RunResult, store: str, command: str, everything: bool) -
 
     shows = {
         "summhay": lambda: show_scores(result.scores, store, everything, intervals=everything),
-        "rejudge": lambda: _show_judges(result),
-        "synth": lambda: _show_made(result),
+        "rejudge": lambda: _show_judges(result.scores),
+        "synth": lambda: _show_made(result.scores),
         "judge_bench": lambda: show_agreement(result.scores),
     }
     shows.get(result.kind, lambda: sections(result.sections, everything))()
-    head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.of}")
+    head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
     go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
@@ -56,13 +57,13 @@ def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bo
         say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
 
 
-def _show_judges(result: RunResult) -> None:
+def _show_judges(scores: Rejudged) -> None:
     """Print a table of the judges' results."""
     from summhay_ray.cli.show import say, starred
     from summhay_ray.report import rejudge_table
 
-    starred([rejudge_table(result)])
-    for choice in result.choices:
+    starred([rejudge_table(scores)])
+    for choice in scores.choices:
         say(_choice_line(choice))
 
 
@@ -78,10 +79,10 @@ def _choice_line(choice: Choice) -> str:
     return f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{given_up}"
 
 
-def _show_made(result: RunResult) -> None:
+def _show_made(scores: Haystacks) -> None:
     """Print the haystacks that were made, and the topics that failed."""
     from summhay_ray.cli.show import tables
     from summhay_ray.report import failed_table, made_table
 
-    made = [made_table(result.haystacks)] if result.haystacks else []
-    tables([*made, *([failed_table(result.failed)] if result.failed else [])])
+    made = [made_table(scores.haystacks)] if scores.haystacks else []
+    tables([*made, *([failed_table(scores.failed)] if scores.failed else [])])

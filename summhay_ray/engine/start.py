@@ -150,17 +150,6 @@ class RunResult:
         ]
         return html_of(pairs, [self.table] if hasattr(self, "table") else [])
 
-    def __dir__(self) -> Iterable[str]:
-        """Its own attributes, and those of the benchmark's result object."""
-        return [*super().__dir__(), *(name for name in dir(self.results.scores) if not name.startswith("_"))]
-
-    def __getattr__(self, name: str) -> Any:
-        # Attributes of the benchmark's own result object, such as its tables.
-        results = self.__dict__.get("results")
-        if results is None or name.startswith("_") or not hasattr(results.scores, name):
-            raise AttributeError(f"a result of kind {self.__dict__.get('kind')!r} has no {name!r}")
-        return getattr(results.scores, name)
-
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
         names = (

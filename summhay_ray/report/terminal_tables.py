@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.engine import RunResult
+from summhay_ray.benchmarks.rejudge import Rejudged
 from summhay_ray.metrics import (
     FEWEST,
     FEWEST_UNITS,
@@ -230,15 +230,15 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def rejudge_table(result: RunResult) -> TextTable:
+def rejudge_table(scores: Rejudged) -> TextTable:
     """Means, failures and counts of each judge of a rejudge."""
     rows = []
-    for one in result.judges:
+    for one in scores.judges:
         star = "*" if one.n_judged < one.n_expected else ""
         means = (percent(mean) + star for mean in (one.joint, one.coverage))
         rows.append((one.judge, *means, str(one.n_failed), f"{one.n_judged}/{one.n_expected}"))
-    whole = all(one.n_judged == one.n_expected for one in result.judges)
-    title = f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {result.of}"
+    whole = all(one.n_judged == one.n_expected for one in scores.judges)
+    title = f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {scores.of}"
     return TextTable(title, ("Judge", "Joint", "Coverage", "Failures", "n"), tuple(rows))
 
 

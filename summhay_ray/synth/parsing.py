@@ -36,9 +36,9 @@ _FIELD: Mapping[Task, str] = {
     "insights_present": "present",
 }
 """Task -> the field of the answer's JSON object that holds the answer. The answers of other tasks are plain text."""
-_FENCE = re.compile(r"\s*(```|~~~)[^\n]*\n(.*?)\n?\s*\1\s*", re.DOTALL)
+_FENCED = re.compile(r"\A\s*(?P<fence>```|~~~)[^\n]*\n(?P<text>(?:(?!(?P=fence)).)*)(?P=fence)\s*\Z", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
-_OPENING = re.compile(rf"(?:{_ANNOUNCES})\b.{{0,160}}:", re.IGNORECASE)
+_ANNOUNCED = re.compile(rf"\A[*# ]*(?:{_ANNOUNCES})\b[^\n]{{0,160}}:[*# \t]*\n(?P<text>\s*\S.*)\Z", re.DOTALL | re.IGNORECASE)
 _NO = re.compile(
     r"(?:no|0|false|absent|missing|partial(?:ly)?|not (?:present|found|stated|mentioned)|none|n/?a)\.?", re.IGNORECASE
 )
@@ -97,10 +97,9 @@ def _document(task: Task, answer: str, given: Input) -> str:
     Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
     Raises UnusableAnswer for far fewer words than requested, which are most likely a refusal.
     """
-    text = _unfenced(answer)
-    first, _, rest = text.partition("\n")
-    if rest.strip() and _OPENING.fullmatch(first.strip().strip("*#").strip()):
-        text = _unfenced(rest.strip())
+    text = answer
+    for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
+        text = wrapping.sub(r"\g<text>", text).strip()
     if text[:1] in "{[" and _is_json(text):
         raise UnusableAnswer("not_text", "the answer is JSON; expected the document's text alone")
     if '"task":' in text and '"insight' in text:
@@ -122,11 +121,6 @@ def _is_json(text: str) -> bool:
         return named
     rest = plain_words(text[end:])
     return not text[end:].strip() or (named and len(rest) <= len(plain_words(text[:end])))
-
-
-def _unfenced(text: str) -> str:
-    match = _FENCE.fullmatch(text)
-    return match[2].strip() if match and match[1] not in match[2] else text
 
 
 def _typed(value: Any, kind: type[T], what: str) -> T:

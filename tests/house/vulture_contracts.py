@@ -6,6 +6,7 @@ Each name is here once, as an expression; `test_dead_code.py` compares the list 
 # ruff: noqa: B018, F821
 
 # Python, pydantic, typer and the libraries call these or read these themselves.
+__dir__
 __getattr__
 format_commands
 _repr_png_

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.judge import Verdict, read_verdict, usable_bullet, usable_verdict
+from summhay_ray.judge import Verdict, read_verdict, usable_verdict
 from summhay_ray.judge.answer import read_verdicts
 from summhay_ray.outcome import Malformed
 
@@ -46,45 +46,32 @@ EXPLANATIONS = (
 )
 FORMS = (
     "{json} {why}",
-    "{json}\n\nExplanation: {why}",
     "{why}\n{json}",
-    "```json\n{json}\n```\n{why}",
-    "<think>{why} {{}} {other}</think>{json}",
-    "{json}\n<reasoning>{why} {other}</reasoning>",
-    'The form is {{"coverage": ..., "bullet_id": ...}}. {why} {json}<|im_end|>',
-    "{json}\n{why}\n{json}",
+    "```json\n{json}\n```\nExplanation: {why}",
+    "<think>{why} {{}} {other}</think>{json}\n<reasoning>{why} {other}</reasoning>",
+    'The form is {{"coverage": ..., "bullet_id": ...}}. {why} {json}\n{why}\n{json}',
 )
 
 
 @pytest.mark.parametrize("why", EXPLANATIONS)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_a_judge_explains_never_decides_whatever_its_label(form: str, why: str) -> None:
-    """104 forms of answers, each with every label."""
+    """65 forms of answers, each with every label."""
     for label, other in zip(LABELS, LABELS[1:] + LABELS[:1], strict=True):
         found = read_verdict(form.format(json=verdict(label), why=why, other=verdict(other)))
         assert isinstance(found, Verdict) and found.coverage == label
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{0} {1}",
-        "{1} No, wait: {0}",
-        "[{0}, {1}]",
-        '{{"a": {0}, "b": {1}}}',
-        "{0}\n<b>{1}</b>",
-        "{2} {1}",
-        "{1} {2}",
-        "{3}",
-        "{4}",
-    ],
-)
-def test_another_verdict_contradicts_whatever_the_label(form: str) -> None:
-    for label, other in zip(LABELS, LABELS[1:] + LABELS[:1], strict=True):
+@pytest.mark.parametrize("label", LABELS)
+def test_another_verdict_contradicts_whatever_the_label(label: str) -> None:
+    for other in set(LABELS) - {label}:
         one, two = verdict(label), verdict(other)
-        nested = one[:-1] + f', "more": [{{"deep": {two}}}]}}'
-        both = one[:-1] + f', "verdict": "{other}"}}'
-        assert error_of(read_verdict(form.format(one, two, one.replace('"', "'"), nested, both))) == "two_verdicts"
+        for text in (
+            *[f"{one} {two}", f"{one} No, wait: {two}", f"{one}\n<b>{two}</b>", one.replace('"', "'") + two],
+            *[f"[{one}, {two}]", f'{{"a": {one}, "b": {two}}}', f'{one[:-1]}, "more": [{{"deep": {two}}}]}}'],
+            f'{one[:-1]}, "verdict": "{other}"}}',
+        ):
+            assert error_of(read_verdict(text)) == "two_verdicts"
 
 
 @pytest.mark.parametrize("cut", ['{"coverage": "', '{"coverage": "NO_COV', "{'coverage': 'FULL_COVERAGE', 'bullet_id': 3"])
@@ -98,85 +85,53 @@ def test_a_verdict_that_is_cut_off_is_none(cut: str) -> None:
             assert isinstance(read_verdict(verdict(label)[:end]), Malformed)
 
 
+NA = Verdict("NO_COVERAGE", '"NA"')
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("words", "label"),
     [
-        '{"answer": {"coverage": "FULL_COVERAGE", "bullet_id": 3}}',
-        '[{"coverage": "FULL_COVERAGE", "bullet_id": 3}]',
-        '{"coverage": "FULL_COVERAGE" "bullet_id": 3}',
-        "{“Coverage”: “Fully_covered”, “bullet_id”: 3}",
-        '{"Coverage": " FULL ", "Bullet ID": 3}',
-        '{"coverage": "full-coverage", "bulletId": 3}',
-        '{"coverage": "FULL\\_COVERAGE.", "bullet\\_id": 3}',
-        "{„coverage“: „FULL_COVERAGE“，„bullet_id“：3}",
-        '{"answer": "{\\"coverage\\": \\"FULL_COVERAGE\\", \\"bullet_id\\": 3}"}',
-        "\\boxed{{coverage: FULL_COVERAGE, bullet_id: 3}}",
-        '{"coverage": "FULL_COVERAGE", "bullet_id": 3, "why": "no \\"{coverage: NO_COVERAGE}\\", that is"}',
+        (("FULL", " full ", "Fully_covered", "full-coverage", "FULL\\\\_COVERAGE."), "FULL_COVERAGE"),
+        (("PARTIAL", "partially_covered", "Partially covered"), "PARTIAL_COVERAGE"),
+        (("NO", "no-coverage", "Not covered"), "NO_COVERAGE"),
+        (("", "covered", "TOTALE", "FULL_COV", "not fully covered"), None),
     ],
 )
-def test_one_meaning_in_many_forms(text: str) -> None:
-    assert read_verdict(text) == FULL_3
-
-
-@pytest.mark.parametrize("word", ["PARTIAL", "partially_covered", "Partially covered", "NO", "no-coverage", "Not covered"])
-def test_coverage_words(word: str) -> None:
-    found = read_verdict(json.dumps({"coverage": word, "bullet_id": "NA"}))
-    assert found == Verdict("PARTIAL_COVERAGE" if word[0] in "Pp" else "NO_COVERAGE", '"NA"')
+def test_coverage_words(words: tuple[str, ...], label: str | None) -> None:
+    for word in words:
+        found = read_verdict(f'{{"Coverage": "{word}", "Bullet ID": "NA"}}')
+        assert found == Verdict(label, '"NA"') if label else error_of(found) == "unknown_coverage"
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        *[
-            (" \n\t", "empty_answer"),
-            ("<think>hm</think>", "empty_answer"),
-            (f"<think>{verdict(LABELS[0])}", "unfinished_thinking"),
-        ],
-        *[
-            (text, "no_json")
-            for text in ("The insight has FULL_COVERAGE in bullet 3.", "NO_COVERAGE", "{}", "[]", '"FULL_COVERAGE"')
-        ],
-        *[(text, "no_json") for text in ('{"bullet_id": 3}', '{"verdict": "FULL_COVERAGE"}', '{"couverture": "totale"}', "[3]")],
-        *[
-            (f'{{"coverage": {word}, "bullet_id": 3}}', "unknown_coverage")
-            for word in ('""', '"covered"', '"TOTALE"', "null", "1")
-        ],
-        *[(f'{{"coverage": {word}}}', "unknown_coverage") for word in ('"not fully covered"', '"FULL_COV"', '["FULL_COVERAGE"]')],
+        (f"<think>{verdict(LABELS[0])}", "unfinished_thinking"),
+        ("The insight has FULL_COVERAGE in bullet 3.", "no_json"),
+        ('{"verdict": "FULL_COVERAGE", "bullet_id": 3}', "no_json"),
         ('{"coverage": "FULL_COVERAGE", "bullet_id": 3 and 4}', "broken_json"),
-        ('{"coverage": No, it is fully covered, "bullet_id": 2}', "broken_json"),
-        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3, "coverage": "NO_COVERAGE"}', "broken_json"),
-        ('{"coverage": "FULL_COVERAGE", "Coverage": "NO_COVERAGE"}', "broken_json"),
-        ('{"coverage": "FULL_COVERAGE", "value": NaN}', "broken_json"),
-        ('{"coverage": "FULL_COVERAGE", "bullet_id": 3}{"coverage": "FULL_COVERAGE", "bullet_id": 4}', "two_verdicts"),
-        *[
-            (f'{{"coverage": "NO_COVERAGE", "bullet_id": {named}}}', "unusable_bullet")
-            for named in ("3", '"3 and 4"', "[[3]]", "3.0")
-        ],
+        ('{"coverage": null, "bullet_id": 3}', "unknown_coverage"),
+        ('{"coverage": ["FULL_COVERAGE"]}', "unknown_coverage"),
     ],
 )
 def test_unusable_answers(text: str, error: str) -> None:
     assert error_of(read_verdict(text)) == error
 
 
-@pytest.mark.parametrize("given_id", ["3", "3.0", '"3"', '" 3 "', '"Bullet #3"', '"bullet point 3"', '"3."', "[3]", '["3"]'])
-def test_spellings_of_bullet_3(given_id: str) -> None:
-    found = read_verdict(f'{{"coverage": "FULL_COVERAGE", "bullet_id": {given_id}}}')
-    assert isinstance(found, Verdict) and json.loads(found.bullet_id) == json.loads(given_id)
-    assert usable_bullet(given_id, 5) == 3 and usable_verdict(found, 5) == FULL_3
-
-
 @pytest.mark.parametrize(
-    "given_id", ["0", "-1", "6", "3.5", '"NA"', "null", "true", "[]", "[1, 2]", "[[3]]", '"3 and 4"', '"insight 3"']
+    ("label", "given_ids", "usable"),
+    [
+        ("FULL_COVERAGE", ("3", "3.0", '"3"', '" 3 "', '"Bullet #3"', '"bullet point 3"', '"3."', "[3]", '["3"]'), FULL_3),
+        ("PARTIAL_COVERAGE", ("0", "-1", "6", "3.5", '"NA"', "null", "true", "[]", "[1, 2]", '"3 and 4"', '"insight 3"'), None),
+        ("NO_COVERAGE", ('"NA"', '"none"', '"aucune"', '"无"', '"-"', '""', "null", "0", "-1", "[]", "false"), NA),
+        ("NO_COVERAGE", ("3", "3.0", '"3 and 4"', "[[3]]"), None),
+    ],
 )
-def test_a_covered_insight_without_a_usable_bullet_is_malformed(given_id: str) -> None:
-    found = read_verdict(f'{{"coverage": "PARTIAL_COVERAGE", "bullet_id": {given_id}}}')
-    assert isinstance(found, Verdict) and error_of(usable_verdict(found, 5)) == "unusable_bullet"
-
-
-@pytest.mark.parametrize("given_id", ['"NA"', '"none"', '"aucune"', '"无"', '"-"', '""', "null", "0", "-1", "[]", "false"])
-def test_no_coverage_by_no_bullet_is_usable(given_id: str) -> None:
-    found = read_verdict(f'{{"coverage": "NO_COVERAGE", "bullet_id": {given_id}}}')
-    assert isinstance(found, Verdict) and usable_verdict(found, 5) == Verdict("NO_COVERAGE", '"NA"')
+def test_a_covered_insight_names_a_bullet_and_no_other_does(label: str, given_ids: tuple[str, ...], usable: object) -> None:
+    for given_id in given_ids:
+        found = read_verdict(f'{{"coverage": "{label}", "bullet_id": {given_id}}}')
+        checked = usable_verdict(found, 5) if isinstance(found, Verdict) else found
+        assert checked == usable if usable else error_of(checked) == "unusable_bullet"
 
 
 @pytest.mark.parametrize(
@@ -208,17 +163,7 @@ def test_values_and_uncertainties(fields: str, value: float | None, uncertainty:
     assert read_verdict(apart) == FULL_3, "a value that contradicts its label is dropped"
 
 
-def test_a_shared_answer_of_thousands_of_braces_is_quick() -> None:
-    for text in ('{"a":' * 20_000, '{"coverage": "NO", "bullet_id": 3 ' * 3_000, "{" * 100_000, "{coverage: " + "[" * 20_000):
-        assert isinstance(read_verdict(text), Malformed)
-    for text in (
-        '{"coverage": ' + "9" * 5_000 + "}",
-        '{"coverage": "NO", "a": ' + "[" * 900 + verdict("FULL_COVERAGE") + "]" * 900 + "}",
-    ):
-        assert isinstance(read_verdict(text), Malformed)
-
-
-PARTIAL_1, NONE, FULL_2 = Verdict("PARTIAL_COVERAGE", "1"), Verdict("NO_COVERAGE", '"NA"'), Verdict("FULL_COVERAGE", "2")
+PARTIAL_1, FULL_2 = Verdict("PARTIAL_COVERAGE", "1"), Verdict("FULL_COVERAGE", "2")
 ONE = '{"insight_id": 1, "coverage": "FULL_COVERAGE", "bullet_id": 2}'
 TWO = '{"insight_id": 2, "coverage": "PARTIAL_COVERAGE", "bullet_id": 1}'
 THREE = '{"insight_id": 3, "coverage": "NO_COVERAGE", "bullet_id": "NA"}'
@@ -233,18 +178,15 @@ def short(read: list[Verdict | Malformed]) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        f"```json\n{ALL}\n```\nInsight 3 is said in no bullet.",
-        f"<think>{{}} {ONE.replace('FULL', 'NO')}</think>{ALL}",
         f"{ONE}\n{TWO}\n{THREE}",
         f'{{"judgments": [{THREE}, {TWO}, {ONE}, {TWO}]}}',
         ALL.replace('"insight_id": 1', '"insight_id": "1"').replace('"insight_id": 2', '"Insight ID": "insight 2"'),
-        ALL.replace('"insight_id": 3', '"insight_id": 3.0').replace('"', "'").replace("1}", "1,}"),
         f"[{ONE}, {TWO}, {THREE}, {THREE.replace('3', '4')}]",
         f"{ALL} Correction: insight 3 is in the second bullet, so FULL_COVERAGE.",
     ],
 )
 def test_verdicts_on_several_insights(text: str) -> None:
-    assert read_verdicts(text, 3) == [FULL_2, PARTIAL_1, NONE]
+    assert read_verdicts(text, 3) == [FULL_2, PARTIAL_1, NA]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +199,6 @@ def test_verdicts_on_several_insights(text: str) -> None:
         (f"[{ONE}, {TWO}, {THREE.replace('NA', '2')}]", ["F", "P", "unusable_bullet"]),
         (f'[{ONE}, {TWO}, {THREE[:-1]}, "more": [{THREE.replace("NO", "FULL")}]}}]', ["F", "P", "two_verdicts"]),
         (f"[{ONE}, {TWO}, {THREE[:-9]}", ["broken_json"] * 3),
-        ("<think>hm</think> ", ["empty_answer"] * 3),
         ('{"judgments": []}', ["no_json"] * 3),
         (ALL.replace("insight_id", "number"), ["unclear_insight"] * 3),
         ('{"coverage": "FULL_COVERAGE", "bullet_id": 2}', ["unclear_insight"] * 3),
@@ -295,8 +236,3 @@ def test_no_verdict_is_invented(judgments: list[dict[str, Any]], n_insights: int
         if isinstance(one, Verdict):
             about = [judged for judged in judgments if str(judged.get("coverage")).upper()[:2] == one.coverage[:2]]
             assert any(str(judged.get("insight_id", 1)).partition(".")[0] == str(number) for judged in about)
-
-
-@given(st.text(), st.sampled_from(["stop", "length", "content_filter", ""]))
-def test_prose_without_a_brace_is_never_a_verdict(text: str, finish_reason: str) -> None:
-    assert isinstance(read_verdict(text.replace("{", "("), finish_reason), Malformed)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,116 +24,33 @@ TEXTS = {"SOURCE": "The cook hid the key in the bell.", "SUMMARY": "The key is i
 
 
 @pytest.mark.parametrize(
-    ("answer", "rating"),
+    ("answer", "read"),
     [
-        *[("4", 4), (" 4", 4), ("\n4\n", 4), ("4.", 4), ("**4**", 4), ("- 4", 4), ("4/5", 4), ("4 out of 5", 4), ("(4)", 4)],
-        *[("Rating: 4", 4), ("**Consistency:** 4", 4), ("The rating is 4.", 4), ("- Overall faithfulness: 4", 4)],
-        *[("4\n\nThe summary states two things; 3 of 5 figures agree.", 4), ('{"rating": 4}', 4)],
-        *[("<think>1? 2?</think>4", 4), ('{"rating": 4, "expected": 3.75}', 3.75)],
+        *[("<think>1? 2?</think>**Consistency:** 4/5", 4), ("4\n\nThe summary states two things; 3 of 5 figures agree.", 4)],
         *[
-            ("4 - Mostly Consistent", 4),
-            ("4 \u2013 nearly all of it", 4),
-            ("4 Mostly Consistent", 4),
-            ("4. Mostly consistent", 4),
+            ('{"rating": 4, "expected": 3.75}', 3.75),
+            ('```json\n{"Score": "4/5"}\n```', 4),
+            ('{"consistency": 4.0, "why": "2 of 3"}', 4),
         ],
-        *[("4.0", 4), ("4.0/5", 4), ("```\n4\n```", 4), ("~~~\n**4**\n~~~\nFine.", 4), ("1. 4", 4), ("1. Consistency: 4", 4)],
-        *[("1. 4 - Mostly faithful", 4), ("1. 4 \u2013 Extremely Faithful", 4)],
-        *[('{"score": 4}', 4), ('```json\n{"score": "4"}\n```\nDone.', 4), ('{"consistency": 4.0, "why": "2 of 3"}', 4)],
-        *[("Consistency (1-5): 4", 4), ("My rating:\n\n4", 4), ("4 - The summary says 40 boats, not 14.", 4), ("4 stars", 4)],
+        *[("", "empty_answer"), ("<think>4", "unfinished_thinking"), ("{4", "no_json"), ('{"rating": 4', "broken_json")],
+        *[("0", "off_scale"), ("45", "off_scale"), ("4/10", "off_scale"), ('{"rating": 9}', "off_scale"), ("4.5", "no_rating")],
+        *[('{"a": 1, "b": 2}', "no_rating"), ('{"score": {"is": 4}}', "no_rating"), ('{"rating": 4.5}', "no_rating")],
+        *[('{"rating": true}', "no_rating"), ('{"rating": 4, "score": 3}', "two_ratings"), ("4\n3", "two_ratings")],
+        *[('{"rating": 2, "expected": 4.5}', "two_ratings"), ('{"rating": 4, "expected": "x"}', "two_ratings")],
     ],
 )
-def test_what_is_a_rating(answer: str, rating: float) -> None:
-    assert read_rating(answer, FIVE) == rating
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        ("", "empty_answer"),
-        *[("45", "off_scale"), ("0", "off_scale"), ("6", "off_scale"), ("4/10", "off_scale"), ('{"rating": 9}', "off_scale")],
-        *[("4.5", "no_rating"), ("1-5", "no_rating"), ("4 or 5", "no_rating"), ("four", "no_rating"), ("-4", "no_rating")],
-        *[
-            ("Of 5 statements 4 agree", "no_rating"),
-            ("N/A", "no_rating"),
-            ("I cannot rate this.", "no_rating"),
-            ("{4", "no_json"),
-            ('{"rating": 4', "broken_json"),
-        ],
-        *[("4\n3", "two_ratings"), ('{"rating": 2, "expected": 4.5}', "two_ratings"), ("<think>4", "unfinished_thinking")],
-        *[("4 - or 5", "no_rating"), ("4 - no, 3", "no_rating"), ("4 statements agree", "no_rating"), ("4 - 5", "no_rating")],
-        *[("1. 4\n2. 5", "two_ratings"), ('{"rating": 4, "score": 3}', "two_ratings"), ('{"a": 1, "b": 2}', "no_rating")],
-        *[("1. The summary says so", "no_rating"), ("4.05", "no_rating"), ('{"score": {"is": 4}}', "no_rating")],
-        *[('{"rating": 4.5}', "no_rating"), ('{"rating": true}', "no_rating"), ('{"rating": 4, "expected": "x"}', "two_ratings")],
-    ],
-)
-def test_what_is_no_rating_is_never_zero(answer: str, error: str) -> None:
-    read = read_rating(answer, FIVE)
-    assert isinstance(read, Malformed) and read.error == error
+def test_what_is_a_rating_and_what_is_none_is_never_zero(answer: str, read: float | str) -> None:
+    found = read_rating(answer, FIVE)
+    assert (found.error if isinstance(found, Malformed) else found) == read
 
 
 def test_a_cut_answer_counts_where_the_number_is_whole() -> None:
     assert read_rating("4", FIVE, "length") == 4, "one token was asked for, and came"
-    assert read_rating("1", Scale(1, 10), "length") == Malformed("cut_answer", read_message("cut_answer")), "perhaps of a 10"
     assert read_rating("1\nBecause", Scale(1, 10), "length") == 1
-    assert read_rating("4.", FIVE, "length") == Malformed("cut_answer", read_message("cut_answer")), "perhaps 4.5"
     assert read_rating("4 - Mos", FIVE, "length") == 4
-
-
-def read_message(error: str) -> str:
-    found = read_rating('{"rating": 4', FIVE, "length")
-    assert isinstance(found, Malformed) and found.error == error
-    return found.message
-
-
-SEVEN = Scale(1, 7)
-BEFORE = st.sampled_from(
-    ["", " ", "**", "- ", "1. ", "Rating: ", "The rating is ", "**Faithfulness:** ", "Rating (1-7): ", "```\n", "My rating:\n"]
-)
-WORDS = st.sampled_from(["Extremely Faithful", "mostly faithful", "Faithful", "not faithful"])
-AFTER = st.sampled_from(
-    ["", ".", "**", "/7", " out of 7", ".0", "\n```", "\n\nTwo of 3 agree.", " - {}", ": {}", " ({})", " {}", " \u2014 {}."]
-)
-
-
-@given(st.integers(1, 7), BEFORE, AFTER, WORDS)
-def test_a_rating_is_read_in_any_form(rating: int, before: str, after: str, words: str) -> None:
-    assert read_rating(f"{before}{rating}{after.format(words)}", SEVEN) == rating
-
-
-@given(
-    st.integers(1, 7),
-    st.sampled_from(["rating", "score", "Score", "faithfulness"]),
-    st.booleans(),
-    st.sampled_from(["{}", "```json\n{}\n```", "{}\nSo."]),
-)
-def test_a_rating_is_read_in_json(rating: int, name: str, text: bool, form: str) -> None:
-    assert read_rating(form.format(json.dumps({name: str(rating) if text else rating, "why": "It says so."})), SEVEN) == rating
-
-
-@given(
-    st.lists(
-        st.sampled_from(["4", "5", " ", ".", "-", "or", "\n", "1. ", "```", "Good", "so", "/", "{", '"score":', "}"]), max_size=8
-    )
-)
-def test_what_is_read_stands_in_the_answer(parts: list[str]) -> None:
-    answer = "".join(parts)
-    read = read_rating(answer, FIVE)
-    if not isinstance(read, Malformed):
-        assert str(int(read)) in re.findall(r"\d+", answer)
-
-
-def test_a_long_line_is_read_at_once() -> None:
-    started = time.process_time()
-    for line in (
-        "4 " + "A" * 100_000 + "!?",
-        "4" * 4000,
-        "4 " + "A " * 50_000,
-        "a-" * 50_000 + "4",
-        "4 - " + "no " * 30_000,
-        "1. " * 30_000,
-    ):
-        read_rating(line, FIVE)
-    assert time.process_time() - started < 2
+    for answer, scale in (("1", Scale(1, 10)), ("4.", FIVE), ('{"rating": 4', FIVE)):
+        found = read_rating(answer, scale, "length")
+        assert isinstance(found, Malformed) and found.error == "cut_answer", "perhaps 10, or 4.5"
 
 
 @given(st.text(max_size=40))

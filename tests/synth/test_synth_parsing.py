@@ -51,14 +51,8 @@ def error(task: Any, text: str, finish_reason: str = "stop") -> str:
 
 @pytest.mark.parametrize(("task", "answer", "value"), READ)
 def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any, answer: dict[str, Any], value: Any) -> None:
-    plain = json.dumps(answer)
     thought = f'<think>{{"{next(iter(answer))}": 7}} or not?</think>'
-    ways = (
-        plain,
-        f"{thought}Here is what {{I}} found:\n\n```json\n{plain[:-1]},}}\n```\n\nAsk me for more.",
-        plain.replace('"', "'"),
-    )
-    for text in ways:
+    for text in (json.dumps(answer), f"{thought}Here is what {{I}} found:\n\n```json\n{answer!r}\n```\n\nAsk me for more."):
         found = read(task, GIVEN, text)
         assert found == value and type(found) is type(value), text
 
@@ -66,29 +60,21 @@ def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any,
 @pytest.mark.parametrize(
     ("task", "text", "kind"),
     [
-        ("subtopics", "", "empty_answer"),
-        ("subtopics", "<think>so long", "unfinished_thinking"),
-        ("subtopics", "I would rather not.", "no_json"),
         ("subtopics", '{"topics": []}', "no_json"),
         ("subtopics", '[{"name": "a", "subtopic": "b"}]', "no_json"),
         ("subtopics", json.dumps({"subtopics": TWO["subtopics"][:1]}), "wrong_number"),
-        ("subtopics", '{"subtopics": []}', "wrong_number"),
         ("subtopics", '{"subtopics": {"a": 1}}', "wrong_type"),
         ("subtopics", '{"subtopics": ["a", "b"]}', "wrong_type"),
         ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": "a"}]}', "empty_text"),
         ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": " ", "subtopic": "b"}]}', "empty_text"),
         ("subtopics", '{"subtopics": [{"name": "a", "subtopic": "b"}, {"name": "a", "subtopic": 3}]}', "wrong_type"),
-        ("query", '{"query": "a"} no: {"query": "b"}', "two_answers"),
         ("query", '{"query": ""}', "empty_text"),
         ("query", '{"query": "\\ud800"}', "wrong_type"),
         ("query", json.dumps({"query": "what and " * 150}), "too_long"),
         ("conflicting_insight", '{"insight": "a 3"}', "empty_text"),
         ("conflicting_insight", json.dumps({"name": "a", "insight": "one 1 " * 200}), "too_long"),
         ("assign_subtopic", '{"subtopic": 4}', "unknown_id"),
-        ("assign_subtopic", '{"subtopic": 0}', "unknown_id"),
-        ("assign_subtopic", '{"subtopic": true}', "unknown_id"),
         ("assign_subtopic", '{"subtopic": "two"}', "unknown_id"),
-        ("assign_subtopic", '{"subtopic": [1]}', "unknown_id"),
         ("chapter_check", '{"insight": 1.5}', "unknown_id"),
         ("overlapping_subtopics", '{"overlaps": [[1, 1]]}', "unknown_id"),
         ("overlapping_subtopics", '{"overlaps": [[1, 9]]}', "unknown_id"),
@@ -100,12 +86,8 @@ def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any,
         ("insights_present", '{"present": [{"id": 2}]}', "empty_text"),
         ("insights_present", '{"present": [{"id": 2, "evidence": 7}]}', "wrong_type"),
         ("insights_present", '{"present": [{"id": 8, "evidence": "a"}]}', "unknown_id"),
-        ("query_leaks", '{"leaked": [1, 2 or 3]}', "broken_json"),
-        ("query", '{"query": a, b, "c" d: e', "broken_json"),
         ("insights_present", '{"present": [{"id": 3, "evidence": "x"}, {"id": 1, "evidence": "he rep', "broken_json"),
-        ("query_leaks", '{"leaked": [', "broken_json"),
         ("document", "No.", "too_short"),
-        ("document", "", "empty_answer"),
         ("document", "```\n\n```", "empty_text"),
         ("document", '{"document": "It rained."}', "not_text"),
         ("document", '{"document": "It rained for three days in Ulm, and then it stopped."}\nAll facts are in it.', "not_text"),
@@ -134,6 +116,7 @@ TEXT = "It rained in Ulm.\n\nAnn: So it did: 3 mm."
         "Here is the document:\n\n{}",
         "**Here's the edited document, with the insight put in:**\n{}",
         "Sure! Here is the text:\n```\n{}\n```",
+        "```\nHere is the text:\n{}\n```",
         "<think>Rain or snow?</think>\n{}",
     ],
 )
@@ -147,16 +130,6 @@ def test_runs_of_empty_lines_and_tabs_are_collapsed_and_control_characters_remov
     assert read("document", {"words": 7}, text) == "One line is here.\n\nAnd\tanother, after it."
 
 
-def test_a_refusal_of_a_few_lines_is_not_a_document() -> None:
-    refusal = (
-        "I'm sorry, but I can't write this part of the conversation, because it concerns real people and could mislead readers."
-    )
-    found = read(
-        "document", {"words": 150}, f"{refusal} I can offer a neutral summary of the background instead if you like that."
-    )
-    assert isinstance(found, Malformed) and found.error == "too_short"
-
-
 def test_an_edit_of_a_few_words_is_too_short() -> None:
     document = TEXT * 9
     assert read("edit_document", {**GIVEN, "document": document}, document) == document
@@ -167,11 +140,6 @@ def test_an_edit_of_a_few_words_is_too_short() -> None:
 @pytest.mark.parametrize("text", ['["It is late," said Karl. So it was, and it stayed.]', '{"host": "db1"}\nThe node was lost.'])
 def test_a_text_that_begins_like_json_is_a_text(text: str) -> None:
     assert read("document", GIVEN, text) == text
-
-
-def test_prose_after_repaired_json_does_not_count_as_a_cut() -> None:
-    said = '{"present": [{"id": 1, "evidence": "a"},]}\nFacts 2 and 3 are not in the "text" [sic].'
-    assert read("insights_present", GIVEN, said) == {0: "a"}
 
 
 def test_characters_of_a_script_without_blanks_count_as_words() -> None:
@@ -191,13 +159,3 @@ def test_any_text_gives_a_value_or_malformed(task: Any, text: str) -> None:
         assert found.error and found.message
     elif task in ("document", "chapter", "edit_document"):
         assert found and found == found.strip()
-
-
-@given(st.lists(st.tuples(st.text("abc 1", min_size=1), st.text("äß東1 \"\\'", min_size=1)), min_size=1, max_size=4))
-def test_a_written_answer_is_read_back(pairs: list[tuple[str, str]]) -> None:
-    text = json.dumps({"insights": [{"name": name, "insight": insight} for name, insight in pairs]}, ensure_ascii=False)
-    found = read("insights", {"n": len(pairs)}, text)
-    if all(name.strip() and insight.strip() for name, insight in pairs):
-        assert found == tuple((" ".join(name.split()), " ".join(insight.split())) for name, insight in pairs)
-    else:
-        assert isinstance(found, Malformed) and found.error == "empty_text"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, without_thinking
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, read_number, without_thinking
 
 pytestmark = pytest.mark.core
 
@@ -141,10 +142,12 @@ VALUE = {"a": 'it\'s "x" {1}, [2]', "b": [1, -2.5, None, True], "c": {"d": ""}}
         json.dumps(VALUE).replace('"b"', "„b“").replace('"c"', "«c»"),
         json.dumps(VALUE).replace('"b":', "「b」：").replace('"c":', "`c`："),
         json.dumps({"text": json.dumps(VALUE)}),
+        f"\\boxed{{{VALUE!r}}}",
+        json.dumps(VALUE).replace('"b"', '"B_"').replace('"c"', '" C"'),
     ],
 )
 def test_an_object_is_read_through_what_models_do_to_it(text: str) -> None:
-    assert json_value(text, "a", "b", "c") == VALUE
+    assert json_value(without_thinking(text), "a", "b", "c") == VALUE
 
 
 @pytest.mark.parametrize(
@@ -155,25 +158,20 @@ def test_a_list_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("error", "texts"),
     [
-        ("", "no_json"),
-        ('{"b": 1}', "no_json"),
-        ('{"a": 1} or {"a": 2}', "two_answers"),
-        *[
-            (text, "broken_json")
-            for text in ('{"a": 1, "a": 2}', '{"a": 1, "A": 1}', '{"a": NaN}', '{"a": 1e999}', '{"a": 1 or 2}')
-        ],
-        *[
-            (text, "broken_json")
-            for text in ('{"a": "x', '{"a": "x"', '{"a": 1', '{"a": 1} No: {"a": 2', '{"a": x, y}', '{"a":' * 9999)
-        ],
+        ("no_json", ("", '{"b": 1}', "a: 1")),
+        ("two_answers", ('{"a": 1} or {"a": 2}',)),
+        ("broken_json", ('{"a": 1, "a": 2}', '{"a": 1, "A": 1}', '{"a": NaN}', '{"a": 1e999}', '{"a": 1 or 2}', '{"a": x, y}')),
+        ("broken_json", ('{"a": "x', '{"a": "x"', '{"a": 1', '{"a": 1} No: {"a": 2', '{"a": 1, "b": c d: e', '{"a":' * 9999)),
+        ("broken_json", (f'{{"a": {"9" * 5000}}}',)),
     ],
 )
-def test_what_is_not_clear_is_not_read(text: str, error: str) -> None:
-    with pytest.raises(UnusableAnswer) as caught:
-        json_value(text, "a")
-    assert caught.value.error == error and "\n" not in str(caught.value)
+def test_what_is_not_clear_is_not_read(error: str, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(UnusableAnswer) as caught:
+            json_value(text, "a")
+        assert caught.value.error == error and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[[1, 2], [3", "[1] or [2]", "[[1, 2]", '[{"a": 1}, {"a"'])
@@ -207,29 +205,59 @@ def test_an_object_is_read_whole_or_not_at_all(value: dict[str, Any], cut: int, 
 
 
 @pytest.mark.parametrize(
-    ("text", "label"),
+    ("label", "texts"),
     [
-        *[
-            ("supported", "supported"),
-            ("**Supported.** It says so.", "supported"),
-            ("Verdict: `not`\nIt is not supported.", "not"),
-        ],
-        *[("Verdict：NOT_SUPPORTED", "not supported"), ("<verdict>supported</verdict>", "supported")],
-        *[("- Verdict: partly - a part", "partly"), ("It is clear.\n\nNot supported", "not supported"), ("Not\nnot", "not")],
-        *[
-            ("It is not supported.", None),
-            ("supported or partly", None),
-            ("supported\npartly", None),
-            ("", None),
-            ("notable", None),
-        ],
+        ("supported", ("supported", "**Supported.** It says so.", "<verdict>supported</verdict>")),
+        ("not", ("Verdict: `not`\nIt is not supported.", "Not\nnot")),
+        ("not supported", ("Verdict：NOT_SUPPORTED", "It is clear.\n\nNot supported")),
+        ("partly", ("- Verdict: partly - a part",)),
+        (None, ("It is not supported.", "supported or partly", "supported\npartly", "", "notable")),
     ],
 )
-def test_a_label_begins_a_line(text: str, label: str | None) -> None:
-    try:
-        assert read_label(text, {"supported", "partly", "not", "not supported"}) == label
-    except UnusableAnswer:
-        assert label is None
+def test_a_label_begins_a_line(label: str | None, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        try:
+            assert read_label(text, {"supported", "partly", "not", "not supported"}) == label
+        except UnusableAnswer:
+            assert label is None
+
+
+BEFORE = st.sampled_from(
+    ["", " ", "\n", "**", "(", "- ", "1. ", "Rating: ", "The rating is ", "**Faithfulness:** ", "- Overall faithfulness: "]
+    + ["Rating (1-7): ", "1. Consistency: ", "```\n", "~~~\n**", "My rating:\n", "My rating:\n\n"]
+)
+MEANING = st.sampled_from(["Extremely Faithful", "mostly faithful", "Faithful", "not faithful"])
+AFTER = st.sampled_from(
+    ["", ".", "**", ")", "/7", ".0/7", " out of 7", ".0", "\n```", "\n~~~\nFine.", "\n\nIt says; 3 of 5 agree.", " stars"]
+    + [" - {}", ": {}", " ({})", " {}", ". {}", " \u2014 {}.", " - The summary says 40 boats, not 14."]
+)
+
+
+@given(st.integers(1, 7), BEFORE, AFTER, MEANING)
+def test_a_number_is_read_in_any_form(number: int, before: str, after: str, meaning: str) -> None:
+    assert read_number(f"{before}{number}{after.format(meaning)}")[:2] in ((number, None), (number, 7))
+
+
+@pytest.mark.parametrize(
+    ("error", "texts"),
+    [
+        ("no_rating", ("", "four", "N/A", "-4", "4.5", "4.05", "1-5", "4 or 5", "4 - or 5", "4 - no, 3", "4 - 5", "9" * 5000)),
+        ("no_rating", ("Of 5 statements 4 agree", "4 statements agree", "I cannot rate this.", "1. The summary says so")),
+        ("two_ratings", ("4\n3", "1. 4\n2. 5")),
+    ],
+)
+def test_what_is_no_number_or_several_is_none(error: str, texts: tuple[str, ...]) -> None:
+    for text in texts:
+        with pytest.raises(UnusableAnswer) as caught:
+            read_number(text)
+        assert caught.value.error == error
+
+
+@given(st.lists(st.sampled_from(["4", "5", " ", ".", "-", "or", "\n", "1. ", "```", "Good", "so", "/"]), max_size=8))
+def test_a_number_that_is_read_is_in_the_answer(parts: list[str]) -> None:
+    answer = "".join(parts)
+    with contextlib.suppress(UnusableAnswer):
+        assert str(read_number(answer)[0]) in re.findall(r"\d+", answer)
 
 
 def test_hostile_answers_are_quick() -> None:
@@ -243,9 +271,11 @@ def test_hostile_answers_are_quick() -> None:
         *(f"x{one * 20_000}x" for one in ("\n", "<|end|>", "[think]", "<!--", "```think\n", "<|channel|>analysis")),
         "Thinking: " + "\n" * 50_000,
         '{"a": "' + '"x' * 50_000,
+        *("4 " + "A" * 100_000 + "!?", "4 " + "A " * 50_000, "a-" * 50_000 + "4", "4 - " + "no " * 30_000, "1. " * 30_000),
     ):
         for read in (
             without_thinking,
+            read_number,
             lambda text: json_value(text, "a"),
             lambda text: json_value(text.replace("{", "["), kind=list),
         ):

@@ -380,7 +380,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
         reply = await ask("question", asked, model=self.spec.questioner, prompt_hash=prompts.prompt_hash())
         written = _QUESTION.search(reply.text)
-        answer = lenient_metrics.items(written["answer"]).items if written else ()
+        answer = lenient_metrics.items(written["answer"]) if written else ()
         if written is None or not set(answer) - {lenient_metrics.NONE}:
             raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
         made.label([parts[number - 1]], [answer], number)
@@ -421,9 +421,9 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
             read = lenient_metrics.items(reply.text)
-            if read.unparsed:
+            if not read:
                 raise Unreadable(reply, "a list, or None")
-            labels.append(tuple(label for label in read.items if label != lenient_metrics.NONE))
+            labels.append(tuple(label for label in read if label != lenient_metrics.NONE))
         return labels
 
     async def _summary(self, part: str, ask: Ask) -> str:
@@ -597,5 +597,5 @@ def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     for row in rows:
         if (person := row[_SHEET[-1]] or "").strip():
             scores = by_domain.setdefault(unquoted(row["domain"]), [])
-            scores.append(lenient_metrics.recalling(unquoted(row["labels"]), lenient_metrics.items(unquoted(person)).items).f1)
+            scores.append(lenient_metrics.recalling(unquoted(row["labels"]), lenient_metrics.items(unquoted(person))).f1)
     return {domain: {"f1": lenient_metrics.mean(values), "n": len(values)} for domain, values in by_domain.items()}

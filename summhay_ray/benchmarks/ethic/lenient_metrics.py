@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.benchmarks.ethic import release_metrics
-from summhay_ray.benchmarks.ethic.release_metrics import FAILED, Overlap
+from summhay_ray.benchmarks.ethic.release_metrics import Overlap
 from summhay_ray.text import UnusableAnswer, json_value, without_fences, without_thinking
 
 NONE = "none"
@@ -58,17 +58,6 @@ _SECTION = re.compile(r"\W*(?:(?:section|segment)\s*)?(\d{1,9})\W*", re.IGNORECA
 _MARKUP_EDGES = " \t\r\n*_#:"
 _SHUFFLES = 2000
 _ENUMERATED = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """The items of an answer; none if it has no readable form."""
-
-    items: tuple[str, ...]
-
-    @property
-    def unparsed(self) -> bool:
-        return not self.items
 
 
 def without_reasoning(text: str) -> str:
@@ -142,9 +131,13 @@ def _leaves(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _table_of(text: str) -> list[list[str]]:
-    """The rows of the first Markdown table, its head first; empty without one."""
-    lines = text.split("\n")
+def _rows(text: str) -> list[list[str]]:
+    """A head and the rows below it, of an answer that is a list of JSON objects or has a Markdown table; empty for another."""
+    value = _json_of(text)
+    if isinstance(value, list):
+        entries = [entry for entry in value if isinstance(entry, Mapping) and entry]
+        return [[*entries[0]], *([str(inner) for inner in entry.values()] for entry in entries)] if entries else []
+    lines = text.split("\n") if value is None else []
     for place in range(1, len(lines)):
         if "|" in lines[place - 1] and "-" in lines[place] and "|" in lines[place] and _RULE.fullmatch(lines[place]):
             rows = [lines[place - 1], *itertools.takewhile(lambda line: "|" in line, lines[place + 1 :])]
@@ -152,29 +145,26 @@ def _table_of(text: str) -> list[list[str]]:
     return []
 
 
-def _rows(text: str) -> list[list[str]]:
-    """The entries of an answer that is JSON, each with its name or its values, or the rows of its table."""
-    value = _json_of(text)
-    if isinstance(value, Mapping):
+def _named(text: str) -> list[list[str]]:
+    """The values of an answer behind their names: the fields of a JSON object, or the columns and the rows of `_rows`."""
+    if isinstance(value := _json_of(text), Mapping):
         return [[str(name), ", ".join(_leaves(inner))] for name, inner in value.items()]
-    if isinstance(value, list):
-        return [[str(inner) for inner in entry.values()] for entry in value if isinstance(entry, Mapping) and entry]
-    return _table_of(text)
+    rows = _rows(text)
+    return [*([head, " ".join(cells)] for head, *cells in itertools.zip_longest(*rows, fillvalue="")), *rows]
 
 
 def _listed(text: str) -> list[str] | None:
     """The items of an answer that is JSON or a table; None for any other. A table, or a list of objects, has them in its first
     column, or in the second if the first only counts the rows."""
-    value, rows = _json_of(text), _rows(text)
-    if not rows or isinstance(value, Mapping):
-        return None if value is None else list(_leaves(value)) or [NONE]
-    rows = rows[1:] if value is None else rows
+    if not (headed := _rows(text)):
+        return None if (value := _json_of(text)) is None else list(_leaves(value)) or [NONE]
+    rows = headed[1:]
     counted = [row[0].strip(".) ") for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
     place = int(counted and all(len(row) > 1 for row in rows))
     return [row[place] for row in rows if len(row) > place]
 
 
-def items(answer: str, gold: Collection[str] = ()) -> Read:
+def items(answer: str, gold: Collection[str] = ()) -> tuple[str, ...]:
     """The items of a list, split at commas, semicolons, line ends and `and`, without bullets, quotes and brackets, each once.
 
     A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon and sentences behind the
@@ -185,7 +175,7 @@ def items(answer: str, gold: Collection[str] = ()) -> Read:
     texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
     parts = (_item(part) for text in texts for part in _BETWEEN.split(_same_list(text.strip())))
     found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
-    return Read(tuple(found))
+    return tuple(found)
 
 
 def gold_items(labels: Iterable[str]) -> frozenset[str]:
@@ -197,29 +187,28 @@ def gold_items(labels: Iterable[str]) -> frozenset[str]:
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
     """F1 of the answer's items against the labels, as sets."""
     gold = gold_items(answer)
-    return overlap(items(prediction, gold) if prediction != FAILED else Read(()), gold)
+    return overlap(items(prediction, gold), gold)
 
 
-def overlap(read: Read, gold: frozenset[str]) -> Overlap:
+def overlap(said: Collection[str], gold: frozenset[str]) -> Overlap:
     """Precision, recall and F1 of an answer's items against the gold ones."""
-    return Overlap.of(len(gold.intersection(read.items)), len(set(read.items)), len(gold))
+    return Overlap.of(len(gold.intersection(said)), len(set(said)), len(gold))
 
 
-def numbers_of(text: str) -> list[str]:
+def numbers_of(text: str) -> tuple[str, ...]:
     """The numbers in brackets, or, if there are none, all numbers except list numbering; without leading zeros, each once."""
     plain = same(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
     numbers = inside or _NUMBER.findall(_LINE_NUMBER.sub("", plain)) or _NUMBER.findall(plain)
     # Compared as strings: `int` refuses numbers with thousands of digits.
-    return list(dict.fromkeys(number.lstrip("0") or "0" for number in numbers))
+    return tuple(dict.fromkeys(number.lstrip("0") or "0" for number in numbers))
 
 
-def order(prediction: str) -> Read:
+def order(prediction: str) -> tuple[str, ...]:
     """The numbers of the options, in the order of the answer."""
     bare = _unfenced(prediction)
     listed = _listed(bare)
-    text = _without_remarks(bare) if listed is None else "\n".join(listed)
-    return Read(tuple(numbers_of(text)) if prediction != FAILED else ())
+    return numbers_of(_without_remarks(bare) if listed is None else "\n".join(listed))
 
 
 def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
@@ -256,33 +245,23 @@ def chance(n: int) -> float:
     return total / _SHUFFLES / n
 
 
-def attributed(prediction: str) -> Read:
+def attributed(prediction: str) -> tuple[str, ...]:
     """The ids in an answer's core category: after its last header, up to the header of the other category.
 
     Without a core header, the ids before the other category's header count, or those of the whole text if it has neither header.
     """
     bare = _unfenced(prediction)
     if (core := _core_of(bare)) is not None:
-        return Read(tuple(numbers_of(core)) or (NONE,))
+        return numbers_of(core) or (NONE,)
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
-    headers = list(_CORE.finditer(text))
-    other = list(_OTHER.finditer(text))
-    if headers:
-        start = headers[-1].end()
-        end = next((match.start() for match in other if match.start() >= start), len(text))
-        return Read(tuple(numbers_of(text[start:end])) or (NONE,))
-    numbers = numbers_of(text[: other[0].start()] if other else text)
-    if numbers and prediction != FAILED:
-        return Read(tuple(numbers))
-    return Read((NONE,) if _NOTHING.search(text) and not other else ())
+    if numbers := numbers_of(_OTHER.split(_CORE.split(text)[-1])[0]):
+        return numbers
+    return (NONE,) if _CORE.search(text) or (_NOTHING.search(text) and not _OTHER.search(text)) else ()
 
 
 def _core_of(text: str) -> str | None:
     """The ids of the core category in an answer that is JSON or a table with the categories; None for any other."""
-    rows = _rows(text)
-    # A table may have the categories as the heads of its columns.
-    columns = ([head, " ".join(cells)] for head, *cells in itertools.zip_longest(*rows, fillvalue=""))
-    of_core = [[cell for cell in row if not _is_core(cell)] for row in (*rows, *columns) if any(map(_is_core, row))]
+    of_core = [[cell for cell in row if not _is_core(cell)] for row in _named(text) if any(map(_is_core, row))]
     return " ".join(cell for row in of_core for cell in row[:1]) if of_core else None
 
 
@@ -301,20 +280,17 @@ def gold_ids(labels: Iterable[str]) -> frozenset[str]:
 def sections(text: str) -> dict[int, str]:
     """Section number -> the text below its header, `<Section 1>` or a line such as `**Section 1:**`. The texts of a repeated
     section are joined."""
-    pattern = _HEADER if _HEADER.search(text) else _LINE_HEADER
-    headers = list(pattern.finditer(text))
-    ends = [*(match.start() for match in headers), len(text)][1:]
+    _, *parts = (_HEADER if _HEADER.search(text) else _LINE_HEADER).split(text)
     bodies: dict[int, str] = {}
-    for header, end in zip(headers, ends, strict=True):
-        number, body = int(header.group(1)), text[header.end() : end].strip().rstrip("#").rstrip()
-        bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body)))
+    for number, body in zip(map(int, parts[::2]), parts[1::2], strict=True):
+        bodies[number] = "\n".join(filter(None, (bodies.get(number, ""), body.strip().rstrip("#").rstrip())))
     return bodies
 
 
 def summaries(answer: str) -> dict[int, str]:
     """Section number -> its summary, in an answer: below headers as in `sections`, in JSON, or in a table."""
     bare = _unfenced(answer)
-    named = {int(match[1]): " ".join(row[1:]) for row in _rows(bare) if row and (match := _SECTION.fullmatch(row[0]))}
+    named = {int(match[1]): " ".join(row[1:]) for row in _named(bare) if row and (match := _SECTION.fullmatch(row[0]))}
     return named or sections(bare)
 
 
@@ -343,15 +319,10 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
         if summary := said.get(number):
             # Equal up to markup of the headers around them.
             ours = [body.strip(_MARKUP_EDGES), summary.strip(_MARKUP_EDGES)]
-            twins = (header for header in theirs if number_of(header) == str(number))
+            twins = (header for header in theirs if numbers_of(header) == (str(number),))
             twin = next((one for one in twins if [text.strip(_MARKUP_EDGES) for text in theirs[one]] == ours), "")
             found.append(RatedPair(str(number), "both" if theirs.pop(twin, None) else "ours", body, summary))
     return [*found, *(RatedPair(header.split()[1][:-1], "release", *texts) for header, texts in theirs.items())]
-
-
-def number_of(header: str) -> str:
-    """The number of a header such as `<Section 01>`, without leading zeros."""
-    return re.sub(r"[^0-9]", "", same(header)).lstrip("0") or "0"
 
 
 def mean(values: Iterable[float]) -> float | None:

@@ -164,14 +164,14 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
     """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
     if row.task == "Organizing":
         read = lenient_metrics.order(text)
-        figures: dict[str, Any] = {"score": lenient_metrics.order_score(read.items, lenient_metrics.numbers_of(row.gold[0]))}
+        figures: dict[str, Any] = {"score": lenient_metrics.order_score(read, lenient_metrics.numbers_of(row.gold[0]))}
     else:
         attributing = row.task == "Attributing"
         gold = lenient_metrics.gold_ids(row.gold) if attributing else lenient_metrics.gold_items(row.gold)
         read = lenient_metrics.attributed(text) if attributing else lenient_metrics.items(text, gold)
         both = lenient_metrics.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
-    return {} if read.unparsed else figures, read.unparsed
+    return figures if read else {}, not read
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:

@@ -192,7 +192,7 @@ class Ethic(Benchmark[EthicSpec]):
 
             outcome = await panel_rated(judge, judge.members, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))
-            where = place.get(lenient_metrics.number_of(pair.number), 0.0)
+            where = place.get(next(iter(lenient_metrics.numbers_of(pair.number)), ""), 0.0)
             told_by = (item.id, judge.label, pair.number, pair.reading, where, name)
             tokens = count_tokens(pair.summary)
             if isinstance(outcome, Answer):

@@ -2,7 +2,15 @@
 
 from summhay_ray.benchmarks.rejudge.compare import CompareResult, compare_judges
 from summhay_ray.benchmarks.rejudge.run import check_budget, with_cascades
-from summhay_ray.benchmarks.rejudge.workload import Choice, JudgeCounts, Rejudge, RejudgeRequest, RejudgeSpec, load_rejudge
+from summhay_ray.benchmarks.rejudge.workload import (
+    Choice,
+    JudgeCounts,
+    Rejudge,
+    Rejudged,
+    RejudgeRequest,
+    RejudgeSpec,
+    load_rejudge,
+)
 
 __all__ = [
     "Choice",
@@ -11,6 +19,7 @@ __all__ = [
     "Rejudge",
     "RejudgeRequest",
     "RejudgeSpec",
+    "Rejudged",
     "check_budget",
     "compare_judges",
     "load_rejudge",

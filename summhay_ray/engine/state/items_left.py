@@ -27,8 +27,8 @@ class RunSnapshot(RunStore):
     """A run at one moment. Its manifest, finished units, whole tables and the log are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
-        # Data that was read once is cached.
-        vars(self).update(vars(run), _still=run.manifest())
+        super().__init__(run.store, run.run_id, run.declared)
+        self._still = run.manifest()
         self._tables: dict[str, pl.DataFrame] = {}
         self._finished: dict[str, dict[str, bool]] = {}
         self._log: LogIndex | None = None

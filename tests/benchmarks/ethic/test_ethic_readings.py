@@ -11,7 +11,7 @@ import pytest
 from ethic_doubles import SAY
 
 import summhay_ray
-from summhay_ray.benchmarks.ethic import lenient_metrics, report
+from summhay_ray.benchmarks.ethic import report
 from summhay_ray.engine import RunResult
 from summhay_ray.errors import SpecError
 
@@ -137,11 +137,6 @@ def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: 
     model = {"model": "offline/obedient", "tokenizer": str(tmp_path / "tokenizer.json")}
     with pytest.raises(SpecError, match=r"^spec: models: tokenizer: .*tokenizer\.json is no tokenizer\.json \("):
         scored(tmp_path, record("Recalling", "Anna", ["Anna"]), models=[model])
-
-
-def test_reasoning_is_left_out_and_its_end_is_required() -> None:
-    assert lenient_metrics.without_reasoning("<think>x</think>\nAnna") == "Anna"
-    assert lenient_metrics.without_reasoning("<think>x") == ""
 
 
 def words_tokenizer(path: Path) -> Path:

@@ -76,7 +76,8 @@ def test_the_same_command_again_makes_no_call_and_says_the_same(run: RunStore, j
     before = judged.digests()
     again, result = judged_again(run, "offline")
     assert (again.run_id, result.calls["made"], result.executor) == (judged.run_id, 0, "")
-    assert [(one.judge, one.n_expected, one.n_judged) for one in result.judges] == [("offline/judge", N_INSIGHTS, N_INSIGHTS)]
+    [counts] = result.scores.judges
+    assert (counts.judge, counts.n_expected, counts.n_judged) == ("offline/judge", N_INSIGHTS, N_INSIGHTS)
     assert again.digests() == before
 
 

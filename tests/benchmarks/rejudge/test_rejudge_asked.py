@@ -103,14 +103,14 @@ def test_a_budget_without_a_share_buys_the_least_certain(tmp_path: Path, monkeyp
         path.write_text(yaml.safe_dump({"judges": [entry]}), encoding="utf-8")
         name = "cascade(offline,openai/judge)"
         held, result = judged_again(run, name, budget=0.02, spec=str(path))
-        [choice] = result.choices
+        [choice] = result.scores.choices
         assert choice.by_budget and 0 < choice.share < 1 and choice.n == N_INSIGHTS
         assert choice.judge == with_share(name, choice.share)
         assert choice.uncertainty_left < choice.uncertainty_asked
         assert result.calls["made"] == choice.n_asked == provider.stats()["served"] > 0
         assert 0 < result.usd["spent"] <= choice.usd_max <= 0.02 and choice.usd_expected < choice.usd_max
         again, same = judged_again(run, name, budget=0.02, spec=str(path))
-        assert (again.run_id, same.calls["made"], same.choices) == (held.run_id, 0, result.choices)
+        assert (again.run_id, same.calls["made"], same.scores.choices) == (held.run_id, 0, result.scores.choices)
         more, _ = judged_again(run, name, budget=1.0, spec=str(path))
         assert more.run_id != held.run_id and provider.stats()["served"] == N_INSIGHTS, "what was bought is not bought again"
         with pytest.raises(SpecError, match="surely pays for asking openai/judge about 0 of 22 insights"):
@@ -130,7 +130,7 @@ def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: flo
     # The sample holds no released judgment: whoever is asked about fails, and stays failed.
     assert set(failed.select("cell_id", "insight_id").iter_rows()) == asked
     assert set(failed["error"].to_list()) == {"missing_answer"} and len(asked) == round(share * N_INSIGHTS)
-    assert [(one.share, one.n_asked, one.by_budget) for one in result.choices] == [(share, len(asked), False)]
+    assert [(one.share, one.n_asked, one.by_budget) for one in result.scores.choices] == [(share, len(asked), False)]
     judged = held.table("judgments")
     assert judged.height == N_INSIGHTS - len(asked)
     kept = {(cell, one): value for cell, one, value in zip(free.cells, free.insights, free.uncertainties, strict=True)}

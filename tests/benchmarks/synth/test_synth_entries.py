@@ -59,7 +59,7 @@ def test_topics_that_failed_for_good_are_not_to_be_made_again(
     assert f"then: summhay synth {path} --store {store.uri}; " in said
     assert said.endswith("or list the finished ones by their `entry`, which the same command prints with --json")
     # Both ways out are ways out.
-    entries = [one.entry for one in found.haystacks]
+    entries = [one.entry for one in found.scores.haystacks]
     assert len(api.load({**RUN, "haystacks": entries}, store=store.uri).grid.haystacks.metadata) == 2
     path.write_text(yaml.safe_dump({**SMALL, "topics": THREE["topics"][1:]}), encoding="utf-8")
     _, again = run_inline(small(topics=THREE["topics"][1:]), store)

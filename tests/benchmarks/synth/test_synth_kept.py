@@ -72,7 +72,7 @@ def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(tmp_path: P
         patch.setattr(making, "synthesize", leaks)
         run, result = run_inline(grid, store)
     assert result.status == "partial" and set(holds(run)) == {"checks", "failures", "raw_answers"}
-    [failed] = result.failed
+    [failed] = result.scores.failed
     assert (failed.error, failed.cell_id) == ("leak", run.table("checks")["cell_id"][0])
     again, result = run_inline(grid, store)
     assert (result.status, result.calls["made"]) == ("done", 0), "a malformed answer that may be another is asked for again"
@@ -91,7 +91,7 @@ def test_two_topics_may_give_one_haystack(topics: dict[str, Any], tmp_path: Path
 
     monkeypatch.setattr(making, "synthesize", same)
     run, result = run_inline(small(**topics), Store(str(tmp_path / "store")))
-    ferry, boat = result.haystacks
+    ferry, boat = result.scores.haystacks
     assert (ferry.name, boat.name, result.cells["done"]) == ("ferry", "boat", 2)
     assert ferry.haystack_id == boat.haystack_id
     assert {name: n for name, n in holds(run).items() if name in ("made", "haystacks", "documents", "subtopics", "insights")} == {

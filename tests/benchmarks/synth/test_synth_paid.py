@@ -85,7 +85,7 @@ def dollars(run: RunStore) -> float:
 def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, domain: str, whole: Whole, tmp_path: Path) -> None:
     found = whole if domain == "news" else run_whole(provider, domain, tmp_path)
     grid, run, result = found.grid, found.run, found.result
-    made, failed = result.haystacks, result.failed
+    made, failed = result.scores.haystacks, result.scores.failed
     assert len(made) + len(failed) == N_TOPICS and made
     assert all(one.error and one.message for one in failed)
     assert status(run).cells == {"total": N_TOPICS, "done": len(made), "failed": len(failed)}
@@ -127,7 +127,7 @@ def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
     whole: Whole, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = whole.run
-    checks, made = run.table("checks"), [one.name for one in whole.result.haystacks]
+    checks, made = run.table("checks"), [one.name for one in whole.result.scores.haystacks]
     edited = next((name, row["document_id"]) for name in made for row in explain(run, name)["documents"] if row["corrections"])
     document = explain(run, "/".join(edited))["document"]
     tasks = [one["task"] for one in document["answers"]]
@@ -166,21 +166,21 @@ def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Sim
         run, result = run_inline(gone, store)
     told = api.failures(run.run_id, store.uri)
     assert {(one["stage"], one["kind"], one["error"]) for one in told} == {("documents", "failed", "model_not_found")}
-    assert [one.usd > 0 for one in result.failed] == [True] * N_TOPICS, "what their outlines cost"
+    assert [one.usd > 0 for one in result.scores.failed] == [True] * N_TOPICS, "what their outlines cost"
     assert "openai/write" in result.stopped_models
     there = hosted(provider.base, "news")
     assert there.run_id == gone.run_id, "where a model is reached is no part of the run"
     made, again = run_inline(there, store)
-    assert again.haystacks and again.calls["reused"] > 0
+    assert again.scores.haystacks and again.calls["reused"] > 0
     assert made.table("made").height + made.table("failures").height == N_TOPICS
 
 
 def test_what_an_answer_cost_that_was_too_long_to_be_read_is_told_with_its_topic(provider: Simulated, tmp_path: Path) -> None:
     grid = hosted(provider.base, "news", {"max_answer_bytes": 1024}, words=300)
     run, result = run_inline(grid, Store(str(tmp_path)))
-    assert not result.haystacks and {one.error for one in result.failed} == {"answer_too_large"}
+    assert not result.scores.haystacks and {one.error for one in result.scores.failed} == {"answer_too_large"}
     read = run.table("raw_answers")["usd_micros"].sum() / 1e6
-    assert sum(one.usd for one in result.failed) == pytest.approx(dollars(run), abs=1e-9) and dollars(run) > read
+    assert sum(one.usd for one in result.scores.failed) == pytest.approx(dollars(run), abs=1e-9) and dollars(run) > read
 
 
 def test_shares_of_faults_are_shares_and_reach_the_answers() -> None:

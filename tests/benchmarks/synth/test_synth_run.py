@@ -129,8 +129,8 @@ def test_a_budget_stops_it_and_more_goes_on_where_it_was(tmp_path: Path) -> None
     finished, later = run_inline(grid, store)
     assert n_made + later.calls["made"] == clean.calls["made"], "nothing is asked twice"
     assert tables(finished) == tables(whole)
-    assert [one.usd for one in later.haystacks] == [one.usd for one in clean.haystacks]
-    assert sum(one.usd for one in clean.haystacks) == pytest.approx(spent / 1e6)
+    assert [one.usd for one in later.scores.haystacks] == [one.usd for one in clean.scores.haystacks]
+    assert sum(one.usd for one in clean.scores.haystacks) == pytest.approx(spent / 1e6)
 
 
 def test_a_plan_bounds_what_is_asked(tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
     monkeypatch.setattr(making, "synthesize", troubled)
     topics = ["a tram", *({"topic": f"a ferry, {name}", "name": name} for name in ("bug", "odd", "gave_up"))]
     run, found = run_inline(small(topics=topics), Store(str(tmp_path)))
-    assert found.status == "partial" and [one.name for one in found.haystacks] == ["a_tram"]
-    assert [(one.name, one.stage, one.error) for one in found.failed] == [
+    assert found.status == "partial" and [one.name for one in found.scores.haystacks] == ["a_tram"]
+    assert [(one.name, one.stage, one.error) for one in found.scores.failed] == [
         ("bug", "", "benchmark_error"),
         ("odd", "verification", "invalid_haystack"),
         ("gave_up", "queries", "query_leaks"),
@@ -193,8 +193,8 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
     # A mistake of ours is tried again; what verification refused is what these answers give.
     monkeypatch.setattr(making, "synthesize", real)
     again, later = run_inline(small(topics=topics), run.store)
-    assert [one.name for one in later.haystacks] == ["a_tram", "bug", "odd"]
-    assert [one.name for one in later.failed] == ["gave_up"] and later.cells == {"total": 4, "done": 3, "failed": 1}
+    assert [one.name for one in later.scores.haystacks] == ["a_tram", "bug", "odd"]
+    assert [one.name for one in later.scores.failed] == ["gave_up"] and later.cells == {"total": 4, "done": 3, "failed": 1}
     assert again.table("made").height == 3
 
 
@@ -244,15 +244,15 @@ def test_a_finished_one_is_read_back_and_written(done: RunStore, tmp_path: Path)
 
     result = again()
     assert (result.status, result.calls["made"], result.calls["reused"]) == ("done", 0, done.table("raw_answers").height)
-    assert [Path(name).name for name in result.files] == ["the_new_tram_line_in_calaford.json", "ferry.json"]
+    assert [Path(name).name for name in result.scores.files] == ["the_new_tram_line_in_calaford.json", "ferry.json"]
     document = result.to_json()
-    assert document["files"] == result.files
+    assert document["files"] == result.scores.files
     assert [one["entry"] for one in document["haystacks"]] == [one.entry for one in results(done).haystacks]
     assert document["failed"] == [] and document["left"] is None
-    files = {Path(name): Path(name).read_bytes() for name in result.files}
-    assert again().files == result.files
+    files = {Path(name): Path(name).read_bytes() for name in result.scores.files}
+    assert again().scores.files == result.scores.files
     assert {path: path.read_bytes() for path in files} == files
-    Path(result.files[1]).write_text("{}", encoding="ascii")
+    Path(result.scores.files[1]).write_text("{}", encoding="ascii")
     with pytest.raises(UserError, match="ferry.json exists"):
         again()
 
@@ -270,7 +270,7 @@ def test_a_haystack_asks_about_what_its_documents_do_not_say(tmp_path: Path) -> 
     store = Store(str(tmp_path / "store"))
     plain, asking = small(), small(absent=3)
     assert plain.run_id != asking.run_id == small(absent=3).run_id and small(absent=0).run_id == plain.run_id
-    (one,) = run_inline(asking, store)[1].haystacks
+    (one,) = run_inline(asking, store)[1].scores.haystacks
     found = json.loads(store.get_object("haystack", one.entry.split("/")[1]))
     absent = [topic for topic in found["subtopics"] if topic.get("absent")]
     text = " ".join(document["document_text"].lower() for document in found["documents"])

@@ -126,5 +126,5 @@ def test_a_run_on_a_synth_spec_is_sent_with_what_it_made(server: Server, tmp_pat
     made = api.run(tmp_path / "mine.yaml", store, executor="inline")
     job = api.submit(tmp_path / "run.yaml", URL, store)
     assert " run summhay-spec.yaml " in server.sent[0]["entrypoint"] and list(server.files) == [package.SPEC]
-    assert server.spec()["haystacks"] == [one.entry for one in made.haystacks]
+    assert server.spec()["haystacks"] == [one.entry for one in made.scores.haystacks]
     assert api.load(unpacked(server, tmp_path / "there"), store=store).run_id == job.run

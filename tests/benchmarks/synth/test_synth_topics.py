@@ -105,8 +105,8 @@ def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path)
     assert after.calls["reused"] > 0
     cell = single.recipe.cell_id(single.recipe.topics[0])
     assert made_by(again)[cell].digest == made_by(first)[cell].digest, "the same haystack, to the byte"
-    assert [one.name for one in before.haystacks] == [topic.name for topic in both.recipe.topics]
-    assert [one.name for one in after.haystacks] == ["cafe_strike"]
+    assert [one.name for one in before.scores.haystacks] == [topic.name for topic in both.recipe.topics]
+    assert [one.name for one in after.scores.haystacks] == ["cafe_strike"]
 
 
 def test_alone_takes_off_only_what_tells_topics_apart() -> None:
