@@ -96,8 +96,8 @@ class Supports:
     values: Floats
     """The support of a bullet by a document, 0 to 1."""
     worth: npt.NDArray[np.bool_]
-    """Whether a repair cites the document: by its value relative to the bullet's best document. If some documents match word for
-    word, the others must be more similar than if none does."""
+    """Whether a repair cites the document, by its similarity relative to the bullet's best document. The closer the best document
+    is, the closer others must be."""
     added: npt.NDArray[np.bool_]
     """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
     bullets that most documents of a haystack support."""

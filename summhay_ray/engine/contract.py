@@ -60,7 +60,7 @@ class Results:
     notes: tuple[str, ...] = ()
     """Remarks about the results, printed in the closing lines of a run."""
     judge: str = ""
-    """The judge that these figures come from, if a run may have several judges."""
+    """The judge that these figures come from, if a run may have more than one."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class ReadOptions:
     compat: Compat = "default"
     """How `score` reads stored answers."""
     judge: str = ""
-    """The judge whose figures are shown, if the run has several judges; empty: the run's own judge."""
+    """The judge whose figures are shown, if the run has more than one; empty: the run's own judge."""
     labels: str = ""
     """Path of a sheet with people's labels that correct the figures; empty: none."""
     over: Literal["queries", "haystacks"] | None = None

@@ -189,8 +189,8 @@ class Paired:
 
 
 def holm(p: Floats) -> tuple[Floats, Floats]:
-    """(Holm's adjusted p-values, the level at which each is tested). A p-value is below its level exactly where the adjusted one
-    is below LEVEL; the others are all tested at the level at which the smallest of them failed."""
+    """(Holm's adjusted p-values, the level of each test.) A p-value is below its level exactly if its adjusted value is below
+    LEVEL. All others get the level at which the smallest of them failed."""
     import numpy as np
 
     order, left = np.argsort(p, kind="stable"), np.arange(len(p), 0, -1)

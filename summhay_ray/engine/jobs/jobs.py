@@ -123,7 +123,7 @@ def _end(details: Any, job: RayJob) -> JobEnd:
         return JobEnd(status, 1, f"job {job.job} was stopped; submit again to go on where it was")
     if code in _EXIT_CODES:
         return JobEnd(status, int(code))
-    # Ray repeats the log after the first sentence.
+    # Ray's message repeats the job's log after its first sentence.
     message = (details.message or "").partition(", last available logs")[0]
     return JobEnd(status, 1, f"job {job.job} ended {status}: {_line(message)}; what was answered is kept, submit again to go on")
 

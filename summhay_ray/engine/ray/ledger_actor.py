@@ -90,7 +90,7 @@ class LedgerActor:
         return self._service.act(verb, *arguments)
 
     async def commit(self, parts: Parts) -> None:
-        """Return when the parts are committed. Raises Superseded if another driver has taken the run over."""
+        """Commit the parts; returns when this is done. Raises Superseded if another driver has taken over the run."""
         await self._commits(parts)
 
     async def end(self) -> None:

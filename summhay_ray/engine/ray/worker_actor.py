@@ -185,7 +185,8 @@ class WorkerActor:
         return works
 
     async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
-        """Prepare and answer items that ask only models in this cluster; returns when the ledger knows that all is committed."""
+        """Prepare and answer items that ask only models in this cluster; returns when everything is committed and the ledger was
+        informed."""
         await self.ready()
         with logged_errors():
             queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()

@@ -126,7 +126,7 @@ class ModelSpec(Reach):
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
     """The price fields that the model needs, for messages."""
     TASK: ClassVar[Task] = "chat"
-    """The model's task: chat, embed, rerank or search."""
+    """The model's task; see `Request.task`."""
     QUERY_FIELD: ClassVar[str] = QUERY_FIELD
     """The field of `extra` that names the field of a search service's query."""
 
