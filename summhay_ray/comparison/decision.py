@@ -80,7 +80,9 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
     first = next(iter(may_be_best), None)
     more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
-    if evidence.n_queries < FEWEST_UNITS:
+    if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
+        more = None  # What must be mended first is not the number of queries.
+    elif evidence.n_queries < FEWEST_UNITS:
         more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
     limits = _limits(evidence, standings, may_be_best, own)

@@ -33,7 +33,7 @@ FORMS = {
 }
 _CALL = re.compile(r"([^\s(),]+)\s*\((.*)\)", re.DOTALL)
 _WORD = re.compile(r"[^\s(),]+")
-_CODE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_CODE = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _SHARE = re.compile(r"(?:share\s*=\s*)?([0-9]*\.?[0-9]+)")
 _LONGEST = 1000
 _ROOTS = ("offline", "stored")

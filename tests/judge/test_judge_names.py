@@ -32,6 +32,7 @@ STORED = Named("stored/predictions_prompted_gpt-4o", "stored")
         ("replay/gpt-4o", Named("replay/gpt-4o", "model")),
         ("stored/predictions_prompted_gpt-4o", STORED),
         ("my_package.judges:Strict", Named("my_package.judges:Strict", "code")),
+        ("my-judges:Strict", Named("my-judges:Strict", "code")),
         ("per_summary( openai/gpt-4o )", Named("per_summary(openai/gpt-4o)", "per_summary", (GPT,))),
         ("few_shot(openai/gpt-4o)", Named("few_shot(openai/gpt-4o)", "few_shot", (GPT,))),
         ("per_summary(offline)", FREE),
