@@ -1,8 +1,8 @@
 """A Ray cluster on this machine, to rehearse a real one: `python cluster/local.py [NODES] [--scale]`; Ctrl-C or SIGTERM ends it.
 
-Its nodes are started by the commands of cluster/aws.yaml as they stand there, each with ports of its own; all see this machine's
-disk, so a local store is shared. Each offers 2 CPUs, whatever the machine has. With --scale there is a head alone, and Ray's
-autoscaler adds up to NODES - 1 nodes of the worker types of aws.yaml where a run needs them; the GPUs of these nodes are numbers.
+Its nodes are started by the commands in cluster/aws.yaml, each with its own ports; all nodes share this machine's disk, so they
+can use a local store. Each offers 2 CPUs, whatever the machine has. With --scale there is only a head, and Ray's autoscaler adds
+up to NODES - 1 nodes of the worker types of aws.yaml if a run needs them; the GPUs of these nodes are only numbers.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CPUS_A_NODE = 2
 START_S = 45.0
 TRIES = 3
 STOP_S = 15.0
-# Ray gives 10002-19999 to workers, and the system what lies above 32767 to anybody.
+# Ray gives 10002-19999 to workers, and the system gives ports above 32767 to any process.
 PORTS = range(20000, 32000)
 CONFIG = Path(__file__).resolve().with_name("aws.yaml")
 
 
 class Nodes:
-    """Ray nodes, each a process group of its own that is ended by its id; never by `ray stop`, which ends foreign ones, too."""
+    """Ray nodes, each in its own process group, which is ended by its id; `ray stop` would also end other nodes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,29 +45,29 @@ class Nodes:
         self._ports = free_ports()
         self._started: list[subprocess.Popen[bytes]] = []
         self.metrics: list[str] = []
-        """Where each started node exports its metrics, the head first."""
+        """Addresses at which the started nodes export their metrics, the head first."""
         self.port, self.dashboard = next(self._ports), next(self._ports)
 
     @property
     def url(self) -> str:
-        """Of the job server."""
+        """Address of the job server."""
         return f"http://127.0.0.1:{self.dashboard}"
 
     def head(self, scale_to: int = 0) -> None:
-        """Start the head; with `scale_to` its autoscaler adds up to so many nodes."""
+        """Start the head; with `scale_to` its autoscaler adds up to that many nodes."""
         options = ["--block", "--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
         options += ["--temp-dir", str(self._folder), "--node-ip-address", "127.0.0.1"]
         self._start("head_start_ray_commands", options, self._scaling(scale_to))
 
     def worker(self) -> None:
-        """Start a further node."""
+        """Start another node."""
         self._start("worker_start_ray_commands", ["--node-ip-address", "127.0.0.1"], {"RAY_HEAD_IP": "127.0.0.1"})
 
     def _scaling(self, scale_to: int) -> dict[str, str]:
         if not scale_to:
             return {"SUMMHAY_SCALING": ""}
         types = self._config["available_node_types"]
-        # Ray's provider for one machine calls the head's type so.
+        # Ray's provider for one machine requires this name for the head's type.
         lists = ["cluster_synced_files", "rsync_exclude", "initialization_commands", "setup_commands", "head_setup_commands"]
         lists += ["worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands"]
         scaled: dict[str, Any] = {
@@ -81,7 +81,7 @@ class Nodes:
             "provider": {
                 "type": "fake_multinode",
                 "gcs_address": f"127.0.0.1:{self.port}",
-                # All nodes have this machine's address, and there is nothing to set up on them.
+                # All nodes have this machine's address, and need no setup.
                 **dict.fromkeys(("use_node_id_as_ip", "disable_node_updaters", "disable_launch_config_check"), True),
             },
             "head_node_type": "ray.head.default",
@@ -108,7 +108,7 @@ class Nodes:
         metrics = next(self._ports)
         self.metrics.append(f"http://127.0.0.1:{metrics}/metrics")
         environment |= {
-            # Ray guards a cluster with a token where it finds one in ~/.ray; this one is a rehearsal that anybody joins.
+            # Ray guards a cluster with a token if it finds one in ~/.ray; anybody may join this rehearsal.
             "RAY_AUTH_MODE": "disabled",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -129,7 +129,7 @@ class Nodes:
         self._started.append(process)
 
     def wait(self, nodes: int) -> None:
-        """Until the job server answers and so many nodes are alive. Raises SystemExit where that takes too long."""
+        """Wait until the job server answers and this many nodes are alive. Raises SystemExit if that takes too long."""
         end = time.monotonic() + START_S
         while self.alive() < nodes:
             if time.monotonic() > end or any(process.poll() is not None for process in self._started):
@@ -139,7 +139,7 @@ class Nodes:
             time.sleep(0.3)
 
     def alive(self) -> int:
-        """How many nodes the head knows to be alive; 0 where it does not answer yet."""
+        """Number of nodes that the head reports as alive; 0 if it does not answer yet."""
         try:
             with urllib.request.urlopen(f"{self.url}/nodes?view=summary", timeout=5) as answer:
                 summary = json.loads(answer.read())["data"]["summary"]
@@ -148,14 +148,15 @@ class Nodes:
         return sum(node.get("raylet", {}).get("state") == "ALIVE" for node in summary)
 
     def drain_worker(self) -> list[int]:
-        """Tell the last node to end, as a machine that shuts down does: Ray drains it. Gives its processes, which then end."""
+        """Ask the last node to end, like a machine that shuts down: Ray drains it. Returns its processes, which end
+        afterwards."""
         process = self._started.pop()
         pids = _session(process.pid)
         process.terminate()
         return pids
 
     def kill_worker(self) -> None:
-        """End the last node at once, as a spot instance that is taken away."""
+        """End the last node immediately, like a spot instance that is taken away."""
         process = self._started.pop()
         _kill(_session(process.pid))
         process.wait()
@@ -163,7 +164,7 @@ class Nodes:
     def stop(self) -> None:
         """End every node, the head last."""
         for process in reversed(self._started):
-            # It ends what it has started, in order; its workers have process groups of their own, but its session.
+            # It ends its own processes in order; its workers have their own process groups, but share its session.
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_S)
@@ -172,7 +173,7 @@ class Nodes:
 
 
 def free_ports() -> Iterator[int]:
-    """Ports that nobody listens on, each once."""
+    """Unused ports, without repeats."""
     for port in random.sample(PORTS, len(PORTS)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,7 +190,7 @@ def _session(leader: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # Behind the name, which may hold anything: state, parent, group, session.
+                # After the name, which may contain anything: state, parent, group, session.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 if int(fields[3]) == leader and fields[0] not in "ZX":
                     found.append(int(entry.name))
@@ -204,16 +205,16 @@ def _kill(pids: list[int]) -> None:
 
 @contextlib.contextmanager
 def cluster(nodes: int = 1, scale: bool = False) -> Iterator[Nodes]:
-    """A running cluster; ends with the block."""
+    """A running cluster that ends with the block."""
     for left in reversed(range(TRIES)):
-        # Sockets lie in it, and their paths must be short.
+        # It contains sockets, whose paths must be short.
         folder = Path(tempfile.mkdtemp(prefix="sr-", dir="/tmp"))
         started = Nodes(folder)
         try:
             try:
                 _begin(started, nodes, scale)
             except SystemExit:
-                # Somebody may have taken a port between our looking and Ray's using it.
+                # Another process may have taken a port after we found it unused.
                 if left:
                     continue
                 raise
@@ -239,12 +240,12 @@ def _interrupted(*_: object) -> None:
 
 
 def main() -> None:
-    """Start the cluster, say how to use it, and wait."""
+    """Start the cluster, print how to use it, and wait."""
     parser = argparse.ArgumentParser(description="A Ray cluster on this machine; Ctrl-C ends it.")
     parser.add_argument("nodes", nargs="?", type=int, default=2)
     parser.add_argument("--scale", action="store_true", help="a head alone; Ray's autoscaler adds the other nodes on demand")
     given = parser.parse_args()
-    # A shell starts what it puts into the background with SIGINT ignored.
+    # A shell starts background processes with SIGINT ignored.
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, _interrupted)
     try:

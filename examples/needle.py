@@ -1,4 +1,4 @@
-"""Needle: does a model find one entry of a long log, wherever it stands, and can it quote it word for word?
+"""Needle: can a model find one entry of a long log, wherever it is, and quote it word for word?
 
 After G. Kamradt's "needle in a haystack" (2023). `summhay run needle.yaml`, whose first line is `kind: needle:Needle`.
 """
@@ -45,7 +45,7 @@ NOTES = (
 
 
 def log(entries: int, depth: float, trial: int, seed: int) -> str:
-    """A ship's log, a line a day; the needle stands at `depth`, 0 for its first line and 1 for its last."""
+    """A ship's log, a line a day; the needle is at `depth`: 0 is its first line, 1 its last."""
     draw = random.Random(f"{seed}/{trial}")
     lines = [draw.choice(NOTES) for _ in range(entries - 1)]
     lines.insert(round(depth * len(lines)), NEEDLE)
@@ -53,7 +53,7 @@ def log(entries: int, depth: float, trial: int, seed: int) -> str:
 
 
 class NeedleSpec(Spec):
-    """What the YAML file says, beside the fields of every spec (name, budget_usd, limits, workers, seed, ...)."""
+    """The fields of the YAML file, in addition to those of every spec (name, budget_usd, limits, workers, seed, ...)."""
 
     models: list[Model]
     depths: list[float] = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -79,7 +79,7 @@ class Found:
 
 
 class Skimmer:
-    """A model without a key, to try the benchmark with: it reads the first and the last third of what it is given."""
+    """A model without a key, to try the benchmark with: it reads the first and the last third of its prompt."""
 
     name = "offline/skimmer"
     revision = "1"
@@ -92,7 +92,7 @@ class Skimmer:
 
 
 class Needle(Benchmark[NeedleSpec]):
-    """An item is one model and one log. It is asked where the key is, and, if it knows, for the line that says so."""
+    """An item is one model and one log. The model is asked where the key is and, if it knows, for the line that says so."""
 
     stages = (
         Stage("find", output_tokens=20, example="It is in the ship's bell."),

@@ -1,4 +1,4 @@
-"""A judge that needs no model: a bullet covers an insight when it has most of its words.
+"""A judge that needs no model: a bullet covers an insight if it has most of its words.
 
 `judges: [word_judge:WordJudge]` in a spec, or `summhay rejudge RUN --judge word_judge:WordJudge`.
 """

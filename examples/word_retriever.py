@@ -1,4 +1,4 @@
-"""A retriever of one's own: documents by the words of the query that they have. `retrievers: [word_retriever:WordRetriever]`."""
+"""Your own retriever: ranks documents by how many words of the query they have. `retrievers: [word_retriever:WordRetriever]`."""
 
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve import Ranked

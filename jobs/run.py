@@ -1,12 +1,12 @@
-"""What a Ray job runs where it is not sent by `summhay submit` (KubeRay, `ray job submit`): `summhay run` on its cluster.
+"""The command of a Ray job that was not sent by `summhay submit` (KubeRay, `ray job submit`): `summhay run` on the job's cluster.
 
     python jobs/run.py SPEC --store s3://BUCKET/PREFIX [--budget USD] [--set a.b=c]... [--settle]
 
-SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: what the store holds of the run is neither
-asked nor paid again, so that whatever starts it again after a failure (KubeRay's backoffLimit makes a new cluster and starts from
-scratch) resumes it. `--settle`: exit code 0 also for a run that finished with failures listed (4), unless another start would
-try some of them again; stdout is then the JSON document of the run. An unfinished run keeps its code: 3 stopped at its budget, 1
-failed. Progress comes as a line every ten seconds.
+SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: work in the store is neither asked nor paid
+for again. Whatever restarts it after a failure (KubeRay's backoffLimit makes a new cluster and starts from scratch) therefore
+resumes it. `--settle`: exit code 0 also for a run that finished with failures listed (4), unless another start would try some of
+them again; stdout is then the JSON document of the run. An unfinished run keeps its code: 3 stopped at its budget, 1 failed. It
+prints a progress line every ten seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SETTLE = "--settle"
 
 
 def job(arguments: Sequence[str]) -> int:
-    """Run, and give the exit code of the job."""
+    """Run the spec; returns the exit code of the job."""
     given = [argument for argument in arguments if argument != SETTLE]
     if SETTLE not in arguments:
         return _run(given)

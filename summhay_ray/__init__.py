@@ -67,7 +67,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """This package, in which a function keeps its place when the room of the same name (`mine`, `synth`) is imported."""
+    """This package. A function stays available when the subpackage of the same name (`mine`, `synth`) is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in __all__ and isinstance(value, ModuleType)):

@@ -78,7 +78,7 @@ class Benchmark(Workload[S]):
         return engine.explained(self, run, key)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
+        """The answers of a stored run, for `summhay support`. Override it if your benchmark's answers are based on documents."""
         kind = run.record["kind"]
         raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
 
@@ -86,8 +86,8 @@ class Benchmark(Workload[S]):
 
     @staticmethod
     def load(spec: str | Path, inputs: Inputs, overrides: Iterable[str] = ()) -> Benchmark[Any]:
-        """The benchmark of another spec, which a field of this one names. `inputs`: this one's, whose store it shares, and whose
-        trust. Raises SpecError."""
+        """The benchmark of another spec, which a field of this spec names. It shares the store and the trust of `inputs`, the
+        files of this spec. Raises SpecError."""
 
         def store(_: Spec) -> Store:
             if inputs.store is None:
@@ -103,30 +103,31 @@ class Benchmark(Workload[S]):
 
     @staticmethod
     def finished_items(run: RunStore) -> dict[str, bool]:
-        """Every item that a run has finished -> whether it failed in a way that may be retried."""
+        """Finished item of a run -> whether it has a failure that may be retried."""
         return run.finished(ITEM)
 
     @staticmethod
     def stored_answers(run: RunStore) -> Iterator[tuple[str, Any]]:
-        """A run's raw answers, as the shelf `answers` of `Samples` takes them: (key, the fields that are not empty)."""
+        """A run's raw answers for the shelf `answers` of `Samples`: (key, the fields that are not empty)."""
         return engine.answers_of(run)
 
     @staticmethod
     def vector_space(store: Store | None, name: str) -> VectorSpace:
-        """Numbers that are computed for texts and kept across runs: in the store, or without one in memory."""
+        """A cache of numbers computed for texts, shared by all runs: in the store, or in memory without a store."""
         return VectorSpace(None if store is None else store.files, name)
 
     @classmethod
     def run_in(cls, store: Store, run_id: str, record: Mapping[str, Any] | None = None) -> RunStore:
-        """A run of this kind whose rows are not asked for but given, such as an import. With a `record` it is created in the
-        store if it does not exist; without one, rows may be written for it in any process before it is."""
+        """A run of this kind with given rows, such as an import, instead of answers of models. With a `record` it is created in
+        the store if it does not exist. Without one, any process may write rows for it before it is created."""
         tables = all_tables(cls)
         return (
             RunStore(store, run_id, declared=columns_of(tables)) if record is None else store.create_run(run_id, record, tables)
         )
 
     def first_request(self, item: Item) -> Request | None:
-        """The first request of an item, which is not sent; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
+        """The first request of an item, without sending it; None if it asks nothing or cannot be prepared. Raises
+        BadBenchmark."""
         return engine.first_request(self, item)
 
     def calls(self, run: RunStore, item: Item) -> list[dict[str, Any]]:
@@ -147,21 +148,21 @@ def mean_interval(
     cluster: str = "",
     bounds: tuple[float, float] | None = None,
 ) -> pl.DataFrame:
-    """The mean of a column for each group, the 95 % interval of that mean, and what it lacks.
+    """The mean of a column for each group, the 95 % interval of that mean, and the number of missing rows.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
-    else null), `n` (rows that have a value), `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if nobody
-    knows how many rows are missing).
+    Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval,
+    else null), `n` (rows that have a value), `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if the
+    number of missing rows is unknown).
 
-    The interval is a cluster t's that stays within `bounds`, the least and the greatest value that is possible (if None, 0 and 1
-    where all values lie within these, else unknown), and Wilson's (1927) for booleans of independent rows. With fewer than six
-    independent rows it is null. Rows of one item depend on one another and count as one; `cluster` names a column whose equal
-    values count as one instead, such as the document that several items are about.
+    The interval is for clustered data and stays within `bounds`, the smallest and the largest possible value (if None, 0 and 1 if
+    all values are within these, else unknown). For booleans of independent rows it is Wilson's (1927). With fewer than six
+    independent rows it is null. Rows of one item depend on one another and count as one unit. `cluster` names a column whose
+    equal values form a unit instead, such as the document of several items.
 
-    Expected are the rows that are there, and those of the run's items that failed or are not answered yet: as many for each as
-    every answered item has in the group (if these differ, one, and no floor is known). A group all of whose items failed is
-    listed, too, if the data of the items name it. `expected` names other items (rows of the items' frame), or rows of your
-    own, each of which stands for one row of `frame`.
+    The expected rows are the existing ones and those of the run's failed or unanswered items: for each, as many rows as an
+    answered item has in the group (one if these differ; the floor is then null). A group without any answered item is listed,
+    too, if the items' data name it. `expected` gives other items (rows of the items' frame), or your own rows, each for one row
+    of `frame`.
     """
     names = [by] if isinstance(by, str) else list(by)
     rows = expected_rows(frame, value, names, expected)

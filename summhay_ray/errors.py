@@ -1,30 +1,31 @@
-"""Errors that the user can fix, and texts made safe to show. Imports nothing of ours."""
+"""Errors that the user can fix, and `printable` texts. Imports no other module of this package."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Wrong input, spec or store. Its message is one line: what is wrong, where, and how to fix it.
+    """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy.
 
-    The command line prints the message and exits with `exit_code`. It is not a ValueError, so that code which catches
-    ValueError around parsing cannot swallow, say, a store that does not respond.
+    The command line prints the message and exits with `exit_code`. It is not a ValueError, so that code that catches ValueError
+    around parsing cannot swallow other errors, such as a store that does not respond.
     """
 
     exit_code = 2
 
 
 class SpecError(UserError):
-    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
+    """The spec cannot be used. The message is one line: the place, the fault, and the remedy."""
 
 
 class StoreError(UserError):
-    """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
+    """The store, one of its runs or one of its records cannot be used; the message gives the object, the reason, and the
+    remedy."""
 
 
 def printable(text: str, keep: str = "", instead: str | None = None) -> str:
-    """The text with every unprintable character replaced but those in `keep`: a document must not control a terminal or page.
+    """The text with all unprintable characters replaced, except those in `keep`: a document must not control a terminal or page.
 
-    `instead`: what replaces it; None: its escape, such as \\x1b.
+    `instead`: the replacement of a character; None: its escape, such as \\x1b.
     """
     return "".join(
         letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] if instead is None else instead

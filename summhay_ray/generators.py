@@ -1,4 +1,4 @@
-"""Local language models, loaded by transformers when first called (`transformers/NAME`, or a folder).
+"""Local language models, which transformers loads at the first call (`transformers/NAME`, or a folder).
 
 Sequence-to-sequence models (BART, PRIMERA) and chat models are called like paid models. Needs the extra `embed`.
 """
@@ -34,20 +34,21 @@ DOCUMENT_END = "<doc-sep>"
 MOST_TOKENS = 4096
 """Maximum input tokens of a model whose configuration gives no limit."""
 CPU_ROWS, CPU_TOKENS = 8, 4096
-"""Maximum prompts, and tokens of prompts and answers, in a batch on CPUs: more gain little, and a stop would lose more."""
+"""Maximum number of prompts, and of tokens of prompts and answers, in a batch on CPUs: larger batches gain little, and a stop
+would lose more."""
 CACHE_BYTES = 2 * 2**30
-"""Maximum memory on a GPU for what a model keeps of the tokens of a batch. One request alone may take more."""
+"""Maximum GPU memory for the key-value cache of a batch. A single request may take more."""
 _OWN = ("max_tokens", "temperature", "seed", "input", "source_tokens", "dtype", "extra_body", "top_p", "num_beams")
 _INPUTS = ("prompt", "bart", "primera")
 
 
 class Generator(GeneratingModel):
-    """One transformers model. Besides `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
+    """One transformers model. In addition to `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
 
     - input: `prompt` (the prompt unchanged, the default), `bart` (query, documents, query, with the tokenizer's separator between
       them, like ODSum's input to BART), or `primera` (each of n documents cut to an n-th of the tokens, `<doc-sep>` after each,
       global attention on the first token).
-    - source_tokens: maximum input tokens; by default the model's positions.
+    - source_tokens: maximum input tokens; by default the model's number of positions.
     - num_beams, top_p.
     - dtype: float32 (the default) or bfloat16.
     """
@@ -61,15 +62,16 @@ class Generator(GeneratingModel):
         self._place = str(found.folder or place)
 
     def answer(self, request: Request) -> str:
-        """The generated text. Raises LookupError for unknown options, and NoModel where the model cannot be loaded."""
+        """The generated text. Raises LookupError for unknown options, and NoModel if the model cannot be loaded."""
         texts: dict[int, str] = {}
         self.generate(Generation([request], texts.__setitem__, lambda *_: True))
         return texts[0]
 
     def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
-        """Indices of requests with prompts of similar length, the longest first. Raises as `answer` does.
+        """Indices of requests with prompts of similar length, the longest first. Raises the same errors as `answer`.
 
-        A request that samples, or has beams, is alone: its draws must not depend on others, and its beams are a batch already.
+        A request with sampling or beams gets a batch of its own: its draws must not depend on other requests, and its beams
+        already form a batch.
         """
         options = _Options(self.name, requests[0])
         model, tokenizer = _loaded(self._place, options.dtype)
@@ -88,7 +90,8 @@ class Generator(GeneratingModel):
         ]
 
     def generate(self, generation: Generation) -> None:
-        """Generate the answers to a batch, padded on the left (with an encoder, on the right). Raises as `answer` does."""
+        """Generate the answers to a batch, padded on the left (with an encoder, on the right). Raises the same errors as
+        `answer`."""
         options = _Options(self.name, generation.requests[0])
         import torch
         from transformers import StoppingCriteriaList
@@ -151,7 +154,7 @@ class _Options:
 
 
 class _Watch:
-    """A stopping criterion of transformers: hands over each answer when it is complete, and stops the batch if asked to."""
+    """A stopping criterion of transformers: passes on each answer when it is complete, and stops the batch if requested."""
 
     def __init__(self, generation: Generation, options: _Options, tokenizer: Any, ends: Sequence[int]) -> None:
         self.stopped = False
@@ -163,7 +166,7 @@ class _Watch:
         import torch
 
         self._n_tokens += 1
-        # A beam that ends is not the answer yet.
+        # A finished beam is not yet the answer.
         if self._options.beams == 1:
             last = input_ids[:, -1].tolist()
             for place in [place for place in self._open if last[place] in self._ends]:
@@ -173,7 +176,7 @@ class _Watch:
         return torch.full((input_ids.shape[0],), self.stopped, device=input_ids.device)
 
     def finish(self, rows: Sequence[Sequence[int]]) -> None:
-        """Give away the answers that are as long as they may be."""
+        """Pass on the answers that have reached their maximum length."""
         for place in [*self._open]:
             self._give(place, rows[place])
 
@@ -183,7 +186,7 @@ class _Watch:
 
 
 def _may_pad(model: Any) -> bool:
-    """Whether padding changes no answer: positions are counted without it, and no penalty on repetition counts it as said."""
+    """Whether padding changes no answer: positions are counted without padding, and no repetition penalty includes it."""
     said = model.generation_config
     if model.config.is_encoder_decoder:
         return True
@@ -192,7 +195,7 @@ def _may_pad(model: Any) -> bool:
 
 
 def _cache_bytes(model: Any) -> int:
-    """Bytes that a model keeps of each token: a key and a value in each layer."""
+    """Bytes per token in a model's cache: a key and a value in each layer."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", 0) or 1
     share = (getattr(config, "num_key_value_heads", None) or heads) / heads
@@ -200,7 +203,7 @@ def _cache_bytes(model: Any) -> int:
 
 
 def check_generator(name: str, folder: Path = Path()) -> None:
-    """Raises NoModel where torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
+    """Raises NoModel if torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
     best_device()
     find_reachable(placed(name.removeprefix(GENERATORS), folder))
 
@@ -227,7 +230,7 @@ def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
 
 
 def _positions(model: Any, wanted: Any, for_answer: int) -> int:
-    """Maximum input tokens: the model's positions minus `for_answer`, and at most `wanted`."""
+    """Maximum input tokens: the model's number of positions minus `for_answer`, at most `wanted`."""
     names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
     own = next((int(found) for name in names if (found := getattr(model.config, name, None))), None)
     bounds = [*([] if wanted is None else [int(wanted)]), *([] if own is None else [own - for_answer])]
@@ -235,7 +238,7 @@ def _positions(model: Any, wanted: Any, for_answer: int) -> int:
 
 
 def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: bool) -> list[int]:
-    """The input's token ids, at most `room`. `encodes`: whether the model has an encoder, and so no chat template."""
+    """The input's token ids, at most `room`. `encodes`: whether the model has an encoder and therefore no chat template."""
     if shape == "prompt" and not encodes and tokenizer.chat_template:
         messages = [{"role": one.role, "content": one.content} for one in request.messages]
         ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)

@@ -1,7 +1,7 @@
-"""The one way to read the user's files: inside the place that was named, no endless pipe, no file that fills the memory.
+"""Reads all of the user's files safely: only inside the named place, no endless pipe, no file that fills the memory.
 
-What a person or a spec names may be a link; what is found in a named folder may not lead out of it. The store opens its own
-files by `open_unfollowed`, too. Imports `errors` alone.
+A path that a user or a spec names may be a link, but a link in a named folder may not lead out of that folder. The store also
+opens its files with `open_unfollowed`. Imports only `errors`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 from summhay_ray.errors import UserError
 
 LIMIT = "SUMMHAY_MAX_FILE_MB"
-"""Environment variable: how large a file may be, in MB (2**20 bytes)."""
+"""Environment variable: the maximum size of a file, in MB (2**20 bytes)."""
 
 MAX_MB = 256
 VALUES_A_MB = 8000
 """JSON values allowed per MB of the limit: an empty object takes three bytes in a file but 72 in memory."""
 
 NO_DATA = ("/proc", "/sys", "/dev")
-"""Folders whose files tell of the machine and its processes, environments with keys among them: they are never read as data."""
+"""Folders with information about the machine and its processes, including environments with keys: never read as data."""
 
 _MB = 2**20
 KINDS = {
@@ -36,16 +36,16 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-"""The kind of a file, as `stat.S_IFMT` gives it -> its name in messages."""
+"""Kind of a file by `stat.S_IFMT` -> its name in messages."""
 _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]}]))', re.DOTALL)
-"""A string; or, as group 1, a comma or the opening of a non-empty container: one for each value but the first."""
+"""A string; or, as group 1, a comma or the opening of a non-empty container: one for each value except the first."""
 
 
 def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[str | Path] = ()) -> bytes:
     """The content of a regular file of at most `most_mb` MB; by default `$SUMMHAY_MAX_FILE_MB`. `within`: see `real_path`.
 
-    Raises UserError for any other kind of file, for a larger one and for one that `real_path` refuses, and OSError where it
-    cannot be read.
+    Raises UserError for another kind of file, for a larger file and for a path that `real_path` refuses, and OSError for an
+    unreadable file.
     """
     most = max_mb() if most_mb is None else most_mb
     real = real_path(path, *within)
@@ -61,17 +61,17 @@ def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[s
 
 
 def open_unfollowed(path: str | Path) -> io.BufferedReader:
-    """Open a file to read, by its real path. Does not block where a pipe has taken its place by now.
+    """Open a file for reading, by its real path. Does not block if a pipe has meanwhile replaced it.
 
-    Raises OSError, also where a link has taken its place.
+    Raises OSError, also if a link has replaced it.
     """
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
 
 
 def real_path(path: str | Path, *within: str | Path) -> Path:
-    """Where data at `path` really lies, with every link followed. `within`: folders (or files) that it must not leave.
+    """The real path of the data at `path`, with all links followed. `within`: folders (or files) that it must not leave.
 
-    Raises UserError, naming the path, for what lies outside one of them, or under one of `NO_DATA`.
+    Raises UserError, naming the path, if it is outside of one of them or in a folder of `NO_DATA`.
     """
     real = Path(os.path.realpath(path))
     if any(place.is_relative_to(folder) for place in (real, Path(os.path.abspath(path))) for folder in NO_DATA):
@@ -95,12 +95,12 @@ def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
 
 
 def max_mb() -> float:
-    """The size limit of a file, in MB. Raises UserError where the environment variable is not a number."""
+    """The size limit of a file, in MB. Raises UserError if the environment variable is not a number."""
     return positive_setting(LIMIT, MAX_MB, "MB")
 
 
 def positive_setting(name: str, default: float, unit: str) -> float:
-    """The number in an environment variable; the default where it is unset or empty. Raises UserError for anything else."""
+    """The number in an environment variable; the default if it is unset or empty. Raises UserError for anything else."""
     setting = os.environ.get(name, "")
     try:
         number = float(setting or default)
@@ -112,7 +112,7 @@ def positive_setting(name: str, default: float, unit: str) -> float:
 
 
 def find(entry: str, *folders: Path) -> Path | None:
-    """The path of `entry` in the first of the folders that has it; None where none has. Regular files come first."""
+    """The path of `entry` in the first folder that has it; None if none has it. Regular files come first."""
     paths = [folder / entry for folder in folders]
     try:
         return next(filter(Path.is_file, paths), None) or next(filter(Path.exists, paths), None)

@@ -12,18 +12,19 @@ from summhay_ray.plugins import installed, unknown
 from summhay_ray.summarize import local_models
 
 FAMILIES = ("replay/", GENERATORS)
-"""Prefixes of the local models whose names are open: a benchmark's replayed answers, and models loaded by transformers."""
+"""Prefixes of families of local models with arbitrary names: a benchmark's replayed answers, and models loaded by
+transformers."""
 
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
-"""Its class, imported only when it is used: it loads the templates of synthesis."""
+"""The offline writer's class, imported only when it is used, because it loads the templates of synthesis."""
 
 
 class LocalModels(Mapping[str, LocalModel]):
     """The local models by name, or by `provider/` for a family; each is created on first use."""
 
     def __init__(self, more: Iterable[LocalModel] = (), folder: Path = Path()) -> None:
-        """`folder`: where the paths of models start, the spec's folder."""
+        """`folder`: the spec's folder, to which the paths of models are relative."""
         self._made = {model.name: model for model in more}
         self._folder = folder
 
@@ -67,7 +68,7 @@ def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: 
 
 
 def check_model(name: str, folder: Path = Path()) -> None:
-    """Check that a local model can be used here. `folder`: where its path starts.
+    """Check that a local model can be used here. `folder`: the folder to which its path is relative.
 
     Raises UnknownName for an `offline/...` that does not exist, and NoModel for a `transformers/...` that cannot be loaded.
     """

@@ -1,6 +1,7 @@
-"""The log of this package, by `logging`: loggers of its modules' names below `summhay_ray`. Any room may import it.
+"""The log of this package, by `logging`: loggers with its modules' names below `summhay_ray`. Any module may import it.
 
-It says which models and workers start, what is tried again, given up or fails; never what a prompt or an answer says, and no key.
+It reports starts of models and workers, retries, abandoned calls and failures; never the text of a prompt or an answer, and no
+key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ LOG = logging.getLogger("summhay_ray")
 
 
 class _ToStderr(logging.StreamHandler[TextIO]):
-    """Writes to what stderr is at that moment: a live display takes it over for a while."""
+    """Writes to the current stderr, which a live display replaces for a while."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -21,9 +22,9 @@ class _ToStderr(logging.StreamHandler[TextIO]):
 
 
 def log_to_stderr(level: int | str, name: str = "") -> None:
-    """Write lines of this level and above to stderr. `name`: who writes, where several do.
+    """Write lines of this level and above to stderr. `name`: the writer's name, if there are several writers.
 
-    level: such as "INFO" or logging.INFO.
+    `level`: for example "INFO" or logging.INFO.
     """
     handler = _ToStderr()
     handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {name.replace('%', '%%')}{name and ': '}%(message)s"))
@@ -38,5 +39,5 @@ def quiet_unless_asked() -> None:
 
 
 def asked_level() -> int | None:
-    """The level that somebody has set for the package in this process; None if nobody has."""
+    """The level that was set for the package in this process; None if none was set."""
     return LOG.level or None

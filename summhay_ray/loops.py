@@ -1,6 +1,6 @@
-"""Event loops: running one from synchronous code, and awaiting many answers at once.
+"""Event loops: runs one from synchronous code, and awaits many answers concurrently.
 
-Imports nothing of ours; any room may import it.
+Imports no other module of this package; any module may import it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _OVER: ContextVar[threading.Event] = ContextVar("over")
 
 
 class Abandoned(Exception):
-    """Nobody waits for the result any more."""
+    """No caller waits for the result any more."""
 
 
 def check_wanted() -> None:
-    """Raises Abandoned if the event loop whose `asyncio.to_thread` called this has ended. To be called between batches."""
+    """Raises Abandoned if the event loop whose `asyncio.to_thread` called this has ended. Call it between batches."""
     if (over := _OVER.get(None)) is not None and over.is_set():
         raise Abandoned
 
@@ -54,13 +54,13 @@ async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     finally:
         over.set()
         threads.shutdown(wait=False, cancel_futures=True)
-        # The loop joins its threads when it is closed: let it have others.
+        # The loop joins its threads when it is closed: give it a new executor first.
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
 
 
 def collect_rarely() -> None:
-    """Have this process look for cyclic garbage after 50,000 new objects, not 700: that takes a sixth of a large run's time
-    otherwise, since it scans haystacks and items again and again, and finds nothing."""
+    """Make this process collect cyclic garbage after 50,000 new objects instead of 700. Otherwise it takes a sixth of a large
+    run's time, since it scans haystacks and items repeatedly and finds nothing."""
     gc.set_threshold(50_000)
 
 
@@ -76,7 +76,7 @@ class Ready(Generic[T]):
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """The results in order, awaited at the same time: `asyncio.gather` without a task for what is `Ready`."""
+    """The results in order, awaited concurrently: `asyncio.gather` without tasks for `Ready` awaitables."""
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]
     found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])

@@ -1,4 +1,4 @@
-"""The possible outcomes of a question to a model. Only an `Answer` is ever scored. Imports nothing of ours."""
+"""The possible outcomes of a question to a model. Only an `Answer` is ever scored. Imports no other module of this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A usable answer, and the key of the raw answer that it was parsed from."""
+    """A usable answer, and the key of its raw answer."""
 
     value: T
     key: str = ""
@@ -58,7 +58,7 @@ class Failed:
 
 NoAnswer = Refusal | Malformed | Failed
 Outcome = Answer[T] | Refusal | Malformed | Failed
-"""`Outcome[Summary]` is an answer that holds a summary, or the reason why there is none."""
+"""`Outcome[Summary]` is an answer that holds a summary, or the reason for a missing answer."""
 
 KIND: dict[type, str] = {Answer: "answer", Refusal: "refusal", Malformed: "malformed", Failed: "failed"}
 

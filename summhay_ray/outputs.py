@@ -1,4 +1,4 @@
-"""Writing files into a folder of the user's without overwriting any. Imports `errors` alone."""
+"""Writes files into a user's folder without overwriting any. Imports only `errors`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from summhay_ray.errors import UserError
 def write_new(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
     """Write files by relative path, texts as UTF-8, and return the paths.
 
-    Raises UserError, before writing any, where a file exists already, or a path leads out of the folder; and where the folder
-    cannot be written.
+    Raises UserError, before writing any file, if a file exists already, if a path leads out of the folder, or if the folder is
+    not writable.
     """
     if outside := next((name for name in files if Path(name).is_absolute() or ".." in Path(name).parts), None):
         raise UserError(f"{outside[:200]!r} leads out of {folder}; nothing is written")

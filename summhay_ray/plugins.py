@@ -1,8 +1,8 @@
-"""Finding retrievers, orderings, strategies, judges and models by name. Imports `errors` alone.
+"""Finds retrievers, orderings, strategies, judges and models by name. Imports only `errors`.
 
-A room's package is searched for classes that define a `name`, so that adding a file is enough to add one. A name with a colon
-(`my_package.my_module:MyRetriever`) is the user's own class, which `load` alone imports, from the Python path or the current
-folder; `own_code_allowed` can forbid that.
+It searches a package for classes that define a `name`, so that a new file is enough to add one. A name with a colon
+(`my_package.my_module:MyRetriever`) is the user's own class. Only `load` imports such a class, from the Python path or the
+current folder; `own_code_allowed` can forbid that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from summhay_ray.errors import UserError
 
 _OURS = Path(__file__).resolve().parent
 STOPS = (CancelledError, GeneratorExit)
-"""Exceptions that cancel a coroutine from outside. Anything else that the user's code raises is its own error."""
+"""Exceptions that cancel a coroutine from outside. Any other exception of the user's code is an error in that code."""
 
 
 _OWN_CODE = ContextVar("own code is imported", default=True)
@@ -43,7 +43,7 @@ class UnknownName(UserError):
 
 
 class OwnCodeRefused(UnknownName):
-    """Code is named where none is imported: in a spec from somebody else, or in a run that is only read."""
+    """The user's own code is named where importing is forbidden: in a spec from somebody else, or in a run that is only read."""
 
     def __init__(self, path: str) -> None:
         mend = "read it, and leave --untrusted out if you trust it"
@@ -79,8 +79,8 @@ def load(path: str) -> Any:
     """The user's own object at `module:attribute`. Raises UnknownName if there is none, and OwnCodeRefused."""
     if not _OWN_CODE.get():
         raise OwnCodeRefused(path)
-    # The current folder comes last, so that it never hides an installed module, and only once code of one's own is named: without
-    # that, nothing is imported from it.
+    # The current folder is last on the path, so that it never hides an installed module. It is added only when the user's own
+    # code is named; otherwise nothing is imported from it.
     with contextlib.suppress(FileNotFoundError):
         if (here := os.getcwd()) not in sys.path:
             sys.path.append(here)
@@ -97,7 +97,7 @@ def installed(path: str) -> Any:
 def find(kind: str, name: str, package: ModuleType, method: str, expected: str) -> Any:
     """The class of `package` with this name, or the user's at `module:Class`. Either must have the method.
 
-    `kind` and `expected` say in messages what is sought. Raises UnknownName.
+    `kind` and `expected` describe the class in messages. Raises UnknownName.
     """
     if ":" in name:
         found = load(name)
@@ -113,7 +113,7 @@ def find(kind: str, name: str, package: ModuleType, method: str, expected: str) 
 def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
     """An instance of `cls`, with `model` if one is given. Raises ValueError if the class takes no model, or needs one.
 
-    `kind` and `name` say in messages what is made, such as retriever `embed`.
+    `kind` and `name` describe the instance in messages, such as retriever `embed`.
     """
     takes = bool(getattr(cls, "takes_model", False))
     if model is not None and not takes:
@@ -131,7 +131,7 @@ def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
 
 @contextlib.contextmanager
 def own_code(wrong: str, mend: str) -> Iterator[None]:
-    """Run the user's own code (an import, a constructor): whatever it raises, even SystemExit, becomes an UnknownName."""
+    """Run the user's own code (an import, a constructor): any exception, even SystemExit, becomes an UnknownName."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
@@ -156,7 +156,7 @@ def _is_own(file: Path) -> bool:
 def code_identity(name: str) -> str:
     """sha256 (hex) of the code of the module that defines `module:Class`; empty for a built-in name.
 
-    The user's own code is part of a run's identity, without its comments, docstrings and blank lines.
+    The user's own code, without comments, docstrings and blank lines, is part of a run's identity.
     """
     if ":" not in name:
         return ""
@@ -168,9 +168,10 @@ def code_identity(name: str) -> str:
 
 
 def _code_alone(source: str) -> str:
-    """Python source without comments, blank lines and, unless it reads `__doc__`, texts that stand alone, such as docstrings.
+    """Python source without comments and blank lines. Unless it reads `__doc__`, docstrings and other string statements are
+    removed, too.
 
-    It is cut from the source itself, since what `ast` prints differs between versions of Python.
+    The text is cut from the source itself, since the output of `ast.unparse` differs between versions of Python.
     """
     try:
         text = _without_comments(source)
@@ -183,7 +184,7 @@ def _code_alone(source: str) -> str:
         return source
     if "__doc__" in text or "getdoc" in text:
         return text
-    # Columns of `ast` are of bytes.
+    # Columns of `ast` count bytes.
     lines = text.encode().split(b"\n")
     for node in sorted(alone, key=lambda node: (-node.lineno, -node.col_offset)):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -193,7 +194,7 @@ def _code_alone(source: str) -> str:
 
 
 def _without_comments(source: str) -> str:
-    """Python source without comments and blank lines; those within a text stay."""
+    """Python source without comments and blank lines; those within a string are kept."""
     lines, wanted = io.StringIO(source).readlines(), set[int]()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -205,7 +206,7 @@ def _without_comments(source: str) -> str:
 
 
 def source_identity(name: str) -> str:
-    """As `code_identity`, of a module's file as it lies on the Python path or in the current folder, which is not imported."""
+    """Like `code_identity`, but for the file of a module on the Python path or in the current folder, without importing it."""
     module, colon, _ = name.partition(":")
     found, path = None, [*sys.path, ""]
     for end in range(1, module.count(".") + 2) if colon else ():

@@ -1,7 +1,7 @@
-"""The nouns of the benchmark: frozen, typed records. Any room may import this; it imports nothing of ours.
+"""The nouns of the benchmark: frozen, typed records. Any module may import this; it imports no other module of this package.
 
 Each persisted field is ``Annotated[type, "its meaning in one line"]``: `summhay_ray.store.Table` derives the columns of every
-table, and `schemas/*.json`, from these annotations, so that a field and its meaning stand in one place.
+table, and `schemas/*.json`, from these annotations, so that a field and its meaning are defined in one place.
 Figures are fractions (0..1), money is integer micro-dollars, document numbers count from 1.
 Source of the terms: Laban et al., "Summary of a Haystack" (SummHay), sections 3 and 4.
 """
@@ -22,14 +22,15 @@ NUGGET_WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "vital": {"vital": 1.0},
     "weighted": {"vital": 1.0, "okay": 0.5},
 }
-"""Nugget score of TREC RAG -> importance of a nugget -> its weight (`metrics.nugget_scores`); OTHER: any other word, or none."""
+"""Nugget score of TREC RAG -> importance of a nugget -> its weight (`metrics.nugget_scores`); OTHER: any other importance, or
+none."""
 
 SYSTEM_NAMES = ("system", "label", "model", "retriever", "ordering")
-"""The columns that say which system a row is of, in every table that has them."""
+"""The columns that identify a row's system, in every table that has them."""
 
 
 def column_of(retriever: str, ordering: str) -> str:
-    """How a system gets its documents, as the columns of tables are headed: `bm25`, `full bottom`."""
+    """A system's column heading in tables, by the way it gets its documents: `bm25`, `full bottom`."""
     return retriever if ordering == "given" else f"{retriever} {ordering}"
 
 
@@ -39,12 +40,12 @@ def system_label(retriever: str, ordering: str, model: str) -> str:
 
 
 Gold = Mapping[str, frozenset[int] | None]
-"""insight_id -> numbers of the documents that contain it, empty if none does; None if nobody says which documents do."""
+"""insight_id -> numbers of the documents that contain it, empty if none does; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """A specific fact that repeats across the documents of a haystack (section 3.2)."""
+    """A specific fact that is repeated across the documents of a haystack (section 3.2)."""
 
     haystack_id: Annotated[str, "content hash of the haystack"]
     subtopic_id: Annotated[str, "the one subtopic that the insight belongs to"]
@@ -57,7 +58,7 @@ class Insight:
 
 @dataclass(frozen=True, slots=True)
 class Subtopic:
-    """One theme of a haystack and the query that asks for it; a query is one subtopic (section 3.3)."""
+    """One theme of a haystack and the query about it; each query belongs to one subtopic (section 3.3)."""
 
     haystack_id: Annotated[str, "content hash of the haystack"]
     subtopic_id: Annotated[str, "identifier, unique within the haystack"]
@@ -71,7 +72,7 @@ class Subtopic:
 
     @property
     def search_text(self) -> str:
-        """What retrieval searches for: the query and the subtopic, joined by a space, as the release does."""
+        """The text for retrieval: the query and the subtopic, joined by a space, as in the release."""
         return f"{self.query} {self.text}"
 
 
@@ -88,7 +89,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Haystack:
-    """All documents of one topic, with the truth about them. The tuples are tables of their own."""
+    """All documents of one topic, with the gold data. The tuples become separate tables."""
 
     haystack_id: Annotated[str, "content hash of the whole source"]
     name: Annotated[str, "file name of the source without its ending, or the name of a sample"]
@@ -100,16 +101,16 @@ class Haystack:
     subtopics: tuple[Subtopic, ...] = field(repr=False)
     insights: tuple[Insight, ...] = field(repr=False)
     released_scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict, repr=False)
-    """subtopic_id -> retriever name -> document_id -> score, as the source stores them."""
+    """subtopic_id -> retriever name -> document_id -> score, as stored in the source."""
     nuggets: bool = field(default=False, repr=False)
-    """Whether the insights are nuggets: one without references may be in any document."""
+    """Whether the insights are nuggets. A nugget without references may be in any document."""
 
     def insights_of(self, subtopic_id: str) -> tuple[Insight, ...]:
         """The insights of one subtopic, in their order."""
         return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
 
     def gold(self) -> Gold:
-        """The gold documents of the insights; None for those of a haystack that marks no document, and for nuggets in none."""
+        """The gold documents of the insights; None if the haystack marks no documents, and for nuggets without documents."""
         return self._gold
 
     @functools.cached_property
@@ -124,11 +125,11 @@ class Haystack:
 
     @functools.cached_property
     def contained(self) -> frozenset[str]:
-        """The insights that some document contains."""
+        """The insights that are in at least one document."""
         return frozenset(insight_id for document in self.documents for insight_id in document.insight_ids)
 
     def oracle_scores(self, subtopic_id: str) -> list[int]:
-        """How many of the subtopic's insights each document contains, in document order (section 5.1)."""
+        """The number of the subtopic's insights in each document, in document order (section 5.1)."""
         return self._oracle_scores.get(subtopic_id) or [0] * len(self.documents)
 
     @functools.cached_property
@@ -144,7 +145,7 @@ class Haystack:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One document's place in what a retriever returns for a query (section 5.1)."""
+    """One document's rank in a retriever's result for a query (section 5.1)."""
 
     haystack_id: Annotated[str, "content hash of the haystack"]
     subtopic_id: Annotated[str, "the query's subtopic"]
@@ -157,7 +158,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a model is shown for one query: which documents, in which order, how much of the last one."""
+    """The documents that a model is shown for one query: their order, and the length of the last one."""
 
     context_id: Annotated[str, "hash of haystack, subtopic, retriever, ordering, token budget and seed"]
     haystack_id: Annotated[str, "content hash of the haystack"]
@@ -187,13 +188,13 @@ class Summary:
     label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-5.4`"] = ""
 
     def __post_init__(self) -> None:
-        # It follows from the rest: no caller states it.
+        # It is derived from the other fields: no caller passes it.
         object.__setattr__(self, "label", system_label(self.retriever, self.ordering, self.model))
 
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """A judge's verdict on one insight and one summary (section 4.1), as given: scoring decides what it is worth."""
+    """A judge's verdict on one insight and one summary (section 4.1), as given: scoring decides how it counts."""
 
     cell_id: Annotated[str, "the cell whose summary was judged"]
     judge: Annotated[str, "judge as the spec names it"]
@@ -208,7 +209,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one member of a panel said of one insight in one summary, where its verdict can be used."""
+    """The usable verdict of one member of a panel on one insight in one summary."""
 
     cell_id: Annotated[str, "the cell whose summary was judged"]
     judge: Annotated[str, "judge as the spec names it"]
@@ -226,7 +227,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The scores of one insight in one summary by one judge (section 4.1). Citation fields are null where it is not covered."""
+    """The scores of one insight in one summary by one judge (section 4.1). Citation fields are null if it is not covered."""
 
     cell_id: Annotated[str, "the cell whose summary was judged"]
     judge: Annotated[str, "judge as the spec names it"]
@@ -255,7 +256,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class AbsentAnswer:
-    """A judge's verdict on an answer to a query about what no document says: such queries enter no other figure."""
+    """A judge's verdict on an answer to a query that no document answers. Such queries are part of no other figure."""
 
     cell_id: Annotated[str, "the cell whose summary was judged"]
     judge: Annotated[str, "judge as the spec names it"]
@@ -286,7 +287,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check that was made while a haystack was synthesized, with its evidence (appendices A.1.1 to A.1.3)."""
+    """One check during the synthesis of a haystack, with its evidence (appendices A.1.1 to A.1.3)."""
 
     cell_id: Annotated[str, "the haystack's cell of the synthesis"]
     position: Annotated[int, "place among the checks of the haystack, from 0"]
@@ -311,23 +312,23 @@ class CitedAnswer:
     """An answer whose bullets (or sentences) cite documents, as `[3]` or `[DOCUMENT_ID]`."""
 
     haystack_id: str
-    """The documents that it is about: a name in `CitedAnswers.documents`."""
+    """The documents of the answer: a name in `CitedAnswers.documents`."""
     query_id: str
     system: str
-    """Who answered; of several answers to one query, a name for each."""
+    """The system that answered; several answers to one query need different names."""
     bullets: tuple[str, ...]
     shown: tuple[str, ...] | None = None
-    """Ids of the documents that the system was shown; None if nobody knows."""
+    """Ids of the documents that the system was shown; None if unknown."""
     label: str = ""
     """The system's name for people; by default `system`."""
     model: str = ""
     retriever: str = ""
     ordering: str = ""
-    """The system's parts, where they are known."""
+    """The system's parts, if known."""
     error: str = ""
-    """Why the answer cannot be read; empty if it can."""
+    """Why the answer is unreadable; empty if it is readable."""
     cited: tuple[tuple[str, ...], ...] | None = None
-    """The ids of the documents that each bullet cites, where the answer lists them; None: they are read from the bullets."""
+    """The ids of the documents that each bullet cites, if the answer lists them; None: they are read from the bullets."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.system)
@@ -335,7 +336,7 @@ class CitedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswers:
-    """What `summhay support` judges: answers, and the documents that they may cite."""
+    """The input of `summhay support`: answers, and the documents that they may cite."""
 
     documents: Mapping[str, Sequence[tuple[str, str]]]
     """Name -> (document_id, text) of each document, in the order in which citations number them, from 1."""

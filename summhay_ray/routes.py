@@ -1,7 +1,7 @@
-"""The route of every HTTP request that leaves this process: directly, or through the proxy that the environment names.
+"""The route of every HTTP request of this process: direct, or through the proxy in the environment.
 
-Any room may import this. A request to this machine and any `http://` URL goes directly: a proxy would read it, with its key. An
-`https://` URL may go by CONNECT, where the proxy sees the host alone.
+Any module may import this. Requests to this machine and to `http://` URLs are direct, since a proxy could read them with their
+key. An `https://` request may go through a proxy by CONNECT, which shows only the host to the proxy.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from urllib.request import proxy_bypass
 
 
 class NoRoute(ValueError):
-    """No request can be sent to a URL: it is none, or the proxy on its way cannot be used. The message says how to mend it."""
+    """No request can be sent: the URL is invalid, or its proxy is unusable. The message gives the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a request gets to `origin` (scheme, host and port)."""
+    """The route of a request to `origin` (scheme, host and port)."""
 
     origin: str
     proxy: str = field(default="", repr=False)
     """URL of the proxy, with its user and password; empty if the request goes directly."""
     variable: str = ""
-    """The environment variable that names the proxy."""
+    """The environment variable with the proxy."""
 
     @property
     def proxies(self) -> dict[str, str]:
-        """Scheme -> proxy, as `urllib`, `requests` and `botocore` take it."""
+        """Scheme -> proxy, in the form of `urllib`, `requests` and `botocore`."""
         return {"https": self.proxy} if self.proxy else {}
 
     def refusal(self, error: BaseException) -> int:
-        """The status with which the proxy refused the way, by the error of an HTTP client; 0 if it gave none."""
-        # The text of httpx's ProxyError and of aiohttp's ClientHttpProxyError begins with it.
+        """The status with which the proxy refused the connection, from the error of an HTTP client; 0 without a status."""
+        # The texts of httpx's ProxyError and aiohttp's ClientHttpProxyError begin with the status.
         status = re.match(r"[1-5]\d\d\b", str(error)) if self.proxy else None
         return int(status[0]) if status else 0
 
     def failure(self, error: BaseException, message: str) -> str:
-        """Who did not answer, and why, for a request that failed before it was sent. `message` is the error's text."""
+        """The host that did not answer, and why, for a request that failed before it was sent. `message` is the error's text."""
         if not self.proxy:
             return f"nobody answers at {self.origin} ({message})"
         host, status = urlsplit(self.origin).hostname, self.refusal(error)
@@ -54,16 +54,17 @@ class Route:
 
 @dataclass(slots=True)
 class Wire:
-    """How far an attempt got. Its transport notes it, so that an error is judged by where it was raised, whatever its class."""
+    """The progress of an attempt. Its transport records it, so that an error is judged by the stage at which it was raised, and
+    not by its class."""
 
     route: Route | None = None
     """None until the transport begins to connect."""
     sent: bool = False
-    """Whether a byte of the request may have left: before, it costs nothing; from then on, the provider may charge for it."""
+    """Whether a byte of the request may have been sent. Only from then on may the provider charge for it."""
 
 
 def route_to(url: str) -> Route:
-    """The route to a URL. Raises NoRoute if the URL is not `http://` or `https://`, or names a proxy that cannot be used."""
+    """The route to a URL. Raises NoRoute if the URL is not `http://` or `https://`, or if its proxy is unusable."""
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https"):
         raise NoRoute("the address is no URL with http:// or https:// and a host; mend its api_base")
@@ -76,7 +77,7 @@ def route_to(url: str) -> Route:
     proxy = named if "://" in named else f"http://{named}"
     through = _split(proxy)
     if through is None or through.scheme not in ("http", "https"):
-        # Its text may hold a password, and what cannot be read cannot be masked.
+        # Its text may contain a password, which cannot be masked in an invalid URL.
         which = (
             f"a {through.scheme} proxy ({_place(through)}), which is not supported" if through else "no proxy that can be read"
         )
@@ -105,14 +106,15 @@ def _place(url: SplitResult) -> str:
 def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url.strip())
-        _ = parts.port  # Raises ValueError for a port that is none.
+        _ = parts.port  # Raises ValueError for an invalid port.
     except ValueError:
         return None
     return parts if parts.hostname else None
 
 
 def _named_proxy() -> tuple[str, str]:
-    """The variable that names the proxy of `https://` URLs, and its value. An empty lower-case variable hides the other."""
+    """The variable with the proxy of `https://` URLs, and its value. An empty lower-case variable overrides the upper-case
+    one."""
     for lower in ("https_proxy", "all_proxy"):
         for name in (lower, lower.upper()):
             if (value := os.environ.get(name)) is not None:

@@ -1,7 +1,7 @@
-"""The options of a start of a run, each typed, described and given its default here alone.
+"""The options of a start of a run. Only this module defines their types, descriptions and defaults.
 
-The engine takes them as a mapping. The functions of the Python API take them as keywords and the commands of the command line as
-options, both generated from these classes. To add one, add a field, and read it where it matters.
+The engine gets them as a mapping. The keywords of the Python API and the options of the command line are generated from these
+classes. To add an option, add a field, and read it where it is used.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get
 
 
 class Option(NamedTuple):
-    """What people read about an option, and its default."""
+    """An option's description for people, and its default."""
 
     help: str
     default: Any = None
 
 
 class PlanOptions(TypedDict, total=False):
-    """Options of whatever reads a spec and may spend money."""
+    """Options of commands that read a spec and may spend money."""
 
     budget: Annotated[float | None, Option("Dollars that the run never exceeds; default the spec's.")]
     overrides: Annotated[Iterable[str], Option("Override a field of the spec: a.b=c, lists by index.", ())]
@@ -30,7 +30,7 @@ class PlanOptions(TypedDict, total=False):
 
 
 class StartOptions(PlanOptions, total=False):
-    """Options of whatever starts a run. None of them is part of the run's identity."""
+    """Options of commands that start a run. None of them is part of the run's identity."""
 
     address: Annotated[str | None, Option("auto, or the address of a Ray cluster; default this machine.")]
     executor: Annotated[

@@ -1,8 +1,8 @@
-"""What a report's viewer shows of a run, sample by sample, as data.
+"""The data of a report's viewer: a run, sample by sample.
 
 A part of a sample is a mapping with `kind` and `title`: text (text), facts (pairs of name and value), rows (columns, rows),
-answer (key, of an answer on the shelf `answers`), or a kind of a benchmark's own that the page knows. What many samples
-share lies on a shelf, under an id.
+answer (key, of an answer on the shelf `answers`), or a benchmark's own kind that the page supports. Content that many samples
+share is on a shelf, under an id.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A column of the viewer's list, by which samples are sorted and filtered."""
+    """A column of the viewer's list, for sorting and filtering samples."""
 
     name: str
     kind: Literal["text", "number", "flag"] = "text"
@@ -23,7 +23,7 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample: its facets, and the parts that make it up."""
+    """One sample: its facets and its parts."""
 
     id: str
     facets: Mapping[str, Any]
@@ -32,7 +32,7 @@ class SampleRecord:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a run, and the shelves that they share. Everything is read lazily, and once."""
+    """The samples of a run, and their shared shelves. Everything is read lazily and only once."""
 
     facets: Sequence[Facet]
     samples: Iterable[SampleRecord]

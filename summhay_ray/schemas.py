@@ -19,7 +19,7 @@ _SPECS = {"summhay": "spec.json"}
 
 
 def file_of(table: Table) -> str:
-    """The file name of a table's schema. Benchmarks without a failure table of their own share `item_failures.json`."""
+    """The file name of a table's schema. Benchmarks without their own failure table share `item_failures.json`."""
     return "item_failures.json" if table.record is Failure else f"{table.name}.json"
 
 

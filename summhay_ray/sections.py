@@ -21,7 +21,7 @@ class Chart:
     x: str
     y: str
     series: str = ""
-    """The column that lines or colours stand for; in a matrix, the figure that colours a field."""
+    """The column that determines the lines or colours; in a matrix, the figure that colours a field."""
     sure: str = ""
     """For a matrix: the column of p-values; a field below 0.05 gets a dot."""
     front: bool = False
@@ -44,7 +44,7 @@ class Chart:
 
     @classmethod
     def forest(cls, x: str, y: str) -> Chart:
-        """The figure x of each row, labelled y, with its interval, beside a line at zero difference."""
+        """The figure x of each row, labelled y, with its interval, and a line at zero difference."""
         return cls("forest", x, y)
 
     @classmethod
@@ -57,7 +57,7 @@ class Chart:
 class Pivot:
     """A wide view of a section's table: a row for each value of `rows`, and for each figure a column per value of `columns`.
 
-    For each column of `rest`, a row shows the mean of its numbers, or the first value that is no number.
+    For each column of `rest`, a row shows the mean of its numbers, or the first value that is not a number.
     """
 
     rows: str
@@ -88,9 +88,9 @@ class Section:
     """A preformatted text, such as a spec."""
     notes: Sequence[str] = ()
     more: bool = False
-    """Whether the section is only shown when everything is asked for."""
+    """Whether the section is shown only if everything is requested."""
     higher_is_better: Collection[str] = ()
-    """Figures of which more is better: `results.json` says so to other tools."""
+    """Figures for which higher is better, as recorded in `results.json` for other tools."""
 
     @property
     def slug(self) -> str:
@@ -117,6 +117,6 @@ class Section:
 
 
 def html_of(pairs: Sequence[tuple[str, object]], frames: Iterable[pl.DataFrame] = ()) -> str:
-    """An HTML table of names and values, followed by frames, as a notebook shows a result. All texts are escaped."""
+    """A notebook's HTML for a result: a table of names and values, followed by frames. All texts are escaped."""
     rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in pairs)
     return f"<table>{rows}</table>" + "".join(frame._repr_html_() for frame in frames)

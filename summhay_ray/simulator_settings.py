@@ -1,4 +1,4 @@
-"""The settings of the simulated provider. The command line makes its options of them, without loading the simulator."""
+"""The settings of the simulated provider. The command line generates its options from them, without loading the simulator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Settings:
 
     @property
     def never_fails(self) -> bool:
-        """Whether every admitted request gets a whole answer with correct usage."""
+        """Whether every admitted request gets a complete answer with correct usage."""
         return not any(getattr(self, name) for name in (*FAULTS, *USAGE_FAULTS))
 
 

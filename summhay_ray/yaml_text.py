@@ -1,4 +1,5 @@
-"""A strict YAML reader for specs and domains: plain data, no duplicate keys, limited size. Imports nothing of ours."""
+"""A strict YAML reader for specs and domains: plain data, no duplicate keys, limited size. Imports no other module of this
+package."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _LONGEST_NUMBER = 1000
 
 
 class YamlError(ValueError):
-    """The text is not YAML that a spec may use. The message is one line and starts with the position."""
+    """The text is not valid YAML for a spec. The message is one line and starts with the position."""
 
 
 class _Loader(yaml.SafeLoader):

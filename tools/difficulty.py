@@ -159,9 +159,9 @@ def made(setting: Setting, domain: str, seed: int, store: Store, difficulty: Map
     named = {"topic": topic, "name": f"{domain}_{seed}"}
     spec = {"domain": domain, "topics": [named], "seed": seed, "difficulty": difficulty, **shape}
     result = api.synth(spec, store.uri, executor="inline")
-    if failed := result.failed:
+    if failed := result.scores.failed:
         print(f"no haystack of {domain}, seed {seed}, {dict(difficulty)}: {failed[0].message}", file=sys.stderr, flush=True)
-    return next((one.entry for one in result.haystacks), "")
+    return next((one.entry for one in result.scores.haystacks), "")
 
 
 @dataclass(frozen=True, slots=True)

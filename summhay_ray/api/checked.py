@@ -1,4 +1,4 @@
-"""Checks the arguments of the API's functions against their annotations, before anything is read."""
+"""Checks the arguments of the API's functions against their annotations before reading anything."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which raises SpecError in one line for an argument of a wrong type, or for an unknown choice.
+    """The function; it now raises SpecError in one line for an argument of a wrong type, or an unknown choice.
 
-    Options that it takes as `**options: Unpack[...]` are keywords of its signature, and get their defaults.
+    Options in `**options: Unpack[...]` become keywords of its signature, with their defaults.
     """
     options = options_of(function)
     defaults: Any = {name: option.default for name, (_, option) in options.items()}
@@ -44,7 +44,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.cache
     def kinds() -> Mapping[str, Any]:
-        # Without the result's annotation, which may name what only a type checker imports.
+        # Leaves out the result's annotation, which may name a type that only type checkers import.
         given = {name: one.annotation for name, one in signature.parameters.items() if name not in options}
         hints = get_type_hints(types.SimpleNamespace(__annotations__=given), vars(inspect.getmodule(function)))
         return {**hints, **{name: kind for name, (kind, _) in options.items()}}
@@ -76,7 +76,7 @@ def _is(value: Any, kind: Any) -> bool:
         return isinstance(value, numbers.Integral if kind is int else numbers.Real) and not isinstance(value, bool)
     if origin in (Sequence, Iterable):
         listed = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
-        # An iterator is read once, by the function itself.
+        # Only the function itself reads an iterator.
         return listed and (not isinstance(value, Sequence) or all(_is(one, parts[0]) for one in value))
     return isinstance(value, origin or kind)
 

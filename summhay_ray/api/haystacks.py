@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MANY_VERIFIED = 8
-"""Up to this many files are verified without Ray, whose start takes seconds."""
+"""Up to this many files are verified without Ray, which takes seconds to start."""
 
 
 @checked
@@ -61,11 +61,11 @@ def mine(
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
-    What people decided about an earlier haystack, in the store or in the file `out`, holds for this one where it is about the
-    same insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or
-    XLSX; an HTML page beside it). `absent`: how many queries to add about what no document says. Raises, before any work,
-    SpecError or StoreError, and UserError for a file that may not be written: a sheet that exists, or an `out` with a person's
-    work, unless `replace_review`.
+    People's decisions about an earlier haystack, in the store or in the file `out`, also apply to this one where it has the same
+    insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or XLSX; an
+    HTML page beside it). `absent`: number of additional queries that no document answers. Raises SpecError or StoreError before
+    any work. Also raises UserError for a file that may not be written: an existing sheet, or an `out` with a person's work unless
+    `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
@@ -108,7 +108,7 @@ def show_text(
     overrides: Iterable[str] = (),
     untrusted: bool = False,
 ) -> dict[str, Any]:
-    """What `mine` reads of a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the reason.
+    """What `mine` reads from a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the reason.
 
     Raises UserError if the folder has no such document.
     """
@@ -133,10 +133,10 @@ def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: 
 def accept(
     sheet: str | Path, out: str | Path | None = None, store: str | None = None, *, replace_review: bool = False
 ) -> dict[str, Any]:
-    """Take over a sheet of `mine` or `check_pairs` that a person has filled in. `out`: a file for the haystack.
+    """Accept a sheet of `mine` or `check_pairs` that a person has filled in. `out`: a file for the haystack.
 
-    Raises UserError, which names the row and the column, and changes nothing, if any edit cannot be taken, or if a decision of a
-    later review would be lost, unless `replace_review`.
+    Raises UserError with row and column, and changes nothing, if an edit is invalid, or if a later review's decision would be
+    lost (unless `replace_review`).
     """
     from summhay_ray.benchmarks import mine as mining
 
@@ -155,8 +155,8 @@ def check_pairs(
 ) -> dict[str, Any]:
     """Have a person check `n` pairs of an insight and a document of a mined haystack (its file): how much of the gold is right?
 
-    Writes a sheet of pairs for `accept`, or asks at once: `ask` gets the number of the pair, how many there are, and the pair; it
-    returns None for one that is left out. The answers are kept in the file, and with the run that made the haystack.
+    Writes a sheet of pairs for `accept`, or asks immediately: `ask` receives the number of the pair, the total, and the pair; it
+    returns None to skip a pair. The answers are stored in the file, and in the run that made the haystack.
     """
     from summhay_ray.benchmarks import mine as mining
 
@@ -235,7 +235,7 @@ def audit(
     haystacks: int = 10,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Write a sheet for a person to label, with a sample of the annotations of a run's haystacks. Never overwrites a file.
+    """Write a sheet with a sample of the annotations of a run's haystacks for a person to label. Never overwrites a file.
 
     The sheet asks for the subtopics of `insights` insights and for the insights in `documents` documents, taken from at most
     `haystacks` haystacks.

@@ -1,4 +1,4 @@
-"""Judges: measured against people, asked again about stored summaries, and asked about citations."""
+"""Judges: compares them with people, and asks them about stored summaries and about citations."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def bench_support_judges(
     check_budget(budget)
     opened, labels = Store(store_uri(store)), supporting.read_claim_labels(Path(file))
     named = dict.fromkeys(judges or ["offline"])
-    # Every judge is checked before the first is asked.
+    # Checks every judge before asking the first.
     workloads = [(name, supporting.load_labelled(Path(file), name, spec, untrusted)) for name in named]
     rows: list[supporting.SupportAgreement] = []
     for name, workload in workloads:
@@ -120,7 +120,7 @@ def rejudge(
         workload = rejudging.load_rejudge(source, request)
         spend = workload.spec.budget_usd if start["budget"] is None else start["budget"]
         rejudging.check_budget(workload, request, spend)
-        # A rejudge that has started may need no more calls.
+        # A rejudge that has already started may need no more calls.
         begun = source.store.files.exists(f"runs/{workload.run_id}/run.json")
         if start["address"] is None and not begun and (missing := engine.missing_keys(workload)):
             raise UserError(f"{missing[0]}; nothing was asked")
@@ -138,12 +138,11 @@ def support(
     per: Literal["citation", "bullet"] = "citation",
     **options: Unpack[StartOptions],
 ) -> RunResult:
-    """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
+    """Judge, without gold, whether the cited documents support the claims that cite them. The same call resumes.
 
-    `what`: a run's id, or a file of answers in JSON lines, which cite `documents`, a folder, or passages of their own
-    (docs/how-to/citations.md). `judge`: by default the
-    free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel of them. `per`: what a model is asked about at once.
-    Raises SpecError or StoreError before any call is made.
+    `what`: a run's id, or a file of answers in JSON lines, which cite `documents`, a folder, or their own passages
+    (docs/how-to/citations.md). `judge`: by default the free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel
+    of them. `per`: what one question to a model covers. Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import support as supporting
 
@@ -159,9 +158,9 @@ def support(
 
 @checked
 def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
-    """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+    """Copy a run's summaries with citations repaired by the free support judge into a new run, without any call.
 
-    `mode`: drop what is not supported, add what is, or both. Coverage judgments carry over. Raises UserError.
+    `mode`: drop unsupported citations, add supported ones, or both. Coverage judgments carry over. Raises UserError.
     """
     from summhay_ray.benchmarks import support as supporting
 

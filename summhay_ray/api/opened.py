@@ -1,4 +1,4 @@
-"""Stores, specs and runs, as the functions of this room open them."""
+"""Opens stores, specs and runs for the functions of the API."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def store_uri(uri: str | None = None) -> str:
 
 
 def load_with(spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
-    """`load` with the `overrides` and `untrusted` of the options of a run."""
+    """`load` with the `overrides` and `untrusted` of a run's options."""
     return load(spec, options["overrides"], store, untrusted=options["untrusted"])
 
 
 def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions) -> Workload[Any]:
-    """Like `load`, for a command of one kind, which is the kind of a spec that names none. Raises SpecError for another kind."""
+    """Like `load`, for a command of one kind, which is the default kind of the spec. Raises SpecError for another kind."""
 
     def with_kind(_: object, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         found = str(fields.get("kind") or ("summhay" if "haystacks" in fields else kind))
@@ -46,9 +46,8 @@ def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions)
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store`: the store of inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec is from
-    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere
-    (docs/how-to/untrusted.md).
+    `store`: holds the inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec comes from
+    somebody else. It may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md).
     Every function that reads a spec has this option; a mapping's folder is the current one.
     """
     return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), untrusted=untrusted)
@@ -60,12 +59,12 @@ def uri_of(spec: engine.Spec, store: str | None) -> str:
 
 
 def store_of(loaded: Workload[Any], store: str | None) -> Store:
-    """The store that a spec's run is in."""
+    """The store of a spec's run."""
     return Store(uri_of(loaded.spec, store))
 
 
 def check_budget(budget: float | None) -> None:
-    """Raises SpecError for what is no amount of dollars."""
+    """Raises SpecError unless it is a valid amount of dollars."""
     if budget is not None and not 0 <= budget < math.inf:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _reading(*runs: RunStore) -> Iterator[None]:
-    """A context for reading runs, which imports code of the user's only for a kind of the user's own, to score or show it.
+    """A context for reading runs; it imports user code only for a user-defined kind, to score or show it.
 
-    Raises DamagedRecord for a run that cannot be read since its tables lack a column.
+    Raises DamagedRecord for a run whose tables lack a column.
     """
     with plugins.own_code_allowed(any(":" in str(run.record.get("kind")) for run in runs)), engine.reading_tables(*runs):
         yield
@@ -42,10 +42,10 @@ def score(
     judge: str = "",
     labels: str | Path | None = None,
 ) -> haystacks.ScoreResult | Results:
-    """Score a run from the store, without any call: its own judge's judgments first, then those of `rejudge`.
+    """Score a run from the store, without any call: its own judge first, then those of `rejudge`.
 
     A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
-    score this judge's judgments alone. `labels`: a sheet of `label` with people's labels, which correct figures, too.
+    use only this judge's judgments. `labels`: a sheet of `label` with people's labels, which also correct the figures.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
@@ -66,7 +66,7 @@ def label(
 ) -> dict[str, Any]:
     """Write a sheet with `n` of a run's judgments for people to label, the most informative ones. Never overwrites a file.
 
-    `judge`: whose judgments, by default the run's own judge's. `score`, `make_report` and `compare_systems` take the labels.
+    `judge`: whose judgments; by default the run's own judge's. `score`, `make_report` and `compare_systems` accept the labels.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
@@ -131,12 +131,12 @@ def compare_systems(
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`; by default to the latter if there are six or more. `by`: of
-    summaries of haystacks, compare retrievers, each averaged over the models, or models, each averaged over the retrievers,
-    instead of systems. `labels`: as for `score`, of one run.
+    (for other benchmarks: documents), or to other `haystacks`; by default to the latter if there are six or more. `by`: for
+    summaries of haystacks, compare retrievers (each averaged over the models) or models (each averaged over the retrievers)
+    instead of systems. `labels`: as for `score`, for one of the runs.
 
-    For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
-    compared on what both rated.
+    For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one from each run, compared
+    on texts that both rated.
     """
     from summhay_ray import comparison
     from summhay_ray.benchmarks import extract_evaluate as extracts
@@ -180,7 +180,7 @@ def _has_judges(run: RunStore) -> bool:
 
 
 def _check_judged(run: RunStore, judge: str) -> None:
-    """Raises UserError if a judge is named for a run without summaries that several may have judged."""
+    """Raises UserError if a judge is named for a run that cannot have several judges of summaries."""
     if judge and (of := run.record.get("of")) is not None:
         raise UserError(f"judge {judge}: {run.run_id} holds judgments of the summaries of {of}; give that run")
     if judge and not _has_judges(run):
@@ -200,7 +200,7 @@ def make_report(
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`; `over`: as for
+    `judge`: whose judgments it shows; by default those of each run's own judge. `labels`: as for `score`; `over`: as for
     `compare_systems`. A notebook displays the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports

@@ -1,4 +1,4 @@
-"""What a spec does: runs, plans, jobs, and whether this machine is ready for it."""
+"""Runs and plans specs, submits them as jobs, and checks whether this machine is ready for them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ReportableResult(RunResult):
 def run(spec: Spec, store: str | None = None, **options: Unpack[RunOptions]) -> ReportableResult:
     """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
 
-    `executor`: inline (this process, no Ray), ray, or auto, which takes the faster one. `limit`: answer only this many items in
-    all, a fair sample; the run can be resumed without it. `RunOptions` describes every option.
+    `executor`: inline (this process, no Ray), ray, or auto, which uses the faster one. `limit`: answer at most this many items in
+    total, a representative sample; the run can be resumed without it. `RunOptions` describes every option.
     """
     start = run_options(options, options["compat"], options["limit"])
     loaded = load_with(spec, store, options)
@@ -147,7 +147,7 @@ def plan(spec: Spec, store: str | None = None, **options: Unpack[PlanOptions]) -
 
 @checked
 def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
-    """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
+    """Check whether this machine is ready (for the spec). `store`: also read this whole store and check its files."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
@@ -160,7 +160,7 @@ def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: boo
 
 
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
-    """Check the spec's embedding and reranking models by loading them; without a spec, where the default ones are."""
+    """Check the spec's embedding and reranking models by loading them; without a spec, locate the default ones."""
     from summhay_ray import encoders
 
     if loaded is None:
@@ -177,7 +177,7 @@ def _models_here(loaded: Workload[Any] | None) -> list[Check]:
 
 
 def _default_models() -> list[Check]:
-    """Where the models are that retrievers take by default. These checks pass: not every spec needs them."""
+    """Where the retrievers' default models are. These checks pass: not every spec needs them."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 

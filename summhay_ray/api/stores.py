@@ -1,4 +1,4 @@
-"""What a store holds: the state of runs, their tables and files; and how it is cleaned."""
+"""Shows a store's runs, tables and files, and cleans it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ExportFormat = Literal["released", "trec-rag"]
-"""What `export` writes."""
+"""The result of `export`."""
 
 
 @checked
@@ -37,7 +37,7 @@ def full_id(run_id: str, store: str | None = None) -> str:
 
 @checked
 def status(run_id: str, store: str | None = None) -> StatusResult:
-    """The state of a run: progress, cost, failures, damage. Imports no code of the user's."""
+    """The state of a run: progress, cost, failures, damage. Imports no user code."""
     with plugins.own_code_allowed(False):
         return engine.status(opened_run(run_id, store))
 
@@ -53,33 +53,33 @@ def stop(run_id: str, store: str | None = None) -> str:
 
 @checked
 def release(run_id: str, store: str | None = None) -> ReleaseResult:
-    """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is at work."""
+    """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is running."""
     return engine.release(opened_run(run_id, store))
 
 
 @checked
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
-    """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
+    """All failures of a run, each with its location (such as the cell or haystack) if the benchmark knows it."""
     stored = opened_run(run_id, store)
     frame = stored.table("failures")
     with plugins.own_code_allowed(False):
         try:
             places = engine.workload_of(stored).places(stored, frame[frame.columns[0]].unique().to_list())
         except plugins.UnknownName:
-            # A kind of the user's own.
+            # A user-defined kind.
             places = {}
     return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
 
 
 @checked
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
-    """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
+    """Everything that led to an item or answer. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = stored_run(run_id, store)
     return workload.explain(stored, key, compat)
 
 
 WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
-"""The columns of `summaries` that say which system made a summary, and for which input."""
+"""The columns of `summaries` that identify the system of a summary, and its input."""
 
 
 @checked
@@ -109,8 +109,8 @@ def export(
 ) -> list[Path]:
     """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write.
 
-    `trec-rag`: the answers alone, of any run whose answers cite documents, as the TREC tracks for RAG exchange them: a file of
-    JSON lines for each system.
+    `trec-rag`: only the answers, in the exchange format of the TREC tracks for RAG, for any run whose answers cite documents: a
+    JSON lines file for each system.
     """
     workload, stored = stored_run(run_id, store)
     if kind == "trec-rag":
@@ -124,8 +124,8 @@ def export(
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
-    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. ATTRIBUTION beside them is the source and
-    licence of their texts, where the run has them. Raises UserError.
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. A file ATTRIBUTION in the same folder
+    gives source and licence of the texts, if the run has them. Raises UserError.
     """
     run = opened_run(run_id, store)
     if Path(target).is_file():
@@ -154,14 +154,14 @@ def _is_below(name: str | bytes | None, folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class CleanResult:
-    """The unneeded files of a store: their number and bytes, in total and by kind."""
+    """The unneeded files of a store: number and bytes, in total and by kind."""
 
     files: int
     bytes: int
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
     warnings: Sequence[str] = ()
-    """A line for each damaged run, which was left alone, and for each damaged record of a driver."""
+    """A line for each damaged run, which is not touched, and for each damaged driver record."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay clean`."""

@@ -13,10 +13,10 @@ from summhay_ray.metrics import alpha
 def panel_figures(
     votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]
 ) -> pl.DataFrame:
-    """A row for each panel, none without votes.
+    """One row per panel; empty without votes.
 
-    `votes`: a row for each member and thing judged, with `member`, `value` and `tied`. `by`: the columns that name a panel. `of`:
-    those that name what is judged. `label`: that with a member's verdict. `worth`: verdict -> its value.
+    `votes`: one row per member and judged thing, with `member`, `value` and `tied`. `by`: the columns that name a panel. `of`:
+    the columns that name the judged thing. `label`: the column with a member's verdict. `worth`: verdict -> its numeric value.
     """
     rows = []
     for name, some in sorted(votes.partition_by(*by, as_dict=True).items()):
@@ -34,7 +34,7 @@ def panel_figures(
 
 
 def panels_section(figures: pl.DataFrame) -> list[Section]:
-    """The section with these figures, if there are any."""
+    """The section with these figures; empty without any."""
     if figures.is_empty():
         return []
     text = (

@@ -37,15 +37,15 @@ def checked(make: Callable[..., Any], *arguments: Any) -> None:
 
 
 class ExtractSpec(Strict):
-    """What a judge is shown of a long source: the sentences that its question needs, up to so many tokens."""
+    """The option `extract`: the judge sees only the sentences of a long source that its question needs, up to a token limit."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
     tokens: int = Field(
-        default=1024, ge=1, description="of the extract, at most (cl100k); a sentence or bullet that is longer by itself is cut"
+        default=1024,
+        ge=1,
+        description="maximum length of the extract (cl100k); a single longer sentence or bullet is cut",
     )
-    content: str = Field(
-        default="", description="filled in: sha256 of a method of your own, or of the weights of one that reads a folder"
-    )
+    content: str = Field(default="", description="filled in: sha256 of your own method, or of a method's weights in a folder")
 
     @field_validator("method")
     @classmethod
@@ -57,9 +57,9 @@ class ExtractSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """Add `content`. It is part of a judge's identity, so that a changed method makes another run.
+        """Add `content`. It is part of a judge's identity, so a changed method makes a new run.
 
-        A method of the user's own that has it, as in a stored run, is imported only to be used.
+        A stored run's user-defined method is imported only when it is used.
         """
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
             return fields
@@ -97,26 +97,26 @@ def _extracted(source: str, question: str, method: str, tokens: int) -> str:
 
 
 def extract_code(*options: ExtractSpec | None) -> list[str]:
-    """The methods of these options that are a user's own classes (module:Class). A job packs their files."""
+    """User-defined methods (module:Class) among these options. A job packs their files."""
     return [extract.method for extract in options if extract is not None and ":" in extract.method]
 
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
-    """Where a benchmark keeps its ratings, so that `summhay compare` can compare two raters."""
+    """Where a benchmark keeps its ratings; `summhay compare` reads this to compare two raters."""
 
     table: str
     of: tuple[str, ...]
-    """The columns that name what is rated, `criterion` among them."""
+    """The columns that identify the rated text, including `criterion`."""
     rater: str
     """The column that names the rater; if the table has none, the name of the only rater."""
     value: str = "rating"
 
 
 def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Per group of ratings: `samples`, the answers that could be read, of `samples_expected` that were asked for.
+    """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones.
 
-    Sums of the columns `n_votes` and `n_asked`; null where all ratings are expectations, which have no votes.
+    Sums of the columns `n_votes` and `n_asked`; null if all ratings are expectations, which have no votes.
     """
     read = pl.col("n_votes") > 0
     sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
@@ -155,16 +155,19 @@ class RaterSpec(ModelSpec):
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens; a model that reasons needs more")
-    samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; above 1 with a temperature above 0")
-    one_call: bool = Field(default=True, description="all samples in one call; false: a call each, for providers without `n`")
+    samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; several need a temperature above 0")
+    one_call: bool = Field(default=True, description="all samples in one call; false: one call each, for providers without `n`")
     logprobs: int | None = Field(
-        default=None, ge=1, le=20, description="the expectation over so many of the likeliest first tokens; samples without them"
+        default=None,
+        ge=1,
+        le=20,
+        description="the expectation over this many likeliest first tokens; without it, samples",
     )
-    role: Literal["user", "system"] = Field(default="user", description="of the one message")
+    role: Literal["user", "system"] = Field(default="user", description="role of the single message")
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
 
     members: list[Annotated[RaterSpec, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
     @field_validator("samples")
@@ -195,7 +198,7 @@ async def rated(
 ) -> Outcome[judge.Rating]:
     """Ask for the rating of one text; returns why there is none if that fails (see `judge.rate_text`).
 
-    `values`: placeholder name -> text. With the rater's option `extract`, an extract is shown in place of the source.
+    `values`: placeholder name -> text. With the rater's option `extract`, the prompt contains an extract instead of the source.
     """
 
     async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
@@ -211,9 +214,9 @@ async def rated(
 async def panel_rated(
     rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
 ) -> Outcome[judge.Rating]:
-    """The rating of a rater; of a panel the mean of its members' ratings, which are its votes.
+    """A rater's rating; for a panel the mean of its members' ratings, which are its votes.
 
-    `alone` asks a rater that is no panel. A member without a rating is the panel's failure.
+    `alone` asks a rater that is not a panel. If any member has no rating, the panel fails.
     """
     if not members:
         return await alone(rater)
@@ -228,8 +231,8 @@ async def panel_rated(
 
 
 def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract in place of the source; of the reference, if the summary is rated against one. They are
-    unchanged without an extract."""
+    """The values with an extract in place of the source, or of the reference if the summary is rated against one. Unchanged if
+    the rater has no extract."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
@@ -239,7 +242,7 @@ def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[
 def shown_with_savings(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], extract: ExtractSpec | None
 ) -> Mapping[str, str]:
-    """As `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
+    """See `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
     if ask.planning and extract is not None:
         extract = extract.planned()
     shown = shown_of(extract, values)

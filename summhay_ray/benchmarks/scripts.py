@@ -1,4 +1,4 @@
-"""Specs of benchmarks that compare words: their field `script`, and what is told where a tokenizer finds no word.
+"""Specs of benchmarks that compare words: their field `script`, and a warning if a tokenizer finds no word.
 
 The benchmarks import it. It uses the door and the room text.
 """
@@ -24,11 +24,11 @@ class OfWordsSpec(Spec):
 
     script: Script = Field(
         default="auto",
-        description="words of texts that are not Latin: auto: as ICU finds them; latin: as the papers find them, mostly none",
+        description="words in texts that are not Latin; auto: by ICU; latin: by the papers' rules, which find almost none",
     )
 
     def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
-        """A warning where texts that are not Latin are read as if they were. `texts`: those that are compared together."""
+        """Warn about non-Latin texts that are read as Latin ones. `texts`: the texts that are compared with each other."""
         foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
         warning = (
             f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"
@@ -37,8 +37,8 @@ class OfWordsSpec(Spec):
 
 
 def unmatched(pieces: Iterable[pl.DataFrame], query: Sequence[str], retrievers: Collection[str], mend: str) -> list[str]:
-    """A warning for each of the `retrievers` that gives every document of a query the score 0. `pieces`: rankings, with columns
-    `query` (its id), retriever and score; a query's rows are in one piece."""
+    """Warn about each of the `retrievers` that scores 0 for every document of a query. `pieces`: rankings, with columns
+    `query` (its id), retriever and score; each query's rows are in one piece."""
     zero = (pl.col("score") == 0).all().alias("zero")
     own = (piece.filter(pl.col("retriever").is_in(retrievers)) for piece in pieces)
     found = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height]

@@ -85,8 +85,8 @@ class SummarizerSpec(ModelSpec):
 
 
 def _folded(value: Any) -> Any:
-    """An entry with the options of its strategy moved into `strategy`, if they are beside it, as in
-    `{model: X, strategy: map-reduce, units: chunks}`, and `reduce`, which is a model, moved out of it."""
+    """Move a strategy's options from the entry into `strategy`, as for `{model: X, strategy: map-reduce, units: chunks}`, and
+    move `reduce`, which is a model, from `strategy` into the entry."""
     entry = ModelSpec.entry(value)
     if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
         options = {option: content for option, content in strategy.items() if option != REDUCE}
@@ -101,7 +101,7 @@ def _folded(value: Any) -> Any:
 
 
 def summarizer_entry(value: Any) -> Any:
-    """A summarizer's entry as a mapping: options of its strategy inside `strategy`, a file of answers as its strategy."""
+    """A summarizer's entry as a mapping: its strategy's options inside `strategy`; a file of answers is its strategy."""
     entry = _folded(value)
     return {**entry, "strategy": GIVEN} if isinstance(entry, Mapping) and entry.get("answers") is not None else entry
 
@@ -111,7 +111,7 @@ Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_sc
 
 
 def unused_retrievers(summarizers: Sequence[SummarizerSpec], retrievers: Sequence[str]) -> list[str]:
-    """A warning for each summarizer whose answers come from a file, where a spec has retrievers: they show it nothing."""
+    """Warn about each summarizer whose answers come from a file if the spec has retrievers: they have no effect on it."""
     unused = [name for name in retrievers if name != "none"]
     mend = "its answers are given, whatever is retrieved; write retrievers: [none], or give it a spec of its own"
     named = f"retrievers: {', '.join(unused)}: without effect on"
@@ -132,7 +132,7 @@ def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
 
 
 def _reduces(strategy: str | Mapping[str, Any]) -> bool:
-    """Whether a strategy merges summaries; a user's own may."""
+    """Whether a strategy merges summaries; user-defined ones may."""
     name = strategy_name(strategy)
     return ":" in name or summarize.SHORT_NAMES.get(name, name) == summarize.MAP_REDUCE
 
@@ -162,7 +162,7 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
 
 
 def _with(entry: Mapping[str, Any], strategy: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """An entry with one of a spec's strategies; its `reduce` is for those that merge summaries."""
+    """An entry with one of a spec's strategies; keeps `reduce` only for strategies that merge summaries."""
     kept = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
     found: Mapping[str, Any] = _folded({**kept, "strategy": strategy})
     return found
@@ -189,7 +189,7 @@ def reducer_of(models: RunModels, entry: SummarizerSpec) -> summarize.Reducer | 
 
 
 def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
-    """What identifies that model; empty without one, so that the ids of earlier runs hold."""
+    """The identity of that model; empty without one, so that the ids of earlier runs remain valid."""
     return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
@@ -200,9 +200,9 @@ def keep_answers(models: RunModels, inputs: Inputs, store: Store) -> dict[str, s
 
 
 async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
-    """The result of `work`, a call of a strategy or judge called `name`; a Failed of class `error_class` if it raises.
+    """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises.
 
-    The strategy or judge may be a user's own, and must not stop other items. While planning (`planned`), its exceptions become
+    The strategy or judge may be user-defined, and must not stop other items. While planning (`planned`), its exceptions become
     Unplannable.
     """
     if planned:
@@ -212,14 +212,14 @@ async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bo
         return await work
     except (OSError, UserError, *STOPS):
         raise
-    # A user's own code may raise anything, even SystemExit. It becomes the failure of this row.
+    # User code may raise anything, even SystemExit. It becomes the failure of this row.
     except BaseException as error:  # noqa: BLE001
         return Failed(error_class, error_line(error), retryable=True)
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary, whose text is without the model's thinking: a refusal in words becomes Refusal, an answer without
-    bullets or an end of its thinking Malformed, and anything that is no outcome Failed."""
+    """The outcome of a summary, without the model's thinking. A verbal refusal becomes Refusal; an answer without bullets, or
+    with unfinished thinking, Malformed; a value that is not an outcome, Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
     found = summarize.final(cast(Outcome[RawAnswer], outcome))

@@ -1,7 +1,7 @@
-"""The citations room: which documents say what a bullet says, which it cites, and the same bullet with its citations repaired.
+"""Finds the documents that support a bullet and those that it cites, and repairs its citations.
 
-By words alone: it asks no model. For the benchmarks. Citations are read by `extract_citations` in `metrics/citation_parsing.py`,
-here as for the paper's scores; their precision and recall are computed in `metrics/coverage_citation_joint.py`.
+It compares words and calls no model. For the benchmarks. `metrics/citation_parsing.py` reads the citations, as for the paper's
+scores; `metrics/coverage_citation_joint.py` computes their precision and recall.
 """
 
 from summhay_ray.citations.citing import Cited, Mode, is_heading, recited

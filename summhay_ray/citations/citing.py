@@ -1,4 +1,4 @@
-"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place."""
+"""Reads the citations of a bullet, including faulty ones, and replaces them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from summhay_ray.citations.support_judge import Supports
 from summhay_ray.metrics import read_citations
 
 Mode = Literal["both", "drop", "add"]
-"""What a repair does: drop citations that nothing supports, add documents that say the bullet, or both."""
+"""What a repair does: drop unsupported citations, add supporting documents, or both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """The documents that a bullet cites, and what is wrong with its citations."""
+    """The documents that a bullet cites, and the faults of its citations."""
 
     numbers: tuple[int, ...] = ()
-    """Numbers of documents that exist, from 1, sorted, each once."""
+    """Numbers of existing documents, from 1, sorted, without repetition."""
     out_of_range: tuple[int, ...] = ()
     """Numbers of documents that do not exist."""
     by_id: int = 0
-    """Documents cited by their ids and not by a number."""
+    """Number of documents cited by id."""
     ranges: int = 0
     """Ranges such as `[3-7]`, which cite every document from 3 to 7."""
     unreadable: tuple[str, ...] = ()
-    """Ids that are no document's, and brackets that look like a citation and were not read."""
+    """Unknown ids, and brackets that look like a citation but were not read."""
 
 
 def read_cited(bullet: str, ids: Mapping[str, int], n_documents: int) -> Cited:
@@ -42,7 +42,7 @@ def read_cited(bullet: str, ids: Mapping[str, int], n_documents: int) -> Cited:
 
 
 def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
-    """The bullet with these citations in place of its own, at its end; brackets that cite nothing stay."""
+    """The bullet with its citations replaced by these, at its end; brackets that are not citations stay."""
     done, parts = 0, []
     for group in read_citations(bullet, ids).groups:
         parts.append(bullet[done : group.begin])
@@ -57,15 +57,15 @@ def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> 
 
 
 def is_heading(bullet: str, cited: Cited) -> bool:
-    """Whether a bullet is no claim: it cites nothing, and ends with a colon or has no word."""
+    """Whether a bullet is a heading and not a claim: it has no citation, and ends with a colon or has no word."""
     ends = bullet.rstrip("* ").endswith((":", "：")) or not re.search(r"\w", bullet)
     return ends and not cited.numbers and not cited.out_of_range
 
 
 def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
-    """The numbers of the documents that a bullet cites after its repair. `place`: of the bullet in `free`, from 0.
+    """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
 
-    Headings, and bullets in a language of which the free judge can tell nothing, stay as they are.
+    Headings, and bullets in a language that the free judge cannot handle, are unchanged.
     """
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):

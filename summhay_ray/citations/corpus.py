@@ -24,7 +24,7 @@ class Text(Protocol):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Its text."""
 
 
 class CitedDocuments:
@@ -34,7 +34,7 @@ class CitedDocuments:
         """`documents`: (document_id, text) of each."""
         self.documents = documents
         self.ids: Mapping[str, int] = ids_of([document_id for document_id, _ in documents])
-        """document_id -> its number; a file's name without its ending as well, if it is no other document's."""
+        """document_id -> its number; also a file's name without its ending, unless another document has that id."""
 
     @functools.cached_property
     def _index(self) -> SupportIndex:
@@ -45,7 +45,7 @@ class CitedDocuments:
         return [read_cited(bullet, self.ids, len(self.documents)) for bullet in bullets]
 
     def named(self, ids: Sequence[str]) -> Cited:
-        """The citations of a bullet that lists the ids of the documents that it cites."""
+        """The citations of a bullet, from a list of document ids."""
         known = {self.ids[one] for one in ids if one in self.ids}
         return Cited(tuple(sorted(known)), by_id=len(known), unreadable=tuple(one for one in ids if one not in self.ids))
 
@@ -54,7 +54,7 @@ class CitedDocuments:
         return [rewritten(bullet, self.ids, ()) for bullet in bullets]
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """What each document says of each bullet, by the free judge."""
+        """The free judge's support of each bullet by each document."""
         return self._index.support(self.plain(bullets))
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
@@ -68,7 +68,7 @@ class CitedDocuments:
         return self.with_citations(bullets, cited, after)
 
     def with_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
-        """The bullets with the citations `after` a repair; those whose citations stay are not touched."""
+        """The bullets with the citations `after` a repair; bullets with unchanged citations stay as they are."""
         return tuple(
             rewritten(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
             for text, one, numbers in zip(bullets, cited, after, strict=True)
@@ -76,14 +76,14 @@ class CitedDocuments:
 
 
 class CitedCorpora:
-    """The corpora that were used last, by name; their indexes take seconds to make. Safe for threads."""
+    """A thread-safe cache of the most recently used corpora, by name; creating an index takes seconds."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, CitedDocuments] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, name: str, documents: Sequence[Text]) -> CitedDocuments:
-        """The corpus of this name, with its index made."""
+        """The corpus of this name, with its index."""
         with self._lock:
             if name not in self._kept:
                 self._kept[name] = CitedDocuments([(document.document_id, document.text) for document in documents])

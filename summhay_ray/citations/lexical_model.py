@@ -1,8 +1,8 @@
-"""How surely one document supports a bullet, by a logistic model of the words that they share.
+"""The probability that one document supports a bullet, by a logistic model of their shared words.
 
-TF-IDF and the agreement of documents need a haystack. A claim with a reference or two has none, and is judged by this model.
-It is fitted to claims that people labelled (`tools/fit_support.py`, which also measures it). Its value is a probability where as
-many claims are supported as not.
+TF-IDF and the agreement of documents need a haystack. This model judges claims that have only a reference or two. It is fitted to
+claims that people labelled (`tools/fit_support.py`, which also measures it). Its value is a probability if half of the claims are
+supported.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from importlib import resources
 from itertools import chain, pairwise
 
 FEATURES = ("shared", "pairs", "gap", "numbers", "words", "length")
-"""Of a bullet and a document, in the order of the weights:
+"""The features of a bullet and a document, in the order of the weights:
 
-- shared: the share of the bullet's words that three neighbouring sentences of the document have, 0 to 1.
-- pairs: the share of the bullet's pairs of neighbouring words that are neighbours in the document, too, 0 to 1.
-- gap: the longest run of the bullet's words that these three sentences do not have, as a share of its words, 0 to 1.
-- numbers: how many numbers of the bullet the document does not have.
+- shared: the share of the bullet's words in the best three adjacent sentences of the document, 0 to 1.
+- pairs: the share of the bullet's pairs of adjacent words that are also adjacent in the document, 0 to 1.
+- gap: the longest run of the bullet's words that these three sentences lack, as a share of its words, 0 to 1.
+- numbers: the count of the bullet's numbers that the document lacks.
 - words: ln(1 + words of the bullet).
-- length: ln(1 + words of the document). The longer it is, the more words it shares by chance.
+- length: ln(1 + words of the document). A longer document shares more words by chance.
 """
 SHIPPED = "lexical_model.json"
 _SENTENCES = 3
 
 
 def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """The features of a bullet's words and the words of each sentence of a document, function words left out.
+    """The features of a bullet's words and the words of each sentence of a document, without function words.
 
     A number begins with `#`.
     """
@@ -54,7 +54,7 @@ def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) 
 
 
 def lexical_value(features: Sequence[float]) -> float:
-    """How surely a document with these features supports the bullet, 0 to 1; 0 where they share no word."""
+    """The probability that a document with these features supports the bullet, 0 to 1; 0 without shared words."""
     if not features[0]:
         return 0.0
     weights, intercept = _shipped()

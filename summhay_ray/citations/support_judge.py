@@ -1,15 +1,16 @@
-"""The free support judge: does a document say what a bullet says? By words alone.
+"""The free support judge decides by words alone whether a document supports a bullet.
 
 1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
-   sentences of the haystack (TF-IDF); its likeness to a bullet is the cosine.
-2. What several documents say is said in several wordings: a window's likeness is averaged with that of the windows of other
-   documents that are like it. The windows found first then widen the bullet by their words, and the likeness is taken again.
-3. A document's likeness is that of its best window. It counts more where no document of the haystack comes near the bullet.
-4. A document that contradicts the bullet (another number, date or name, a denial) supports it in no case.
+   sentences of the haystack (TF-IDF); its similarity to a bullet is the cosine.
+2. Several documents word the same fact differently: a window's similarity is averaged with that of similar windows of other
+   documents. The words of the best windows then expand the bullet, and the similarity is computed again.
+3. A document's similarity is that of its best window. It counts more if no document of the haystack is close to the bullet.
+4. A document that contradicts the bullet (another number, date or name, a denial) never supports it.
 
-Where there are too few documents for that, `lexical_model.py` judges each alone.
+If there are too few documents for this, `lexical_model.py` judges each document alone.
 
-The figures below were chosen on the two released news haystacks, with and without a part of the words of each document replaced.
+The figures below were chosen on the two released news haystacks, with the original documents and with some of their words
+replaced.
 """
 
 from __future__ import annotations
@@ -31,44 +32,44 @@ Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
 SUPPORT_REVISION = "3"
-"""Changes whenever the judge's values do: it is part of the identity of what it judged."""
+"""The judge's revision, part of the identity of its judgments. Change it when the judge's values change."""
 SUPPORTED, PARTLY = 0.5, 0.25
-"""Least value of a document that supports a bullet, and of one that supports a part of it."""
+"""Minimum value of a document that supports a bullet, and of one that supports part of it."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
-"""Windows of other documents count from this cosine on, by its sixth power; less where the nearest is below `_FEW`."""
+"""Windows of other documents count from this cosine on, weighted by its sixth power; less if the nearest is below `_FEW`."""
 _SHARED = 0.7
-"""Weight of the like windows in the average."""
+"""Weight of the similar windows in the average."""
 _MOST_ALIKE = 30
 _SEEDS, _NEAR, _FOCUS = 8, 0.4, 3
-"""A bullet is widened by its best windows of so many documents, down to this share of the best one, by the third power."""
+"""A bullet is expanded by its best windows of this many documents, down to this share of the best one, weighted by this power."""
 _ALONE = 0.5
-"""Least share of its own likeness that a window keeps where no other document says it."""
+"""Minimum share of its own similarity that a window keeps if no other document has a similar one."""
 _RELATIVE, _LEAST_BEST = 0.25, 0.05
-"""Power of the likeness of the bullet's best document, by which its documents' likenesses are divided, and the least of that."""
+"""Similarities are divided by this power of the best document's similarity, which counts as at least the second number."""
 _EVEN, _STEEP = 0.32, 12.0
-"""The likeness with the value 0.5, and how fast the value grows there."""
+"""The similarity with the value 0.5, and the steepness of the value there."""
 _OF_BEST, _LEAST, _MOST = 0.5, 0.24, 0.4
-"""A document is worth citing from this share of the likeness of the bullet's best document on, and that counts as no less, and as
-no more, than the other two."""
+"""A document is worth citing if its similarity is at least this share of the best document's, which is clipped to the other two
+numbers."""
 _BELIEVED, _AT_LEAST = 2.0, 0.1
-"""An average is believed up to this multiple of the window's own likeness, and a little more."""
+"""An average is capped at this multiple of the window's own similarity, plus a little more."""
 _NUMBERS = 0.2
-"""What a document's likeness loses if it has none of the numbers of a bullet."""
+"""The reduction of a document's similarity if it has none of the numbers of a bullet."""
 _CONTRADICTED = 0.45
-"""What is left of the value of a document that says otherwise: never as much as a document that supports a bullet has."""
+"""Maximum value of a document with a contradiction: lower than that of a supporting document."""
 _AROUND = 1
-"""Sentences before and after a window that are read with it."""
+"""Number of sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
-"""For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+"""The similarity of windows ignores facts that more windows than this have, so that time stays linear."""
 _ADDED = 0.5
-"""Share of the best document's likeness to a bullet's own words from which a repair adds a document."""
+"""A repair adds a document from this share of the best document's similarity to a bullet's own words on."""
 _HAYSTACK = 10
-"""Fewer documents tell neither which words are rare nor what is said in several wordings: each is judged by `lexical_model`."""
+"""Minimum number of documents for rare words and common wordings. With fewer, `lexical_model` judges each document alone."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
-"""A bullet of so many words has at least the first share of English function words if it is English; a document the second."""
+"""An English bullet of at least this many words has at least the first share of English function words; a document the second."""
 _UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
-"""A bullet is in another language by this share of letters that the documents do not use, or by so many of the words below."""
+"""A bullet is in another language if it has this share of letters that the documents lack, or this many of the words below."""
 _FOREIGN_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -82,7 +83,7 @@ _FOREIGN_WORDS = frozenset(
         """,
     )
 )
-"""Frequent function words of German, French, Spanish, Italian, Portuguese and Dutch that are no English words."""
+"""Frequent function words of German, French, Spanish, Italian, Portuguese and Dutch that are not English words."""
 _FACT = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?")
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\d{1,3}[.)]\s)+|\*\*|__|`")
 _CITES = re.compile(r"\[[^\[\]]{1,300}\]")
@@ -90,20 +91,20 @@ _CITES = re.compile(r"\[[^\[\]]{1,300}\]")
 
 @dataclass(frozen=True, slots=True)
 class Supports:
-    """What the documents say of some bullets. Shapes: (bullets, documents)."""
+    """The support of some bullets by the documents. Shapes: (bullets, documents)."""
 
     values: Floats
-    """How surely a document supports a bullet, 0 to 1."""
+    """The support of a bullet by a document, 0 to 1."""
     worth: npt.NDArray[np.bool_]
-    """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
-    say it word for word must be nearer than what is worth citing where no document is near."""
+    """Whether a repair cites the document, by its similarity relative to the bullet's best document. The closer the best document
+    is, the closer others must be."""
     added: npt.NDArray[np.bool_]
-    """Whether a repair cites it where the bullet does not: as `worth`, and near by the bullet's own words. Nothing is added to
-    what most documents of a haystack say."""
+    """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
+    bullets that most documents of a haystack support."""
     evidence: Sequence[Sequence[str]]
-    """The sentence of each document that comes nearest."""
+    """The most similar sentence of each document."""
     foreign: Sequence[bool]
-    """Bullets in another language than the documents', of which words tell nothing."""
+    """Bullets in another language than the documents', which words cannot judge."""
     blank: Sequence[bool]
     """Bullets without a word."""
 
@@ -114,7 +115,7 @@ def verdict_of(value: float) -> str:
 
 
 class SupportIndex:
-    """The documents of one haystack, read once, and compared with any number of bullets."""
+    """An index of one haystack's documents, for comparison with any number of bullets."""
 
     def __init__(self, documents: Sequence[str]) -> None:
         self.n_documents = len(documents)
@@ -136,7 +137,7 @@ class SupportIndex:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
         self._bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
-        """Places of each document's first sentence, and of the end."""
+        """The index of each document's first sentence, followed by the number of sentences."""
         self._few = self.n_documents < _HAYSTACK
         self._facts = facts if self._few else []
         holders: dict[str, set[int]] = {}
@@ -145,7 +146,7 @@ class SupportIndex:
                 if fact.startswith("#"):
                     holders.setdefault(fact, set()).add(owner)
         self._holders = {number: sorted(of) for number, of in holders.items()}
-        """Number -> the documents that have it."""
+        """Number in a text -> the documents that contain it."""
         bags = self._bags(facts)
         held = np.bincount(bags.indices, minlength=len(self._places))
         self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
@@ -155,7 +156,7 @@ class SupportIndex:
         self._like, self._trust = self._likenesses()
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """What each document says of each bullet; citations in the bullets are left out of account."""
+        """The support of each bullet by each document; citations in the bullets are ignored."""
         read = [_CITES.sub(" ", bullet) for bullet in bullets]
         latin = [is_latin(bullet) for bullet in read]
         facts = [_facts(bullet, one) for bullet, one in zip(read, latin, strict=True)]
@@ -173,7 +174,7 @@ class SupportIndex:
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
         sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
-        # A document that shares no word with a bullet says nothing of it.
+        # A document without a shared word does not support a bullet.
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
@@ -189,8 +190,8 @@ class SupportIndex:
         return Supports(sure, worth, added, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
-        """The windows of two sentences of a document that are nearest to a bullet by its words, the nearest first, at most so
-        many; all of them if they share no word with it, as those in another language do."""
+        """The windows of two sentences of a document that are most similar to a bullet, the best first, up to a maximum number;
+        all windows if they share no word with it, as in another language."""
         latin = is_latin(bullet)
         begin, end = self._bounds[document : document + 2]
         asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
@@ -199,12 +200,12 @@ class SupportIndex:
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
 
     def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
-        """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
+        """The features of a bullet and each document (`lexical_model.FEATURES`), if there are fewer than ten documents."""
         plain = _CITES.sub(" ", bullet)
         latin, values = is_latin(bullet), values_of(plain)
         sentences = []
         for said, facts in zip(self._sentences, self._facts, strict=True):
-            # A value in another form is said in the bullet's form, too.
+            # Repeat a value of another form in the bullet's form.
             shared = values.keys() & values_of(said).keys() if values else ()
             sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
         return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
@@ -212,7 +213,7 @@ class SupportIndex:
     def _hold_against(
         self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
     ) -> None:
-        """Cap the value of each document that says otherwise than a bullet, and never cite it."""
+        """Cap the value of each document that contradicts a bullet, and never cite it."""
         for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
             begin, end = self._bounds[document : document + 2]
             near = self._sentences[
@@ -223,7 +224,7 @@ class SupportIndex:
                 worth[place, document] = False
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
-        """The likeness of each document, its best window, and its likeness to the bullet's own words."""
+        """(The similarity of each document, its best window, its similarity to the bullet's own words.)"""
         alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
@@ -234,16 +235,17 @@ class SupportIndex:
         return np.maximum((likeness + both) / 2, _ALONE * own), best, own
 
     def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
-        """Each window's likeness, averaged with that of the windows that say the same in other documents.
+        """Each window's similarity, averaged with that of similar windows in other documents.
 
-        `alone`: its likeness to the bullet's own words, of which no more than a multiple is believed.
+        `alone`: its similarity to the bullet's own words; the result is capped at a multiple of it.
         """
         averaged: Floats = (1 - self._trust) * likeness + self._trust * (self._like @ likeness.T).T
         believed: Floats = np.minimum(averaged, _BELIEVED * alone + _AT_LEAST)
         return believed
 
     def _known(self, facts: Sequence[Sequence[str]], asked: sparse.csr_array) -> Floats:
-        """The length of each bullet's known words over that of all its words; one that no document has weighs as the rarest."""
+        """The length of each bullet's known words divided by that of all its words. An unknown word weighs as much as the rarest
+        known one."""
         rarest = math.log(1 + self._owners.size) + 1
         known = np.sqrt(np.asarray(asked.multiply(asked).sum(axis=1)).ravel())
         found = self._bags(facts) @ self._weights
@@ -253,7 +255,7 @@ class SupportIndex:
         return share
 
     def _lacking(self, facts: Sequence[Sequence[str]]) -> Floats:
-        """Share of each bullet's numbers that a document does not have (bullets, documents)."""
+        """Share of each bullet's numbers that a document lacks, with shape (bullets, documents)."""
         lacking = np.zeros((len(facts), self.n_documents))
         for row, found in enumerate(facts):
             numbers = [fact for fact in dict.fromkeys(found) if fact.startswith("#")]
@@ -273,7 +275,7 @@ class SupportIndex:
         return found, best
 
     def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
-        """The words of each bullet's best windows, as a bag of length 1."""
+        """The words of each bullet's best windows, as a bag of words with norm 1."""
         share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
         order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
         shares = np.take_along_axis(share, order, axis=1)
@@ -309,7 +311,8 @@ class SupportIndex:
             return False
         if not english:
             return share >= _ENGLISH
-        # Terse English has as few function words as another language; what has no sign of another language is not called one.
+        # Terse English has as few function words as another language, so a text without signs of another language counts as
+        # English.
         letters = [letter for letter in bullet.lower() if letter.isalpha()]
         unknown = sum(letter not in self._letters for letter in letters)
         signs = _FOREIGN_WORDS.intersection(plain_words(bullet))
@@ -330,7 +333,8 @@ class SupportIndex:
         return sparse.csr_array(bags + follows @ bags)
 
     def _likenesses(self) -> tuple[sparse.csr_array, Floats]:
-        """Window x window: the shares of the like windows of other documents; and the weight of their average (n)."""
+        """(Window x window: the shares of the similar windows of other documents; the weight of their average, for each
+        window.)"""
         n = self._windows.shape[0]
         posted = np.bincount(self._windows.indices, minlength=self._windows.shape[1])
         telling = sparse.csr_array(self._windows @ sparse.diags_array((posted <= _MOST_POSTED).astype(np.float64)))
@@ -358,7 +362,7 @@ class SupportIndex:
 
 
 def _facts(text: str, latin: bool) -> list[str]:
-    """The roots of a text's words and its numbers, function words left out."""
+    """The roots of a text's words and its numbers, without function words."""
     if not latin:
         return [f"#{word}" if word.isdecimal() else word for word in words_of(text)]
     found = []
@@ -377,6 +381,6 @@ def _share_english(text: str) -> float:
 
 
 def _unit(bags: sparse.csr_array) -> sparse.csr_array:
-    """The rows, each divided by its length."""
+    """The rows, each divided by its norm."""
     lengths = np.sqrt(np.asarray(bags.multiply(bags).sum(axis=1)).ravel())
     return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1.0)) @ bags)

@@ -1,4 +1,4 @@
-"""The command line: it parses arguments, calls `summhay_ray.api` and prints results."""
+"""The command line: parses arguments, calls `summhay_ray.api` and prints results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from summhay_ray.loops import collect_rarely
 
 __all__ = ["main"]
 
-# typer uses its bundled click or the installed one: this is the base class of usage errors in either.
+# typer uses its bundled click or the installed one: this is the base class of usage errors for either.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
 
@@ -48,21 +48,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _UsageProblem as problem:
         code = _say(USAGE, _usage(problem))
     except BrokenPipeError:
-        # The reader of our output has closed it (`| head`); nothing more can be written there, not even at exit.
+        # The reader of our output has closed it (`| head`); nothing more can be written to it, even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as problem:
         code = _say(FAILED, _system(problem))
     except SystemExit as stop:
-        # Our own code never raises SystemExit before this point. Typer does when the reader has closed our output; otherwise
-        # it comes from a plugin's code.
+        # Our own code never raises SystemExit before this point. Typer does if the reader has closed our output; otherwise a
+        # plugin's code raised it.
         if isinstance(stop.__context__, BrokenPipeError):
             sys.exit(FAILED)
         if completing:
             raise
         code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
     if arguments is None and code in (INTERRUPTED, TERMINATED):
-        # Otherwise the interpreter would wait for threads that still compute, and free a large library at length.
+        # Otherwise the interpreter would wait for threads that still compute, and take long to free a large library.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _system(problem: OSError) -> str:
-    """The message for an operating system error: what failed, where, and how to mend it if that is known."""
+    """The message for an operating system error: what failed, where, and how to fix it if that is known."""
     why = problem.strerror or str(problem) or type(problem).__name__
     where = f"{problem.filename}: " if problem.filename else ""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -90,7 +90,7 @@ class _Terminated(UserError):
 
 @functools.cache
 def _commands() -> Callable[..., object]:
-    """All commands with their options: reading them off the functions takes longer than a small command does."""
+    """All commands with their options: reading them from the functions takes longer than running a small command."""
     return typer.main.get_command(app)
 
 

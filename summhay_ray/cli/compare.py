@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Raises BadParameter where an option stands in the place of the second name."""
+    """Raises BadParameter if an option takes the place of the second name."""
     for name in names or ():
         if name.startswith("--"):
             raise typer.BadParameter(f"expected two names, A B; found the option {name} in the place of one")
@@ -79,7 +79,7 @@ def compare(
         document(result.to_json())
         return
     found = list(screen_sections(result, everything) if isinstance(result, SystemComparison) else result.sections())
-    # The insights on which judges differ are lines that can be searched and copied.
+    # The insights on which judges differ are printed as lines, to search and copy.
     listed = found.pop() if isinstance(result, CompareResult) else None
     sections(found, more=True)
     if listed is not None and (table := section_table(listed)) is not None:

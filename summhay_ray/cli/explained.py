@@ -100,7 +100,7 @@ def _judgment(row: Mapping[str, Any]) -> None:
 
 
 def _synthesis(found: Mapping[str, Any]) -> None:
-    """Print the result of `explain`: a haystack's sizes, checks and documents, or where a document or an answer comes from."""
+    """Print the result of `explain`: a haystack's sizes, checks and documents, or the origin of a document or answer."""
     haystack, document = found["haystack"], found["document"]
     pairs = [("run", found["run"]), ("cell_id", found["cell_id"]), ("topic", found["topic"]["topic"])]
     pairs += [("haystack", haystack["name"])] if haystack else [("answers", found["answers"])]
@@ -170,7 +170,7 @@ def _checks(checks: list[Mapping[str, Any]]) -> None:
 
 
 def _facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print names and values, wrapped; long words are not broken, so that an entry can be copied whole."""
+    """Print names and values, wrapped; long words stay whole, so that an entry can be copied."""
     names = max(len(name) for name, _ in pairs) + 2
     for name, value in pairs:
         begin, rest = name.ljust(names), " " * names

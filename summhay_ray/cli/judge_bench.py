@@ -90,7 +90,7 @@ def judge_bench(
 
 
 def _notes(result: BenchResult, in_sample: bool) -> Iterator[str]:
-    """What is said on stderr beside the tables. `in_sample`: the offline judge was fitted on this file."""
+    """Notes on stderr about the tables. `in_sample`: the offline judge was fitted on this file."""
     if in_sample:
         yield "offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out"
     yield from (f"{row.judge}: judgments are missing: {row.missing}" for row in result.judges if row.failures)

@@ -1,4 +1,4 @@
-"""`summhay mine`: makes a haystack from a folder of documents, and takes over what people decide about it."""
+"""`summhay mine`: makes a haystack from a folder of documents, and accepts people's decisions about it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def mine(
 
 
 def _show(found: Mapping[str, Any], as_json: bool) -> None:
-    """Print what became of a person's answers."""
+    """Print the effect of a person's answers."""
     from summhay_ray.cli.show import document, facts
 
     if as_json:
@@ -98,7 +98,7 @@ def _show(found: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[str, Any]:
-    """Ask a person on stdin about pairs of a haystack, or write them as a sheet: also where nobody is there to answer."""
+    """Ask a person on stdin about pairs of a haystack, or write them as a sheet if stdin is not interactive."""
     from summhay_ray import api
     from summhay_ray.cli.show import note
 

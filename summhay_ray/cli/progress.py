@@ -1,7 +1,7 @@
 """The live display of a run.
 
-On a terminal it is a table that is rewritten. Elsewhere it is lines: one at once, one every ten seconds, one at the end, and one
-when the run begins to stop or a model is given up.
+On a terminal it is a table that is rewritten. Elsewhere it prints lines: one at the start, one every ten seconds, one at the end,
+and one when the run begins to stop or a model is given up.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from summhay_ray.llm import LONGEST_PAUSE_S
 
 PLAIN_EVERY_S = 10.0
 TABLE_FROM = 100
-"""Width, in columns, from which a terminal has room for the models' figures."""
+"""Terminal width, in columns, from which the models' figures are shown."""
 SHORTEST_BAR, LONGEST_BAR = 6, 30
 TOLD_AFTER_S = 5.0
-"""From this many seconds of nothing but 429s a model's state says so; occasional 429s are only counted."""
+"""After this many seconds of only 429s, a model's state reports it; occasional 429s are only counted."""
 HEADS = ("", "calls", "a second", "requests/min", "input/min", "output/min", "in flight", "429s", "retries", "")
 
 
@@ -76,7 +76,7 @@ class ProgressDisplay:
         self._last = progress
 
     def note(self, text: str) -> None:
-        """Print a line above the display. Ignored once the run has ended: a note about its plan is then obsolete."""
+        """Print a line above the display. Ignored after the end of the run: notes about its plan are then obsolete."""
         if self._over:
             return
         self._noted.add(text)
@@ -97,7 +97,7 @@ class ProgressDisplay:
 
 
 def _turns(progress: Progress) -> tuple[object, ...]:
-    """The part of the progress whose change is shown at once."""
+    """The part of the progress whose changes are shown immediately."""
     return progress.stopping, *((model.model, model.stopped) for model in progress.models if model.stopped)
 
 
@@ -114,8 +114,8 @@ def view(progress: Progress, width: int = 80) -> Group:
 
 
 def _bar_line(progress: Progress, width: int) -> str:
-    """Bar, items, calls a second, dollars of the budget, failures, time left. The bar fills the room that is left."""
-    # An item may take hundreds of calls: progress is measured in calls if their number is known, else in rows.
+    """Bar, items, calls a second, dollars of the budget, failures, time left. The bar fills the remaining width."""
+    # An item may take hundreds of calls: progress counts calls if their total is known, else rows.
     if progress.calls_left is not None:
         done, total = progress.answered, progress.answered + progress.calls_left
     elif progress.rows_total:
@@ -148,7 +148,7 @@ def _dollars(progress: Progress) -> str:
 
 
 def _now(progress: Progress) -> str:
-    """The time left, or what the run is doing now."""
+    """The time left, or the run's current activity."""
     if progress.stopping:
         return f"stopping, {progress.in_flight} calls in flight (a second signal stops at once)"
     if progress.doing and not (progress.in_flight or progress.seconds_left):

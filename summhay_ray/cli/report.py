@@ -42,7 +42,7 @@ def report(
 
         def tell(url: str) -> None:
             document({"runs": runs, "url": url}) if as_json else say(url)
-            # The command goes on.
+            # The command continues.
             sys.stdout.flush()
 
         serve_report(lambda: api.make_report(runs, store, compat, judge, labels or "", over), out, port, tell)

@@ -28,7 +28,8 @@ def show_result(result: RunResult, store: str, command: str, everything: bool) -
 
 
 def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bool = True) -> None:
-    """Print the scores of a SummHay run. `everything`: all tables, not only joint. `intervals`: with those of the figures."""
+    """Print the scores of a SummHay run. `everything`: print all tables, not only joint. `intervals`: print the figures'
+    intervals."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
     from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
@@ -68,7 +69,7 @@ def _show_judges(scores: Rejudged) -> None:
 
 
 def _choice_line(choice: Choice) -> str:
-    """How many insights a cascade asks its model about, at what cost, and the uncertainty of the others."""
+    """How many insights a cascade sends to its model, at what cost, and the uncertainty of the others."""
     paid = (
         f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
         if choice.by_budget
@@ -80,7 +81,7 @@ def _choice_line(choice: Choice) -> str:
 
 
 def _show_made(scores: Haystacks) -> None:
-    """Print the haystacks that were made, and the topics that failed."""
+    """Print the finished haystacks, and the failed topics."""
     from summhay_ray.cli.show import tables
     from summhay_ray.report import failed_table, made_table
 

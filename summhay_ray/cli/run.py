@@ -1,4 +1,5 @@
-"""The commands that start a run: `run`, `retrieve`, `coverage`, `rejudge`, `support` and `synth`; and `recite`, which makes one.
+"""The commands that start a run: `run`, `retrieve`, `coverage`, `rejudge`, `support` and `synth`; and `recite`, which creates a
+run.
 
 Each starts a run under a live display and prints its results. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
 """
@@ -221,14 +222,14 @@ def carry_out(
 ) -> None:
     """Start a run, print its results, and exit with its code.
 
-    `again`: the words of the command that make it this run, so that it can be shown how to resume. `everything`: show all tables.
+    `again`: the command line that repeats this run, for the hint how to resume. `everything`: show all tables.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.results import show_result
     from summhay_ray.cli.show import document
 
-    # Own code may print, and stdout is reserved for results.
+    # User code may print, and stdout is reserved for results.
     with ProgressDisplay(first=f"reading {again[1]}") as display, contextlib.redirect_stdout(sys.stderr):
         result = start(**{**options, "watch": display, "note": display.note})
     display.warn(result.warnings)

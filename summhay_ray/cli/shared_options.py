@@ -16,7 +16,7 @@ EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIA
 """Status of a result -> exit code."""
 _HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
 _FOR_CODE = ("watch", "note")
-"""Options of the Python API alone: functions."""
+"""Options of the Python API that the command line lacks: functions."""
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
 RunArgument = Annotated[str, typer.Argument(help="A run's id, as run and import print it.", metavar="RUN")]
@@ -44,7 +44,7 @@ LogLevelOption = Annotated[
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that takes `**options: Unpack[...]` an option for each of them, and --log-level if it starts a run.
 
-    The command gets those that were given. `--json` comes last in the help.
+    The command receives those that were given. In the help, `--json` comes last.
     """
     hints = get_type_hints(command, include_extras=True)
     own = {

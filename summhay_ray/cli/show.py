@@ -40,12 +40,12 @@ def note(text: str) -> None:
 
 
 def answers_wanted(haystack: str) -> str:
-    """What to do with a haystack that has no summaries."""
+    """The hint for a haystack that has no summaries."""
     return f"no summaries are in it: name it in a spec (summhay init), haystacks: [{haystack}], then summhay run SPEC"
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Print the warnings of a result, a line each, on stderr."""
+    """Print a result's warnings on stderr, a line each."""
     for warning in warnings:
         note(f"warning: {warning}")
 
@@ -56,7 +56,7 @@ def say(text: str) -> None:
 
 
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables; one that is wider than the terminal is printed in parts, so that no figure is cut off."""
+    """Print tables; one wider than the terminal is printed in parts, so that no figure is cut off."""
     out = console()
     for grid in grids:
         for part in fitted(_plain(grid), out.width):
@@ -73,7 +73,7 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def starred(grids: Sequence[TextTable]) -> None:
-    """Print tables of scores, and what their marks mean."""
+    """Print tables of scores, and the meaning of their marks."""
     tables(grids)
     for line in table_legends(grids):
         say(line)
@@ -98,9 +98,9 @@ def sections(found: Iterable[Section], more: bool = False) -> None:
 
 
 def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
-    """The lines, for `facts`, on how a command ended.
+    """Lines for `facts` on how a command ended.
 
-    `head`: name and id of the run; `unit`: what its cells are called; `go_on`: the command that resumes it.
+    `head`: name and id of the run; `unit`: the word for its cells; `go_on`: the command that resumes it.
     """
     cells, calls, left = result.cells, result.calls, result.left
     pairs: list[tuple[str, object]] = [
@@ -120,7 +120,7 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("left", left_over(left, unit, how)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""
-        # The reason why a model was stopped is printed above already.
+        # The reason for stopping a model has already been printed.
         why = "" if any(most["message"] in reason for reason in result.stopped_models.values()) else f": {most['message']}"
         when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
         pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
@@ -139,12 +139,12 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
 
 
 def counted(numbers: Mapping[str, int]) -> str:
-    """Name -> number, as words."""
+    """A mapping of names to numbers, as words."""
     return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
 def computed(pool: Mapping[str, float]) -> str:
-    """What the pool of actors for local models did, and how long it took; see `engine.pools.Pools.took`."""
+    """How many actors for local models a run had, and how long they took to start, load and compute; see `Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"
@@ -154,14 +154,14 @@ def computed(pool: Mapping[str, float]) -> str:
 
 
 def store_option(store: str) -> str:
-    """The `--store` option to append to a command that is shown; empty for the default store."""
+    """The `--store` option to append to a printed command; empty for the default store."""
     from summhay_ray import api
 
     return "" if store == api.store_uri() else f" --store {shlex.quote(store)}"
 
 
 def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
-    """What is left to do, what it costs, and how to resume."""
+    """Remaining work, its cost, and how to resume."""
     parts = [f"{left['cells']:,} {unit}"]
     if left["usd"] is not None:
         expected, most = (f"{left['usd'][name]:,.{2 if left['usd']['max'] >= 1 else 6}f}" for name in ("expected", "max"))
@@ -194,7 +194,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
 
 
 def read_lines(read: Mapping[str, Any]) -> None:
-    """Print what is read of a document: its title and date, then a line for each statement and for what is left out."""
+    """Print the text read from a document: title and date, then a line for each statement and each omission."""
     facts([(name, read[name]) for name in ("title", "date") if read[name]])
     lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
     lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
@@ -217,7 +217,7 @@ def answer(row: Mapping[str, Any]) -> None:
 
 
 def cut(prompt: str) -> str:
-    """The beginning and the end of a long prompt, where its instructions are."""
+    """The beginning and end of a long prompt, which contain its instructions."""
     if len(prompt) <= PROMPT_SHOWN:
         return prompt
     end = PROMPT_SHOWN // 3

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
 
-# name -> help; drawn, as all faults are, with the prompt and --seed.
+# name -> help; like all faults, they are drawn with the prompt and --seed.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
     "extra": "Fraction of them that state an insight more.",
@@ -47,7 +47,7 @@ def _parameters() -> _Parameters:
     ]
     annotated = get_type_hints(Settings, include_extras=True)
     for setting in dataclasses.fields(Settings):
-        # Those that take several values are options of another form, below.
+        # Settings with several values are options of another form, below.
         if setting.name not in ("unknown_models", "models"):
             kind, about = get_args(annotated[setting.name])
             found.append(_parameter(setting.name, kind, setting.default, about))
@@ -111,5 +111,5 @@ def _line(base: str, price: Mapping[str, float]) -> str:
     return f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}"
 
 
-# typer reads a command's options from its signature, which is made here from the settings and the table above.
+# typer reads a command's options from its signature, which this builds from the settings and the table above.
 simulate.__dict__["__signature__"] = inspect.Signature(_parameters())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
 
 COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
-"""Kind -> the command that starts its runs, if that is not `summhay run SPEC`."""
+"""Kind -> the command that starts its runs, unless that is `summhay run SPEC`."""
 
 
 def status(run: RunArgument, store: StoreOption = None, everything: HashesOption = False, as_json: JsonOption = False) -> None:
@@ -104,7 +104,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
-    """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
+    """(name, value) for each line of the status. `everything`: include the hashes of the tables."""
     from summhay_ray.cli.show import counted
     from summhay_ray.llm import ExcessTotals
     from summhay_ray.report import dollars_line
@@ -135,7 +135,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
 
 
 def _left(result: StatusResult, unit: str) -> str:
-    """What is left to do, what it may cost, and how to resume."""
+    """Remaining work, its possible cost, and how to resume."""
     left = dict(result.left or {})
     usd, cells, calls, most = (left.get(name) for name in ("usd", "cells", "calls", "max_calls"))
     parts = [f"{cells} {unit}", *([] if calls in (None, most) else [f"about {calls} calls"])]

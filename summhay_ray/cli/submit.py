@@ -69,7 +69,7 @@ def submit(
 
 
 def _writer(as_json: bool) -> Callable[[str], None]:
-    """A function that prints pieces of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
+    """A function that prints parts of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
     from summhay_ray.errors import printable
 
     stream = sys.stderr if as_json else sys.stdout

@@ -1,7 +1,7 @@
-"""Systems compared by their scores query by query: is a difference real, and which system is the best?
+"""Compares systems by their scores query by query: is a difference real, and which system is the best?
 
-Any benchmark that says how its systems scored each query (`Workload.by_query`) is compared here, in `summhay compare` and in the
-report. May be imported by `benchmark`, the benchmarks, the report and the API.
+It serves every benchmark that reports its systems' scores by query (`Workload.by_query`), for `summhay compare` and the report.
+`benchmark`, the benchmarks, the report and the API may import it.
 """
 
 from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair

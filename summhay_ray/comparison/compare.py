@@ -1,6 +1,6 @@
-"""Systems compared in pairs: the scores become a matrix of queries x systems, and `metrics.Paired` says which pairs differ.
+"""Compares systems in pairs: the scores become a matrix of queries x systems, and `metrics.Paired` decides which pairs differ.
 
-Ranks, the systems that may be the best and the decision follow from these pairs.
+The ranks, the candidates for the best system, and the decision follow from these pairs.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ MOST_PAIRS = 10_000
 _MATRICES = ("value", "least", "most", "n", "n_expected")
 STANDING = pl.Schema(
     {
-        "name": pl.String,  # the system's key, after that of its run if there are two
-        "label": pl.String,  # likewise, for people
+        "name": pl.String,  # the system's key, prefixed with its run's if there are two runs
+        "label": pl.String,  # the same, for people
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
-        "floor": pl.Float64,  # mean with all that is missing as 0
-        "n": pl.Int64,  # its answers or judgments
+        "floor": pl.Float64,  # mean with all missing values as 0
+        "n": pl.Int64,  # number of its answers or judgments
         "n_expected": pl.Int64,
-        "missing": pl.Float64,  # share of these that it lacks
+        "missing": pl.Float64,  # share of the expected ones that it lacks
         "rank": pl.Int64,  # from 1, equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
-        "rank_low": pl.Int64,  # 1 + the number of ranked systems that a pair shows to be better
-        "rank_high": pl.Int64,  # the number of ranked systems - those that a pair shows to be worse
-        "may_be_best": pl.Boolean,  # no pair shows a better system
-        "from_best": pl.Float64,  # difference from the first system, with its interval, as of their pair
+        "rank_low": pl.Int64,  # 1 + the number of ranked systems that are significantly better
+        "rank_high": pl.Int64,  # the number of ranked systems - the number of significantly worse ones
+        "may_be_best": pl.Boolean,  # no system is significantly better
+        "from_best": pl.Float64,  # difference from the first system, with the interval of their pair
         "from_best_low": pl.Float64,
         "from_best_high": pl.Float64,
-        "usd": pl.Float64,  # dollars a query; null if unknown
+        "usd": pl.Float64,  # dollars per query; null if unknown
         "ceiling": pl.Boolean,  # it sees the gold
     }
 )
-"""A system's place among others."""
+"""The columns of a system's place in the ranking."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,21 @@ class SystemComparison:
     runs: tuple[str, ...]
     pairs: pl.DataFrame
     """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`,
-    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
-    `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply),
-    `labelled` (likewise, corrected by people's labels)."""
+    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, with all pairs of the figure as one
+    family), `verdict`, `corrected` (like `paired`, without each judge's bias relative to people; null if one is unknown or does
+    not apply), `labelled` (like `paired`, corrected by people's labels)."""
     standings: Mapping[str, pl.DataFrame]
-    """Figure -> the compared systems, best first, then those that lack too much; with the columns of STANDING."""
+    """Figure -> the compared systems, best first, followed by those with too many missing values; columns as in STANDING."""
     decision: SystemDecision
-    """By the first figure."""
+    """The decision by the first figure."""
     warnings: Sequence[str]
     about: Mapping[str, str]
-    """Figure -> what its intervals, p-values and ranks hold for, such as `further queries of these 2 haystacks`."""
+    """Figure -> the population to which its intervals, p-values and ranks generalize, such as `further queries of these 2
+    haystacks`."""
     units: Mapping[str, str]
     """Figure -> its unit: %, or empty for the figure's own scale."""
     judge: str = ""
-    """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
+    """The judge of the scores; `A and B` for two runs with different judges; empty if the scores are not judgments."""
     cluster: str = "haystack"
     """What a cluster of queries is."""
     counted: str = "answers"
@@ -77,7 +78,7 @@ class SystemComparison:
         return self.pairs.filter(pl.col("figure") == figure)
 
     def best(self, figure: str) -> list[str]:
-        """The keys of the systems that may be the best: no pair shows a better one."""
+        """The keys of the systems that may be the best: no system is significantly better than these."""
         return self.standings[figure].filter("may_be_best")["name"].to_list()
 
     @property
@@ -109,7 +110,7 @@ class SystemComparison:
         }
 
     def judged(self, figure: str) -> str:
-        """A figure with the judge whose scores it is of."""
+        """The name of a figure with its judge."""
         return f"{figure}, judged by {self.judge}" if self.judge else figure
 
 
@@ -118,7 +119,8 @@ Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 
 
 def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: Over | None = None) -> SystemComparison:
-    """Compare systems of one or two runs on the queries that both answered. Raises UserError if there is nothing to compare.
+    """Compare systems of one or two runs on the queries that both systems of a pair answered. Raises UserError if there is
+    nothing to compare.
 
     `systems`: two names or patterns (`*` matches anything). In one run, systems that match the first are compared with those
     that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the
@@ -147,17 +149,17 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
 
 
 def every_pair(run: RunScores, figures: Sequence[str] = (), over: Over | None = None) -> SystemComparison | None:
-    """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
+    """Every pair of a run's systems; None for fewer than two systems, too many pairs, or no common queries."""
     return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), figures, over)
 
 
 def compare_pairs(
     runs: Sequence[RunScores], chosen: Chosen, figures: Sequence[str] = (), over: Over | None = None
 ) -> SystemComparison | None:
-    """Compare the chosen pairs in each figure (by default, in all), together. None without pairs, with too many, or if none has
-    a scored query in common.
+    """Compare the chosen pairs in each figure (by default, in all figures), as one family. None without pairs, with too many
+    pairs, or if no pair has a common scored query.
 
-    Raises UserError without a common figure, or a common query that is scored.
+    Raises UserError without a common figure or a common scored query.
     """
     if not 1 <= len(chosen) <= MOST_PAIRS:
         return None
@@ -188,8 +190,8 @@ def compare_pairs(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is compared: `sides`, each as (index of the run, system), in `pairs` of their places, by `scores` of all figures: rows
-    of `_by_figure`, sorted by query and side."""
+    """The input of a comparison. `sides`: (index of the run, system). `pairs`: pairs of indices of sides. `scores`: rows of
+    `_by_figure` for all figures, sorted by query and side."""
 
     runs: Sequence[RunScores]
     sides: Sequence[tuple[int, str]]
@@ -199,7 +201,7 @@ class _Asked:
 
 
 def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
-    """The comparison in one figure; None if no pair has a scored query in common."""
+    """The comparison in one figure; None if no pair has a common scored query."""
     import numpy as np
 
     runs, sides, n_systems = asked.runs, asked.sides, len(asked.sides)
@@ -228,7 +230,7 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
         + (f"; judged by {judge}" if judge else "")
         for row, pair in zip(found.iter_rows(named=True), asked.pairs, strict=True)
     ]
-    # Without every judge's bias, nothing is known.
+    # Without every judge's bias, the result is unknown.
     ways = [[getattr(runs[index], way).get((figure, name)) for index, name in sides] for way in ("unbiased", "labelled")]
     corrected, by_labels = (
         _corrected(paired, observed, asked.pairs, known, most) if all(known) else found.to_struct().clear(len(found))
@@ -264,7 +266,7 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
 
 
 def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
-    """The compared systems, with what is known of them before any pair is compared. `n` of `due` answers; the share `missing`."""
+    """The compared systems, with their data before any comparison, such as `n` of `due` answers and the share `missing`."""
     runs, sides = asked.runs, asked.sides
     in_run = [f"{runs[index].run} " if len(runs) > 1 else "" for index, _ in sides]
     systems = {
@@ -280,7 +282,7 @@ def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
 
 
 def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tuple[str, list[str]]:
-    """What the figures hold for, and warnings about it. `asked`: what the user wanted them to hold for."""
+    """The population to which the figures generalize, and warnings about it. `asked`: the user's choice."""
     these = f"this {cluster}" if n_clusters == 1 else f"these {n_clusters} {cluster}s"
     if over == "queries":
         few = f"the figures are for {these} only: fewer than {FEWEST_UNITS} {cluster}s say little of others"
@@ -303,8 +305,8 @@ def _corrected(
 
 
 def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
-    """The ranked systems, best first, then those without a rank; not those that were asked nothing. Ranks, and who may be the
-    best, follow from the `pairs` of complete systems. `found`: of `metrics.Paired.differences`."""
+    """The ranked systems, best first, then those without a rank; systems without expected answers are left out. Ranks and
+    candidates for the best follow from the `pairs` of complete systems. `found`: the result of `metrics.Paired.differences`."""
     import numpy as np
 
     due = systems["n_expected"].to_numpy() > 0
@@ -318,10 +320,10 @@ def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, p
         if p < LEVEL and ranked[a] and ranked[b]:
             above[b if difference > 0 else a] += 1
             below[a if difference > 0 else b] += 1
-    # Ranked on what all of them answered; where that is nothing, with what is missing as 0.
+    # Rank on the queries that all of them answered; if there are none, with missing values as 0.
     whole = (~np.isnan(observed.values) & (observed.most - observed.least < 1e-9))[:, ranked].all(axis=1)
     by = observed.values[whole].mean(axis=0) if whole.any() else floors
-    # Systems that differ by rounding alone are equal.
+    # Systems that differ only by rounding are equal.
     places = np.searchsorted(np.sort(-np.round(by[ranked], 9)), -np.round(by, 9)) + 1
     lowest, highest = 1 + above, ranked.sum() - below
     ranks = {
@@ -377,7 +379,8 @@ def _matching(run: RunScores, pattern: str) -> Iterable[str]:
 
 
 def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster: str, lacking: Sequence[str]) -> str:
-    """The result of a pair in one sentence. `labels`: of its systems. `lacking`: what they lack, if it is more than a little."""
+    """The result of a pair in one sentence. `labels`: the names of its systems. `lacking`: their missing answers, if not
+    negligible."""
     n, needed, missing = found["n_queries"], found["queries_needed"], " and ".join(lacking)
     if (p := found["p_adjusted"]) < LEVEL:
         higher, by = labels[found["difference"] < 0], _points(abs(found["difference"]), unit)

@@ -1,4 +1,4 @@
-"""Which system to use, in one paragraph that follows from the decisions on pairs and from costs. For `comparison` alone."""
+"""Recommends a system in one paragraph, from the decisions on pairs and from costs. Only for `comparison`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 from summhay_ray.metrics import FEWEST, FEWEST_UNITS, LITTLE, Over
 
 NAMED = 3
-"""Systems named in a list."""
+"""Maximum number of systems in a list."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a decision rests on, apart from the systems and their pairs."""
+    """The data of a decision, apart from the systems and their pairs."""
 
     figure: str
     unit: str
     counted: str
-    """What a system may lack, such as insights."""
+    """The noun for the values that a system may lack, such as insights."""
     cluster: str
-    """What the queries are in, such as haystack."""
+    """The noun for a cluster of queries, such as haystack."""
     n_queries: int
     n_clusters: int
     over: Over
     judge: str
-    """The judge of the scores; empty if they are nobody's judgments."""
+    """The judge of the scores; empty if they are not judgments."""
     labelled: bool
     """Whether people's labels correct the scores."""
     limits: Sequence[str] = ()
-    """Reasons why no system is named, whatever the scores, such as a haystack that cannot decide."""
+    """Reasons for no recommendation, regardless of the scores, such as an unsuitable haystack."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,24 @@ class SystemDecision:
 
     figure: str
     use: str | None
-    """The cheapest of those that may be the best, where all their costs are known; otherwise the best by score."""
+    """The cheapest of those that may be the best, if all their costs are known; otherwise the best by score."""
     system: str | None
-    """Its key."""
+    """The key of `use`."""
     best: str | None
     """The best by score."""
     not_shown_worse: Sequence[str]
     """The other systems that may be the best, best first."""
     usd_per_query: float | None
-    """What the system to use costs; None if that is not known."""
+    """Dollars per query of the recommended system; None if unknown."""
     more_queries: int | None
-    """How many further queries would show a difference: of the best and the next, or, without a decision, any. None: unknown."""
+    """Number of further queries that would show a difference: between the best and the next, or, without a decision, any. None:
+    unknown."""
     labels: int | None
-    """How many labels by people would check the judge on the systems that may be the best; None if no judge is involved."""
+    """Number of labels by people for checking the judge on the systems that may be the best; None without a judge."""
     reasons: Sequence[str]
     """Why no system is named; empty if one is."""
     limits: Sequence[str]
-    """What limits the confidence."""
+    """Limits of the confidence."""
     text: str
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +66,7 @@ class SystemDecision:
 
 
 def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], evidence: Evidence) -> SystemDecision:
-    """The decision. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared ones: `a` and `b` (names),
+    """The decision. `standings`: rows of `comparison.STANDING`, best first. `pairs`: the compared pairs: `a` and `b` (names),
     `differs`, and the other fields of `metrics.Paired.differences`."""
     ranked = [one for one in standings if one["rank"] is not None]
     usable = [one for one in ranked if not one["ceiling"]] or ranked
@@ -121,7 +122,7 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
 def _reasons(
     evidence: Evidence, standings: Sequence[Any], usable: Sequence[Any], may_be_best: Sequence[Any], n_pairs: int
 ) -> list[str]:
-    """Why no system is named: the reasons that were given or, without any, the first of what the scores lack."""
+    """Why no system is recommended: the given reasons or, without any, the first shortcoming of the scores."""
     n_queries, n_usable = evidence.n_queries, len(usable)
     if evidence.limits:
         return list(evidence.limits)
@@ -144,7 +145,7 @@ def _reasons(
 def _limits(
     evidence: Evidence, standings: Sequence[Any], may_be_best: Sequence[Any], pairs: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """What limits the confidence in a decision, each in a few words."""
+    """The limits of the confidence in a decision, each in a few words."""
     n, clusters = evidence.n_queries, evidence.n_clusters
     these = f"these {clusters} {evidence.cluster}s" if clusters > 1 else f"this {evidence.cluster}"
     where = f"of {these} only" if evidence.over == "queries" else f"in {clusters} {evidence.cluster}s"
@@ -164,7 +165,7 @@ def _limits(
 
 
 def _more_queries(pairs: Sequence[Mapping[str, Any]], between: Sequence[str] | None) -> int | None:
-    """The least number of further queries that would show a difference not shown yet. `between`: of these two alone."""
+    """The smallest number of further queries that would show another difference. `between`: only between these two."""
     needed = [
         max(1, pair["queries_needed"] - pair["n_queries"])
         for pair in pairs
@@ -174,7 +175,7 @@ def _more_queries(pairs: Sequence[Mapping[str, Any]], between: Sequence[str] | N
 
 
 def _would_bring_one(evidence: Evidence, more: int | None, labels: int | None, n_best: int) -> list[str]:
-    """What would bring a decision, in a sentence or two."""
+    """The steps towards a decision, in a sentence or two."""
     said = []
     if more is not None:
         haystacks = math.ceil(more * evidence.n_clusters / max(1, evidence.n_queries))
@@ -187,7 +188,7 @@ def _would_bring_one(evidence: Evidence, more: int | None, labels: int | None, n
 
 
 def lacks(standing: Mapping[str, Any], counted: str) -> str:
-    """How much a system lacks, such as `41 of 137 insights`."""
+    """The number of missing answers of a system, such as `41 of 137 insights`."""
     return f"{standing['n_expected'] - standing['n']:,} of {standing['n_expected']:,} {counted}"
 
 
@@ -205,7 +206,7 @@ def _dollars(usd: float) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Some names, and how many more."""
+    """Some names, and the number of further ones."""
     if len(names) > NAMED:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

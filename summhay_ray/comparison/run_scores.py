@@ -21,23 +21,24 @@ _KEYS = ("system", *QUERY)
 
 @dataclass(frozen=True, slots=True)
 class Unbiased:
-    """How a judge's bias is taken off a system's scores: score * factor - shift."""
+    """The correction of a system's scores for a judge's bias: score * factor - shift."""
 
     bias: JudgeBias
-    """The part of its uncertainty that two sides with one bias share cancels."""
+    """The judge's bias. If both sides of a pair have the same bias, the common part of its uncertainty cancels."""
     factor: float = 1.0
     shift: float = 0.0
     slope: float = 1.0
-    """How much the score moves with the judge's bias."""
+    """Change of the score per unit of the judge's bias."""
 
 
 class RunScores:
     """One run's scores by query.
 
-    `judge`: that of the scores; empty if they are nobody's judgments. `names`: of a system whose key is no name for people,
-    by key: its `label`, `model`, `retriever` and `ordering`. `unbiased`: by figure and system, where a judge's bias is known and
-    applies; `labelled`: by people's labels. `costs`: system -> dollars a query, where known. `limits`: reasons why no system is
-    recommended, whatever the scores, each a clause such as `nobody has looked at the haystack`.
+    `judge`: the judge of the scores; empty if they are not judgments. `names`: key of a system -> its `label`, `model`,
+    `retriever` and `ordering`, for keys that are not names for people. `unbiased`: the correction by figure and system, if a
+    judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars per query, if
+    known. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has looked at the
+    haystack`.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class RunScores:
 def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
     """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
 
-    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same others: those that each
-    value has been combined with. What one of them lacks, the mean lacks. Raises UserError if there are none.
+    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same values of the other
+    factor: those combined with every value. A score missing in one of them is missing in the mean. Raises UserError if there are
+    no such values.
     """
     others: dict[str, set[str]] = {}
     for value, other in factors.values():
@@ -108,8 +110,8 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
 
 
 def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
-    """A row for each query, system and figure: its `value`; `least` and `most`, the value with what is missing as 0 and as the
-    best that there is; and `n` of `n_expected` answers or judgments."""
+    """A row for each query, system and figure: its `value`; `least` and `most`, the value with missing answers as 0 and as the
+    best possible score; and `n` of `n_expected` answers or judgments."""
     figures, keys = [*units], [*_KEYS, "figure"]
     own, value = pl.col(figures), pl.col("value")
     scores = _keyed(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
@@ -117,7 +119,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     expected = scores.select(_KEYS).clear() if by_query.expected is None else _keyed(by_query.expected)
     named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
     every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
-    # An answer may lack a figure of `may_lack`: one of the others tells that there is one.
+    # An answer may lack a figure of `may_lack`: another figure shows that the answer exists.
     others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
     answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
     values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")
@@ -126,7 +128,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     grid = named.select("system").unique().join(named.select(QUERY).unique(), how="cross").join(every, how="cross")
     rows = grid.join(values, on=keys, how="left").join(due.select(*keys, *counts).unique(keys), on=keys, how="left")
     without = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack]) & value.is_null()
-    # Without `expected`, every system was asked what one of them answered.
+    # Without `expected`, every system should answer each query that some system answered.
     asked = value.is_not_null().any().over(*QUERY, "figure").cast(pl.Int64) if by_query.expected is None else pl.lit(0)
     due_here = pl.when(without).then(0).otherwise(pl.max_horizontal(pl.coalesce("n_expected", asked), value.is_not_null()))
     rows = rows.with_columns(n_expected=due_here.cast(pl.Int64))

@@ -11,13 +11,13 @@ from summhay_ray.comparison.compare import SystemComparison
 from summhay_ray.engine import Chart, Section
 
 SHOWN = 25
-"""Systems in the forest plot and the matrix: the best ones."""
+"""Number of systems in the forest plot and the matrix: the best ones."""
 ROWS = 10
-"""Rows of a table on one screen, and pairs that have a table there."""
+"""Maximum number of rows of a table on one screen, and of pairs for a table there."""
 FEW_PAIRS = 3
-"""So many pairs of a figure have a sentence each."""
+"""Up to this number, each pair of a figure gets a sentence."""
 ENDS = {"": "difference", "_low": "low", "_high": "high"}
-"""End of a column's name -> what it has of a difference."""
+"""Suffix of a column -> the field of a difference."""
 
 
 def screen_sections(comparison: SystemComparison, everything: bool = False) -> Iterator[Section]:
@@ -42,7 +42,7 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
 
 
 def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
-    """A line on what one screen leaves out; none if that is nothing."""
+    """A line about the parts that do not fit on one screen; none if everything fits."""
     systems, figures = comparison.standings[figure].height - ROWS, len(comparison.standings) - 1
     parts = [f"{systems} more systems"] * (systems > 0) + ["every pair"] * (comparison.of(figure).height > ROWS)
     parts += [f"{figures} more figure{'s'[: figures > 1]}"] * (figures > 0)
@@ -50,7 +50,7 @@ def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
 
 
 def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
-    """A line for each of few pairs, one for many."""
+    """A line for each pair if there are few; else one line for all."""
     pairs, standings = comparison.of(figure), comparison.standings[figure]
     if pairs.height <= FEW_PAIRS:
         told = pairs.select(_named(comparison, "a"), _named(comparison, "b"), "verdict").iter_rows()
@@ -82,7 +82,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
 
 
 def _turned(paired: str) -> pl.Expr:
-    """The differences of A from B as those of B from A."""
+    """The differences with A and B swapped."""
     of = pl.col(paired).struct.field
     names = {"difference": "difference", "low": "high", "high": "low", "effect": "effect"}
     turned = {name: -of(other) for name, other in (names | {"worst_low": "worst_high", "worst_high": "worst_low"}).items()}
@@ -151,7 +151,7 @@ def _named(comparison: SystemComparison, side: str) -> pl.Expr:
 
 
 def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, verdicts: bool = False) -> Section:
-    """These pairs of a figure. `verdicts`: with one in each row."""
+    """These pairs of a figure. `verdicts`: with a verdict in each row."""
     points, n_pairs = comparison.units[figure] == "%", comparison.of(figure).height
     paired, corrected, labelled = (pl.col(name).struct.field for name in ("paired", "corrected", "labelled"))
     least = paired("detectable")
@@ -163,7 +163,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         "p (all pairs)": paired("p_adjusted"),
         "d": paired("effect"),
         "win/tie/loss": pl.format("{}/{}/{}", paired("wins"), paired("ties"), paired("losses")),
-        # No fractions can be further apart.
+        # Fractions cannot differ by more.
         "least detectable": pl.when(least <= 1).then(least) if points else least,
         "queries needed": paired("queries_needed").cast(pl.Float64),
         **{f"bias removed{end}": corrected(name) for end, name in ENDS.items()},
@@ -193,5 +193,5 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
 
 
 def _titled(figure: str) -> str:
-    """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
+    """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 are unchanged."""
     return figure.capitalize() if figure.islower() else figure

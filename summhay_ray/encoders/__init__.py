@@ -1,7 +1,7 @@
-"""The encoders room: local models that embed texts, or score texts for a query.
+"""Local models that embed texts, or score texts for a query.
 
-It needs the extra `embed` (torch, sentence-transformers), is the only room that loads such models, and imports only `errors` and
-`loops`.
+It needs the extra `embed` (torch, sentence-transformers). No other part of the package loads such models. It imports only
+`errors` and `loops`.
 """
 
 from summhay_ray.encoders.bare import (

@@ -72,7 +72,7 @@ class PairClassifier:
 
         positions = getattr(self._model.config, "max_position_embeddings", 0)
         if not positions or not getattr(self._model.config, "position_biased_input", True):
-            # Its positions are relative: a text may be longer.
+            # Its positions are relative, so a text may be longer.
             positions = self._longest
         longest = min(self._longest, _longest(self._tokenizer) or self._longest, positions)
         ids = [self._tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
@@ -92,7 +92,7 @@ class Likelihood:
         self._model, self._tokenizer, self._device = model, tokenizer, device
 
     def mean_log(self, source: str, target: str) -> float | None:
-        """The mean log probability of the target's tokens after the source; None for a target without a token."""
+        """The mean log probability of the target's tokens, given the source; None for a target without a token."""
         import torch
 
         longest = _longest(self._tokenizer)
@@ -107,7 +107,7 @@ class Likelihood:
 
 @functools.cache
 def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
-    """A model reduced to its first `layers` (None: all), as token encoder. Raises NoModel where it cannot be loaded."""
+    """A model reduced to its first `layers` (None: all), as a token encoder. Raises NoModel if it cannot be loaded."""
 
     def load(where: str) -> TokenEncoder:
         from transformers import AutoModel
@@ -122,7 +122,7 @@ def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
 
 @functools.cache
 def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
-    """A classifier of pairs, such as for natural language inference. Raises NoModel where it cannot be loaded."""
+    """A classifier of pairs, such as for natural language inference. Raises NoModel if it cannot be loaded."""
 
     def load(where: str) -> PairClassifier:
         from transformers import AutoModelForSequenceClassification
@@ -136,7 +136,7 @@ def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
 
 @functools.cache
 def load_likelihood(name: str) -> Likelihood:
-    """A sequence-to-sequence model (BART, T5, ...). Raises NoModel where it cannot be loaded."""
+    """A sequence-to-sequence model (BART, T5, ...). Raises NoModel if it cannot be loaded."""
 
     def load(where: str) -> Likelihood:
         from transformers import AutoModelForSeq2SeqLM

@@ -16,7 +16,7 @@ Positions = Literal["", "stretched", "plain"]
 
 
 class NoModel(UserError):
-    """A model cannot be loaded on this machine; the message says why and what to do."""
+    """A model cannot be loaded on this machine; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +70,4 @@ class Vectors:
     n_tokens: NDArray[np.int64]
     """(texts,) tokens of each text by the model's tokenizer, after truncation."""
     n_cut: NDArray[np.int64] | None = None
-    """(texts,) tokens of each text beyond the model's limit, which it does not read; None where nothing is cut."""
+    """(texts,) tokens of each text beyond the model's limit, which it does not read; None if nothing is cut."""

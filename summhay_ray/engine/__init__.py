@@ -1,7 +1,7 @@
-"""The engine room: plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
+"""Plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
-Sub-rooms: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
-It is the only room that knows Ray, and it knows no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
+Folders: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
+Only this package uses Ray. It imports no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
 Importing this package starts nothing and does not load Ray.
 """
 

@@ -28,24 +28,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOCAL_AT_ONCE = 32
-"""Items that may hold a prompt for a model in the worker, which may answer several together."""
+"""Maximum number of items that hold a prompt for a model in the worker, which may answer several in one batch."""
 EXTRA_PROMPTS = 64
-"""Items that may hold a prompt beyond a model's concurrency. The items of a group wait for the first call of their prefix; with
-room for another group beside them, there are mostly calls to send."""
+"""Number of items that may hold a prompt in addition to a model's concurrency. The items of a group wait for the first call of
+their prefix; meanwhile, these send calls."""
 
 MOST_KEPT = 2000
-"""Characters of an answer that a row keeps where its numbers cannot be used."""
+"""Number of characters that a row keeps of an answer with unusable numbers."""
 
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
 Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
-"""Begins a request of a stage. Awaiting it gives what `Kept` makes of the outcome, and of the raw answer if there is one."""
+"""Begins a request of a stage. Await it to get the result of `Kept`, which takes the outcome and the raw answer, if there is
+one."""
 
 
 class Asking(Protocol):
-    """What `Ask` must know of a workload."""
+    """The parts of a workload that `Ask` needs."""
 
     models: RunModels
 
@@ -78,11 +79,11 @@ class Unreadable(NoReply):
 
 
 def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """The one JSON object of an answer, whatever words or fence stand around it; with `kind=list`, the one JSON list.
+    """The only JSON object in an answer, with any text or code fence around it ignored; with `kind=list`, the only JSON list.
 
     `fields`: names that the object must have, in any case and spacing. Slips such as single quotes are mended. Raises Unreadable
-    for an answer without such JSON, with several that differ, with one that is cut off, and where a name has two values or a
-    number is not finite. The types of the fields are yours to check.
+    if an answer has no such JSON, several different ones or one that is cut off, if a name has two values, or if a number is not
+    finite. It does not check the types of the fields.
     """
     try:
         return text.json_value(text.without_thinking(reply.text), *fields, kind=kind)
@@ -94,8 +95,8 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
 class ConcurrencyLimiter:
     """Limits how many items of one worker hold a prompt for the same model; first come, first served.
 
-    It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls, which the model's
-    concurrency does; it admits `EXTRA_PROMPTS` more items than that.
+    It saves memory: a waiting item is small, but a prompt may be half a megabyte. It does not limit calls: the model's
+    concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
     """
 
     def __init__(self, settings: Mapping[str, ModelSettings]) -> None:
@@ -103,7 +104,8 @@ class ConcurrencyLimiter:
         self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """A context in which a prompt for the model is built and sent. Uses of a model under another `name` are limited apart."""
+        """A context in which a prompt for the model is built and sent. A model that is used under another `name` has a separate
+        limit."""
         key = stage, name or model
         if key not in self._turns:
             settings = self._settings.get(model)
@@ -118,7 +120,7 @@ class Ask:
     planning = False
     """True while planning: no call is made, and calls are only counted."""
     guessed_on = False
-    """While planning: whether a question followed an answer that is not known yet."""
+    """While planning: whether a question depended on an answer that is not known yet."""
     too_long = False
     """While planning: whether the item's prompt is too long for its model."""
 
@@ -140,7 +142,7 @@ class Ask:
         self.retry = False
         """Whether a later start may try the item's failures again."""
         self._asked: dict[tuple[str, str], Sequence[Any]] = {}
-        """(Model with a file of answers, stage) -> the messages that it was asked."""
+        """(Model with a file of answers, stage) -> the messages sent to it."""
         self.over_budget = False
         """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
         self.stop: BadBenchmark | None = None
@@ -162,9 +164,9 @@ class Ask:
 
         `messages` may be a text, which is sent as one user message. `sample` numbers several answers to the same prompt. `n` is
         the number of samples in one call, `logprobs` the number of log probabilities per token. `keep_thinking`: return the text
-        as it came; `further_texts` and the table `raw_answers` always have it. `sampling` overrides the parameters of the spec's
-        entry. Raises NoReply if there is no usable answer, or if its thinking does not end; uncaught, it becomes the item's
-        failure row.
+        with its thinking, as `further_texts` and the table `raw_answers` always do. `sampling` overrides the parameters of the
+        spec's entry. Raises NoReply if there is no usable answer, or if its thinking does not end. If NoReply is not caught, it
+        becomes the item's failure row.
         """
         self._check_stage(stage)
         entry = model or self._model()
@@ -185,7 +187,7 @@ class Ask:
             raise NoReply(stage, lost) from None
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
-        """A function that sends a request of this stage and returns its outcome; it raises no NoReply.
+        """A function that sends a request of this stage and returns its outcome. It never raises NoReply.
 
         Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
         of the answer to a request.
@@ -198,7 +200,8 @@ class Ask:
 
         def kept(request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
             if raw is not None:
-                # Vectors are large and already in the log; the row only records their cost, or how bad ones begin.
+                # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their
+                # beginning.
                 shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
                 self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
             return outcome
@@ -206,8 +209,8 @@ class Ask:
         return ask
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
-        """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a
-        stage asks such a model several different questions about one item."""
+        """The request and a failure or None. The request gets a `query_id` to look up if its model's answers come from a file. It
+        is a failure to ask such a model several different questions about one item in one stage."""
         given = self._workload.models.given_answers.get(request.model)
         if given is None:
             return request, None
@@ -229,14 +232,14 @@ class Ask:
         return scores_of(reply.text)
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
-        """Note that the shorter request `made`, asked next, replaces `whole`; the plan reports the tokens that this saves."""
+        """Note that the next request, `made`, is a shorter version of `whole`. The plan reports the tokens that this saves."""
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
         return self._limiter.turn(stage, model, name)
 
     def record(self, none: NoReply) -> None:
-        """Record a failure, in the stage of the unusable answer.
+        """Record a failure in the stage of the unusable answer.
 
         The engine does this for a NoReply that ends `answer`. One that `answer` catches is recorded by calling this: the item is
         then among the failures, and the rows of its other answers are kept.
@@ -273,7 +276,7 @@ class Ask:
 
 
 def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
-    """A failure as a row of the failures table, which may be the benchmark's own; the item's id is its first key column."""
+    """A failure as a row of the failures table, which the benchmark may define. The table's first key column is the item's id."""
     table = next(table for table in all_tables(workload) if table.name == "failures")
     common = {
         table.key[0]: item_id,

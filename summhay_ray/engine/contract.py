@@ -1,4 +1,4 @@
-"""The contract between the engine and a benchmark: everything the engine knows of one.
+"""The contract between the engine and a benchmark: everything the engine knows about one.
 
 A *benchmark* is a kind of work, written as a subclass of `Workload`. A *workload* is one run of it: an instance, made from a
 spec. The engine plans, runs, resumes, watches and explains any workload. To write a benchmark, start from
@@ -60,36 +60,37 @@ class Results:
     notes: tuple[str, ...] = ()
     """Remarks about the results, printed in the closing lines of a run."""
     judge: str = ""
-    """The judge whose figures these are, if the run may have those of several."""
+    """The judge that these figures come from, if a run may have more than one."""
 
 
 @dataclass(frozen=True)
 class ByQuery:
-    """How systems scored, query by query: what `summhay compare` and the report's "Is it real?" need."""
+    """The scores of systems by query, for `summhay compare` and the report's "Is it real?"."""
 
     scores: pl.DataFrame
-    """A row per system and query: columns `system`, `query`, and one of floats per figure, null where nothing was scored. A
-    column `cluster` says which queries are alike, such as those about one document: they are resampled together."""
+    """A row per system and query: columns `system`, `query`, and a float column per figure, null where nothing was scored. The
+    optional column `cluster` groups similar queries, such as those about one document; each group is resampled as a whole."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Figure -> its unit; differences of fractions with the unit % are shown in points."""
     cluster: str = "collection"
-    """What a cluster is, in the singular, such as document. Without a column `cluster`, what all queries are of."""
+    """What a cluster is, in the singular, such as document. Without a column `cluster`, all queries belong to one such
+    cluster."""
     expected: pl.DataFrame | None = None
-    """What was to be answered: a row per system and query, with `cluster` where `scores` has it, and with `figure` where figures
-    have queries of their own. By default, every system was to answer every query that some system answered. Columns `n` and
-    `n_expected`: how many values a query's scores are means of, and of how many they should be; by default, one answer."""
+    """The expected answers: a row per system and query, with `cluster` if `scores` has it, and with `figure` if figures have
+    different queries. By default, every system should answer every query that some system answered. Columns `n` and `n_expected`:
+    the actual and the expected number of values in the mean of a query's scores; by default, one answer."""
     counted: str = "answers"
     """What `n` and `n_expected` count, in the plural."""
     may_lack: Collection[str] = ()
-    """Figures that an answer may lack, such as the correlation of constant values: this is no missing answer."""
+    """Figures that may be undefined for an answer, such as the correlation of constant values. Such an answer is not missing."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """System -> what people see, where it is not the system itself."""
+    """System -> its name in tables, if that differs from the system."""
     ceilings: Collection[str] = ()
-    """Systems that see the gold, as nobody's can in use: they are compared, and not recommended."""
+    """Systems that see the gold labels, which real systems cannot. They are compared, but never recommended."""
 
 
 class CallTotals(Protocol):
-    """Calls, and the tokens of all of them together."""
+    """A number of calls, and the sum of their tokens."""
 
     @property
     def calls(self) -> int: ...
@@ -100,7 +101,7 @@ class CallTotals(Protocol):
 
 
 class CallBounds(Protocol):
-    """The calls that an item takes in a stage: least, expected and most."""
+    """The number of calls of an item in a stage: least, expected and most."""
 
     @property
     def least(self) -> CallTotals: ...
@@ -121,9 +122,9 @@ class Workload(Generic[S]):
     """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
     counted: ClassVar[Counted] = Counted()
     imported: ClassVar[bool] = False
-    """True for a benchmark whose runs are imported: they are read, and never run."""
+    """True for a benchmark whose runs are imported. They are never executed."""
     record_fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
-    """Field of a run's record -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
+    """Field of a run's record -> its type, with `| None` for optional fields. A stored record of another form is damaged."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -183,7 +184,7 @@ class Workload(Generic[S]):
             return sum(1 for _ in self.items())
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """Compute what the items of a source need, such as parts of a long text. It must not ask a model."""
+        """Compute the data that the items of a source need, such as parts of a long text. It must not ask a model."""
         return Prepared()
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -197,17 +198,18 @@ class Workload(Generic[S]):
         return self.prepare(source, items)
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """The parts (as small JSON) of what `prepare` computes for these items and takes long, such as embeddings. On Ray, a pool
-        of actors runs them first, with `compute`, and `actors` may divide them; elsewhere `prepare` computes as needed.
+        """The long computations that `prepare` needs for these items, such as embeddings, in parts (as small JSON). On Ray, a
+        pool of `actors` actors runs `compute` on the parts first. Elsewhere, `prepare` computes them as needed.
 
-        Sources with the same parts, or which read the same, are computed together. If there are more parts than such sources,
-        the parts are spread one by one, and begin in order: one that does not find the result of another computes it, too."""
+        Sources with the same parts or the same `reads` are computed together. If there are more parts than such sources, the
+        parts are distributed one by one and begin in order. A part that needs a missing result of another part computes that
+        result itself."""
         return ()
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """Compute one of `computations` and store the result for `prepare`. Results that are already stored are kept.
 
-        Returns what was computed now: `texts`, `tokens`, and the seconds `load_s` (of models) and `compute_s`.
+        Returns the work of this call: `texts`, `tokens`, and the seconds `load_s` (loading models) and `compute_s`.
         """
         return {}
 
@@ -218,8 +220,8 @@ class Workload(Generic[S]):
         return ()
 
     def guess(self, item: Item, stage: str, size: str) -> str | None:
-        """A stand-in for an answer that is not known yet, for planning the questions that depend on it; None: these are not
-        planned. `size`: the length to assume: least, expected or most. By default the stage's `example`."""
+        """An assumed answer while planning, from which the questions that depend on it are built; None: these are not planned.
+        `size`: the length to assume: least, expected or most. By default the stage's `example`."""
         return next((known.example for known in self.stages if known.name == stage), None)
 
     async def references(self, item: Item) -> Sequence[str]:
@@ -228,7 +230,7 @@ class Workload(Generic[S]):
 
     def query_of(self, item: Item) -> str:
         """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
-        any stage after the first have the id `QUERY_ID/STAGE`."""
+        later stages than the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
     def queries(self) -> Mapping[str, None] | None:
@@ -237,7 +239,7 @@ class Workload(Generic[S]):
 
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
-        positions, drawn with the spec's seed. A larger limit includes the items of a smaller one."""
+        random positions (by the spec's seed). A larger limit includes the items of a smaller one."""
         queues: dict[str, list[Item]] = {}
         for item in items:
             queues.setdefault(item.queue, []).append(item)
@@ -246,16 +248,17 @@ class Workload(Generic[S]):
         return [queued[position] for position in positions for queued in queues.values() if position < len(queued)]
 
     def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, CallBounds]]:
-        """Stage -> its model, and the bounds of an item's calls there. Override it if calls depend on answers, so that nobody can
-        count them in advance: `plan` then gives bounds."""
+        """Stage -> its model, and the bounds of an item's calls there. Override it if the number of calls depends on answers.
+        `plan` then gives bounds."""
         return {}
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def score(self, tables: RunTables) -> Any:
-        """Compute scores from the run's tables, each read when it is used: a pure function, which asks no model. `tables` also
-        has `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
-        count as expected. Returns frames by name; of this package's benchmarks also an object, whose JSON `details` gives.
+        """Compute scores from the run's tables, without asking a model. A table is read when it is first used. `tables` also has
+        `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
+        count as expected. Returns frames by name. This package's benchmarks may return an object instead, which `details` turns
+        into JSON.
         """
         return {}
 
@@ -264,17 +267,17 @@ class Workload(Generic[S]):
         return ()
 
     def full_report(self, scores: Any, tables: RunTables) -> Sequence[Section]:
-        """The sections that `summhay report` shows, if these are more than those of `report`."""
+        """The sections that `summhay report` shows; by default those of `report`."""
         return self.report(scores)
 
     def by_query(self, tables: RunTables) -> ByQuery | None:
-        """How systems scored on each query, for comparisons in pairs, from the same tables as `score`; None: not compared."""
+        """The scores of systems by query, for paired comparisons, from the same tables as `score`; None: no comparison."""
         return None
 
     # --- a stored run --------------------------------------------------------------------------------------------------
 
     def details(self, scores: Any) -> Mapping[str, Any]:
-        """Further fields of the run's JSON document, beside `scores`."""
+        """Fields of the run's JSON document in addition to `scores`."""
         return {}
 
     def results(self, tables: RunTables) -> Results:
@@ -297,10 +300,10 @@ class Workload(Generic[S]):
         """Write the run in the format of the benchmark's own release; all files or none. Raises UserError if a file exists."""
         raise UserError(f"{self.kind} has no released format of its own; read its tables")
 
-    # --- what a run keeps, so that it is read and continued on any machine ----------------------------------------------
+    # --- stored data that lets any machine read and resume the run -------- ----------------------------------------------
 
     def record(self, store: Store) -> dict[str, Any]:
-        """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
+        """The benchmark's part of `run.json`, which its constructor gets as `inputs.record`. Stores the input files."""
         return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
 
     @classmethod
@@ -329,7 +332,7 @@ class Workload(Generic[S]):
 
 
 def spec_class_of(benchmark: type[Workload[Any]]) -> type[Spec]:
-    """The class of a benchmark's specs, by which it is typed."""
+    """The class of a benchmark's specs: the type argument of its `Workload`."""
     for base in benchmark.__mro__:
         for typed in base.__dict__.get("__orig_bases__", ()):
             for argument in get_args(typed):
@@ -366,7 +369,7 @@ def open_run(workload: Workload[Any], store: Store) -> RunStore:
 
 
 def _of_folders(workload: Workload[Any]) -> dict[str, str]:
-    """Local model -> the hash of its files, for those that lie in a folder."""
+    """Local model -> the hash of its files, for models in a folder."""
     models = workload.models
     local = {name for entry in workload.spec.model_entries() if is_local(name := entry.model) and name in models.local}
     return {name: revision for name in local if (revision := models.local[name].revision).startswith(_OF_FILES)}

@@ -1,4 +1,4 @@
-"""What a benchmark is made of: stages, items and their queues, rows and failures."""
+"""The parts of a benchmark: stages, items and their queues, rows and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from summhay_ray.outcome import NoAnswer
 from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
-"""Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
+"""The length that the plan assumes for an unknown answer: as short as possible, as expected, or as long as allowed."""
 
 Compat = Literal["default", "release"]
 """How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
@@ -34,26 +34,26 @@ class ReadOptions:
     compat: Compat = "default"
     """How `score` reads stored answers."""
     judge: str = ""
-    """The judge whose figures are shown, if the run has those of several; empty: its own."""
+    """The judge whose figures are shown, if the run has more than one; empty: the run's own judge."""
     labels: str = ""
     """Path of a sheet with people's labels that correct the figures; empty: none."""
     over: Literal["queries", "haystacks"] | None = None
-    """What differences between systems generalize to; None: as the number of clusters allows."""
+    """The population to which differences between systems generalize; None: chosen by the number of clusters."""
     whole: bool = False
-    """True for the report, which shows all that is known by now; False for what a run prints at its end."""
+    """True for the report, which shows everything; False for the output at the end of a run."""
 
 
 class RunTables(Mapping[str, pl.DataFrame]):
-    """The tables that `score` gets, and `items`, the items that the run has asked. Each is read when it is first used.
+    """The tables that `score` gets, including `items`, the items that the run has asked. Each is read when it is first used.
 
-    An item that was not asked yet is not missing, so that no figure expects it.
+    An item that was not asked yet does not count as missing: no figure expects it.
     """
 
     def __init__(
         self, run: RunStore, names: Sequence[str], read: Callable[[str], pl.DataFrame], options: ReadOptions = ReadOptions()
     ) -> None:
         self.run = run
-        """The stored run, for what its tables do not hold: its record, and the store."""
+        """The stored run, which gives access to its record and the store."""
         self.options = options
         self._names, self._read = names, functools.cache(read)
 
@@ -69,9 +69,9 @@ class RunTables(Mapping[str, pl.DataFrame]):
         return len(self._names)
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
+        """The given columns and the key columns of a table, in consecutive pieces ordered by the key.
 
-        Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time.
+        Rows with the same value in the first key column are in one piece. Little more than one piece is in memory at a time.
         """
         return self.run.pieces(name, columns)
 
@@ -116,10 +116,11 @@ class Item:
     size: int = 1
     """Expected number of rows in the benchmark's counted table."""
     repeat_of: str = ""
-    """Id of an earlier item with the same prompts. This item asks for another `sample`; its calls are planned as the others'."""
+    """Id of an earlier item with the same prompts. This item asks for another `sample`; its calls are planned like those of the
+    earlier item."""
     reads: str = ""
-    """Name of the data that takes time to read or to prepare, such as a file, the same for all items of a source. Sources with
-    the same `reads` go to one worker, as far as that leaves no other worker idle."""
+    """Name of data, such as a file, that takes long to read or prepare. It is the same for all items of a source. Sources with
+    the same `reads` go to one worker, unless that leaves another worker idle."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class Item:
         *,
         model: ModelSpec | None = None,
     ) -> None:
-        """`model` is the spec's entry of the model to ask; without a `queue`, the item waits in that model's queue."""
+        """`model` is the spec's entry of the model to ask. Without a `queue`, the item waits in that model's queue."""
         named = queue or (model.label if model is not None else "")
         values = (id, named, data or {}, source, group, size, repeat_of, reads)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
@@ -162,8 +163,8 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How runs are shown: the word for a run's items, a table whose rows are counted as well (empty: none), the first letter
-    of run ids, and the word for one item (empty: that for several, without its last letter)."""
+    """How runs are shown: the plural word for items, a table whose rows are counted as well (empty: none), the first letter of
+    run ids, and the singular word for an item (empty: the plural without its last letter)."""
 
     items: str = "items"
     table: str = ""
@@ -171,7 +172,7 @@ class Counted:
     item: str = ""
 
     def phrase(self, n: int) -> str:
-        """A number of items with the word for so many."""
+        """A number of items with its noun, in the singular or plural."""
         return f"{n} {self.items if n != 1 else self.item or self.items[:-1]}"
 
 

@@ -29,7 +29,7 @@ from summhay_ray.store import Columns, RunStore, Store, Table, as_record, column
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
 BUILT_IN = "summhay_ray.benchmarks"
-"""The package of built-in benchmarks: `KINDS` names them, and `kind_of` finds the kind of a spec that does not give it."""
+"""The package of built-in benchmarks: `KINDS` lists them, and `kind_of` finds the kind of a spec without `kind`."""
 
 
 def kinds() -> dict[str, str]:
@@ -45,7 +45,7 @@ def built_in() -> Mapping[str, str]:
 
 def find(kind: str) -> type[Workload[Any]]:
     """The benchmark of a kind. Raises UnknownName, SpecError."""
-    # The built-in ones first: to look for the others, the metadata of every installed package is read.
+    # Try the built-in ones first: finding others reads the metadata of every installed package.
     path = built_in().get(kind) or kinds().get(kind)
     if not path and ":" not in kind:
         raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
@@ -68,10 +68,10 @@ def load_workload(
 ) -> Workload[Any]:
     """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
 
-    `store`: the store of inputs that are named by their content; a function is called, with the spec, when one is needed.
-    `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included. `untrusted`:
-    the spec is somebody else's; refuses code of its own, files outside its folder, and keys for other places than their own.
-    `folder`: of a mapping's files; None: the current one.
+    `store`: the store of inputs that are named by their hash, or a function that is called with the spec when the store is
+    needed. `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included.
+    `untrusted`: the spec is somebody else's; its own code, files outside its folder, and keys for foreign endpoints are refused.
+    `folder`: the folder of a mapping's files; None: the current one.
     """
     if isinstance(spec, Mapping):
         fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
@@ -84,12 +84,12 @@ def load_workload(
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A spec as it is written, unchecked."""
+    """A spec as it was written, not yet checked."""
 
     fields: Mapping[str, Any]
     folder: Path
     where: str
-    """What messages call it."""
+    """The spec's name in messages."""
 
 
 def _loaded(
@@ -199,8 +199,9 @@ def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
 
 
 def check_record(run: RunStore) -> None:
-    """Raises DamagedRecord if the record of a run of an installed benchmark is not as that writes it: its fields, its spec, its
-    tables. Of a user's own benchmark, which need not be on this machine, only the fields of every run are checked."""
+    """Raises DamagedRecord if the record of a run of an installed benchmark has other fields, tables or another form of spec than
+    the benchmark writes. For a user's own benchmark, which may be missing on this machine, only the fields of every run are
+    checked."""
     record: Mapping[str, Any] = run.record
     benchmark = _installed(run)
     for name, type_ in (Workload if benchmark is None else benchmark).record_fields.items():
@@ -213,14 +214,14 @@ def check_record(run: RunStore) -> None:
         if not run.declared[name].agrees(columns):
             raise run.damaged(f"its table {name} has columns of other types")
     if benchmark is not None:
-        # What the spec names may be missing on this machine.
+        # Things that the spec names may be missing on this machine.
         with _undamaged(run), contextlib.suppress(UserError):
             spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
 
 
 @contextlib.contextmanager
 def reading_tables(*runs: RunStore) -> Iterator[None]:
-    """A context for reading the runs' tables. Raises DamagedRecord if that fails, and a table lacks a column of its benchmark."""
+    """A context for reading the runs' tables. Turns an error into DamagedRecord if a table lacks a column of its benchmark."""
     try:
         yield
     except (KeyError, pl.exceptions.PolarsError):
@@ -233,14 +234,14 @@ def reading_tables(*runs: RunStore) -> Iterator[None]:
 
 
 def _installed(run: RunStore) -> type[Workload[Any]] | None:
-    """The run's benchmark, if it is none of the user's own."""
+    """The run's benchmark, unless it is a user's own."""
     with contextlib.suppress(UnknownName):
         return None if ":" in run.record["kind"] else find(run.record["kind"])
     return None
 
 
 def _tables_of(run: RunStore) -> Iterator[tuple[str, Columns]]:
-    """The tables of the run, as its installed benchmark writes them."""
+    """The tables that the run's installed benchmark writes."""
     benchmark = _installed(run)
     for name, columns in columns_of(all_tables(benchmark)).items() if benchmark is not None else ():
         if name in run.declared:

@@ -12,9 +12,9 @@ from summhay_ray.outcome import MICROS
 class StagePlan:
     """The plan of one stage and model: calls to make, answers to reuse, and the tokens and micro-dollars of the calls.
 
-    If every call is answered once, the actual cost lies between `min_micros` (the provider counts fewer tokens than we do, all
+    If every call is answered once, the actual cost is between `min_micros` (the provider counts fewer tokens than we do, all
     prompts are cached, every answer is one token long) and `max_micros` (it counts more, nothing is cached, every answer has the
-    longest allowed length). `usd_micros` is the expected cost: our token counts, nothing cached.
+    maximum length). `usd_micros` is the expected cost: our token counts, nothing cached.
     """
 
     stage: str
@@ -31,12 +31,12 @@ class StagePlan:
     spared_micros: int = 0
     """The cost of the saved tokens, nothing cached."""
     max_calls: int = 0
-    """Upper bound of the calls: questions that build on unknown answers may turn out equal, or not be asked."""
+    """Upper bound of the calls: questions that depend on unknown answers may turn out equal, or not be asked."""
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
     def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
-        """Count one call. `micros`: what it costs (expected, least, most)."""
+        """Count one call. `micros`: its cost (expected, least, most)."""
         self.calls += 1
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
@@ -45,7 +45,7 @@ class StagePlan:
         self.max_micros += micros[2]
 
     def reuse(self, n: int = 1) -> None:
-        """Count answers that are there already, or questions that others ask, too."""
+        """Count answers that are already stored, or questions that other items ask, too."""
         self.reused += n
 
     def spare(self, tokens: int, micros: int) -> None:
@@ -54,8 +54,8 @@ class StagePlan:
         self.spared_micros += micros
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
-        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
-        below 1, the lower bound is none of them, and the upper bound all."""
+        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
+        the lower bound is no call, and the upper bound is all calls."""
         self.reused += expected.reused
         for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))

@@ -55,17 +55,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 PLANNED_AFTER_S = 20.0
-"""Longest time that a finished run waits for its own plan, which is stored with it."""
+"""Maximum time that a finished run waits for its plan, which is stored with it."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
-"""Makes a plan, unless what it is given says that it is not wanted any more."""
+"""Makes a plan. It takes a function that returns True when the plan is no longer wanted."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed. The message says how far the run got and how to continue it."""
+    """Ctrl-C was pressed. The message reports the progress and how to continue the run."""
 
 
 class RunFailed(UserError):
-    """The run could not continue; the message says why in one line. Answers are kept, and running again resumes."""
+    """The run could not continue; the message gives the reason in one line. Answers are kept, and another start resumes the
+    run."""
 
     exit_code = 1
 
@@ -82,7 +83,7 @@ class RunResult:
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
-    """Calls of this start: `made`, `reused`, and `failed`, those that brought no answer at all."""
+    """Calls of this start: `made`, `reused`, and `failed` (without any answer)."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
@@ -90,31 +91,31 @@ class RunResult:
     unit: str = "items"
     """The word for items in messages."""
     failures: Mapping[str, int] = field(default_factory=dict)
-    """Error -> the number of answers that are missing or unusable because of it, as `status` and the report count them."""
+    """Error -> the number of answers that are missing or unusable because of it, counted as in `status` and the report."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Model -> why its usage is not credible, stopped or not."""
+    """Model -> why its usage is not credible, even if the model was not stopped."""
     left: Mapping[str, Any] | None = None
     """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
     calls and dollars are null if unknown."""
     tried_again: int = 0
-    """The number of failed items that another start tries again."""
+    """The number of failed items that the next start retries."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
     """inline or ray; empty if there was nothing left to do."""
     commonest_failure: Mapping[str, Any] | None = None
     """The most frequent class of failure: `count`, `stage`, `error`, and its most frequent `message`. `earlier` is true if all
-    failures are from earlier starts, and the budget stopped this one before it could try them again."""
+    failures are from earlier starts, and the budget stopped this one before it could retry them."""
     example: str = ""
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
-    """What the pool of actors for local models did (`engine.pools.Pools.took`); empty without one."""
+    """The work of the pool of actors for local models (`Pools.took`); empty without a pool."""
     took_over: str = ""
-    """The process that this start took the running run over from, as `on HOST, pid N`; empty if there was none."""
+    """The process from which this start took over the running run, as `on HOST, pid N`; empty if there was none."""
 
     @property
     def table(self) -> pl.DataFrame:
-        """The main table: that of the benchmark's own result object, else of the first section. Raises AttributeError."""
+        """The main table: from the benchmark's own result object, else from the first section. Raises AttributeError."""
         found = getattr(self.results.scores, "table", None)
         frames = [found, *(section.table for section in self.sections)]
         for frame in frames:
@@ -178,7 +179,7 @@ class RunResult:
 def run(workload: Workload[Any], store: Store, options: RunOptions | None = None) -> RunResult:
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
     began, options = time.monotonic(), options or {}
-    # A refused run leaves no store behind.
+    # Check first: a refused run must not create a store.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
     store.files.check()
@@ -208,9 +209,9 @@ def _micros(dollars: float) -> int:
 
 
 class _Planning:
-    """Makes a plan in a thread of its own, and passes it to `keep` once the run has `begun`. If not `at_once`, it starts then.
+    """Makes a plan in a separate thread, and passes it to `keep` once the run has `begun`. Unless `at_once`, it starts only then.
 
-    The thread ends with the block; a thread left in native code would abort the process at its exit.
+    The thread ends with the block, since a thread in native code would abort the process at its exit.
     """
 
     def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None, at_once: bool = True) -> None:
@@ -230,11 +231,12 @@ class _Planning:
         self.end()
 
     def begun(self) -> None:
-        """Let the plan be stored and shown: the run was not refused. While Ray starts, nothing that is shown would be seen."""
+        """Allow the plan to be stored and shown, since the run was not refused. Output during Ray's start would not be
+        visible."""
         self._begun.set()
 
     def end(self) -> None:
-        """Give up what is not planned yet."""
+        """Stop planning."""
         self._unwanted.set()
         self._begun.set()
         self._thread.join()
@@ -249,12 +251,12 @@ class _Planning:
                 if not self._unwanted.is_set():
                     self._keep(made)
             self._plan.set_result(made)
-        # The error is raised to those who ask for the plan.
+        # The error is raised where the plan is requested.
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
     def plan(self) -> PlanResult | None:
-        """The plan; None until there is one."""
+        """The plan; None until it is ready."""
         return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
@@ -293,13 +295,13 @@ class Start:
         return cls(workload, run, before, state_of(workload, before, options.get("limit")), options, began)
 
     def result(self) -> RunResult:
-        """Answer what is left, merge the tables for other tools, and return the outcome."""
+        """Answer the remaining items, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
         options = ReadOptions(self.options.get("compat", "default"))
         return self._result(run, results_of(self.workload, run, options), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
-        """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
+        """Answer the remaining items; returns the updated run and the ledger's last snapshot."""
         reused = answers_used(self.before)
         left = self.state.left()
         if not left:
@@ -360,7 +362,7 @@ class Start:
         )
 
     def _work(self, work: Work) -> dict[str, Any]:
-        """Choose an executor and answer what is left; returns the ledger's last snapshot."""
+        """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
         options = self.options
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
         if why and (note := options.get("note")) is not None:
@@ -376,11 +378,11 @@ class Start:
         return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
     def _rehearse(self, work: Work) -> None:
-        """Find what contradicts itself in the spec before the first call. Raises UserError."""
+        """Find contradictions in the spec before the first call. Raises UserError."""
         try:
             rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
-            # What else is missing here, such as a model's weights, a cluster may have.
+            # A cluster may have other things that are missing here, such as a model's weights.
             if self.options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
 
@@ -414,7 +416,7 @@ class Start:
         def make(at: RunSnapshot) -> MakePlan:
             return lambda unwanted: plan(self.workload, at.store, self.options.get("budget"), at, unwanted)
 
-        # A plan prepares and counts every item, which is about as much work as answering it by a local model that only computes.
+        # A plan prepares and counts every item. That is about as much work as answering it with a local model without generation.
         models = self.workload.models
         wanted = self._paying() or not all(model.local for model in models.settings().values()) or models.generates()
         planning = _Planning(make(self.before) if wanted else _no_plan, planned_now, at_once=executor != "inline")
@@ -429,7 +431,7 @@ class Start:
                 planning.begun()
                 snapshot = self._answered(execution, planning, session)
                 execution.finish()
-                # A run that finishes long before its plan does not need one.
+                # A run that finishes long before its plan does not need the plan.
                 planned = planning.result(PLANNED_AFTER_S if keep else 0)
                 planning.end()
                 left, why = self._stopped(make, heartbeat.session.number, snapshot)
@@ -443,8 +445,8 @@ class Start:
     def _executing(self, work: Work, executor: str, planning: _Planning) -> Iterator[Execution]:
         """A context with the execution, in which the plan is made.
 
-        The plan is of the run as it was before this start, so it counts none of its calls as known. Planning starts before Ray,
-        whose start leaves a processor free; inline, it would delay the first call.
+        The plan describes the run before this start, so that none of this start's calls count as known. With Ray, planning starts
+        first, because Ray's start leaves a processor free; inline, it would delay the first call.
         """
         quiet_unless_asked()
         if executor == "inline":
@@ -484,7 +486,7 @@ class Start:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
-        # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
+        # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         tell = self._teller(state, planning.plan if self.options.get("limit") is None else lambda: None, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
@@ -498,8 +500,8 @@ class Start:
     def _stopped(
         self, make: Callable[[RunSnapshot], MakePlan], session: int, snapshot: Snapshot
     ) -> tuple[dict[str, Any] | None, str]:
-        """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
-        store. `make`: what makes the plan from a snapshot of the run."""
+        """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
+        run stopped. `make` plans a snapshot of the run."""
         run = RunSnapshot(self.run)
         n_items = self.state.now(run).n_left
         if not n_items:
@@ -510,7 +512,7 @@ class Start:
                 return None, ""
             counts = item_counts(run, self.state.total)
             if n_open := counts["total"] - counts["done"] - counts["failed"]:
-                # Exit code 4 says that every item is answered or listed as a failure.
+                # Exit code 4 means that every item is answered or listed as a failure.
                 what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
                 raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
@@ -523,7 +525,7 @@ class Start:
     def _teller(
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
-        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for those who read the store."""
+        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""
         sizes = {item.id: item.size for item in state.items()}
         counted = self.workload.counted
         done = [item for item in sizes if item in state.finished]
@@ -571,12 +573,12 @@ def _unknown(n_items: int) -> dict[str, Any]:
 
 
 def _money_of(run: RunSnapshot) -> dict[str, int]:
-    """The run's stored money, as fields of a snapshot."""
+    """The run's stored money as the fields of a snapshot."""
     return {f"{name}_micros": micros for name, micros in dollars_of(run, money_of(run, run.log()), alive={})._asdict().items()}
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """What a worker raised, which Ray wraps."""
+    """The exception of a worker inside Ray's wrapper."""
     seen = {id(error)}
     while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
         seen.add(id(inner))
@@ -585,7 +587,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _cause(error: BaseException, store: str) -> str:
-    """The innermost error in one line. `store` is named as full if the error of a full disk names no file."""
+    """The innermost error in one line. For a full disk without a file name, the message names `store`."""
     error = _innermost(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"

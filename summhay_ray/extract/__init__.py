@@ -1,7 +1,8 @@
-"""The extract room: select the sentences of a source that a judge of its summary should read, within a token budget.
+"""Selects the sentences of a source that a judge of its summary should read, within a token budget.
 
 After "Less is More for Long Document Summary Evaluation by LLMs" (Wu, Iso et al., EACL 2024). A method (one file each) ranks the
-source's sentences for a given summary; one pass over the ranking fills all budgets. No Ray, no store, no money here.
+source's sentences for a given summary; one pass over the ranking fills all budgets. This package uses no Ray, no store and no
+money.
 """
 
 from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor

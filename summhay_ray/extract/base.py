@@ -1,4 +1,4 @@
-"""The contract of an extractor. Other rooms import from `summhay_ray.extract`.
+"""The contract of an extractor. Imported from `summhay_ray.extract`.
 
 To add one: put a file into this folder with a class that has a `name` and the method `rank` below. Specs can then use the name.
 A class in your own module needs no file here: write `my_package.my_module:MyExtractor` in place of a method's name.
@@ -27,11 +27,11 @@ class Document:
     """Ready-made units (such as a summary's bullets) used as the sentences; None: split `source` into sentences."""
 
     script: Script = "auto"
-    """auto: sentences and words of a source that is not Latin are ICU's; latin: those of the paper's code, for every source."""
+    """auto: ICU splits a source that is not Latin into sentences and words; latin: the paper's rules for every source."""
 
     @functools.cached_property
     def latin(self) -> bool:
-        """Whether sentences and words are those of the paper's code."""
+        """Whether sentences and words follow the paper's code."""
         return self.script == "latin" or is_latin(self.source)
 
     @functools.cached_property
@@ -49,12 +49,12 @@ class Document:
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:
-        """The cl100k tokens of each sentence with a space before it, as all but the first sentence of an extract stand."""
+        """The cl100k tokens of each sentence with a leading space, which all but the first sentence of an extract have."""
         return tuple(count_tokens(f" {sentence}") for sentence in self.sentences)
 
     @functools.cached_property
     def opening_costs(self) -> tuple[int, ...]:
-        """The tokens that each sentence costs beyond `costs` where it stands first: some words need more without a space."""
+        """The additional tokens of each sentence if it comes first: some words need more without a space."""
         return tuple(max(0, count_tokens(sentence) - cost) for sentence, cost in zip(self.sentences, self.costs, strict=True))
 
 
@@ -71,7 +71,7 @@ class Extract:
     index: tuple[int, ...]
     """The sentences' numbers in the source, from 0, in the order of `text`."""
     text: str
-    """The sentences, joined by one space each."""
+    """The sentences, joined by spaces."""
 
     @functools.cached_property
     def tokens(self) -> int:

@@ -1,7 +1,7 @@
 """`bertscore`: greedily select sentences by the BERTScore recall of the summary (paper, section 2).
 
 The recall of a set of sentences is the mean, over the summary's tokens, of the greatest cosine with any token of the set. The
-summary is encoded as a whole, each sentence by itself. `release` reproduces three traits of the paper's code: special tokens
+summary is encoded as a whole, each sentence separately. `release` reproduces three traits of the paper's code: special tokens
 count, padding counts as tokens of similarity 0, and the wrong sentence is taken after one was skipped (`covering.py`).
 """
 

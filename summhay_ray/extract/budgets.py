@@ -1,6 +1,6 @@
 """Turn a ranking of sentences into one extract per budget.
 
-`fill` (the default) fills each budget by itself: an extract never exceeds its budget and does not depend on the other budgets.
+`fill` (the default) fills each budget separately: an extract never exceeds its budget and does not depend on the other budgets.
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
@@ -13,7 +13,7 @@ from summhay_ray.text import count_tokens
 
 
 def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, Extract]:
-    """Budget -> extract, in source order. Each ranked sentence that fits the rest of a budget is taken, until none can fit."""
+    """Budget -> extract, in source order. Takes each ranked sentence that fits the rest of a budget, until none can fit."""
     costs, opening = document.costs, document.opening_costs
     cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
     room = {budget: budget for budget in budgets}

@@ -32,7 +32,7 @@ def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
 
 
 def by_covering_as_released(similarity: NDArray[np.float32]) -> Iterator[int]:
-    """As `by_covering`, with two index mistakes of the paper's code.
+    """Like `by_covering`, but with two index mistakes of the paper's code.
 
     When a candidate does not change the score, its position among the candidates is excluded as if it were a sentence number. The
     position of the best candidate is then looked up among all remaining sentences, excluded ones too, and so names the wrong

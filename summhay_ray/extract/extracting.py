@@ -33,11 +33,11 @@ def extract(
 
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. If no sentence fits a budget,
     its extract is empty. `compat="release"` reproduces the paper's code, in which an extract depends on the other `budgets` of
-    the call. `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes, or looks up, the numbers
-    of these models. `script`: how a source that is not Latin is cut into sentences and words; in the paper's code, as if it were.
-    Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are
-    missing, and ValueError for a budget that is not a whole number of at least 1, an unknown compat, or a source or summary that
-    is not a string.
+    the call. `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes or looks up the numbers of
+    these models. `script`: how a source that is not Latin is split into sentences and words; the paper's code treats it as Latin.
+    Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are missing, and
+    ValueError for a budget that is not a whole number of at least 1, an unknown compat, or a source or summary that is not a
+    string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, WithWeights):
@@ -48,7 +48,7 @@ def extract(
 def extract_by(
     extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, Extract]:
-    """As `extract`, with a given extractor."""
+    """Like `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
     for name, text in (("source", source), ("summary", summary)):
@@ -66,14 +66,14 @@ def extract_by(
 
 
 def script_of(script: Script, compat: str) -> Script:
-    """The script by which a source is read: the paper's code takes every source for Latin."""
+    """The script of a source; the paper's code treats every source as Latin."""
     return "latin" if compat == "release" else script
 
 
 def planned_extract(
     source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, Extract]:
-    """Stand-ins for the extracts of a method whose model has not run yet, for planning.
+    """Placeholders for the extracts of a method whose model has not run yet, for planning.
 
     They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
     methods differ, so the plan does not count them as one call.
@@ -111,8 +111,8 @@ def choose_units(units: Sequence[str], question: str, method: str, tokens: int) 
 
 
 def cut_down(source: str, question: str, method: str, tokens: int) -> str:
-    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, and all of the source if it
-    fits. Where no sentence fits, the first of the ranking is cut at its end."""
+    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, or the whole source if it
+    fits. If no sentence fits, the first of the ranking is cut at its end."""
     document = document_of(source)
     text = joined(document, _needed(document, question, method, tokens)).text
     return text if count_tokens(text) <= tokens else first_tokens(text, tokens)
@@ -127,7 +127,7 @@ def _needed(document: Document, question: str, method: str, tokens: int) -> tupl
 
 
 def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
-    """The text of the extract that has the sentences with these numbers."""
+    """The text of the extract with the sentences of these numbers."""
     return joined(document_of(source, script), index).text
 
 
@@ -148,12 +148,12 @@ def _class_of(method: str) -> Any:
 
 
 def own_model(method: str) -> str:
-    """The default model of a method; empty if it reads none or has no default."""
+    """The default model of a method; empty if it uses none or has no default."""
     return str(getattr(_class_of(method), "own_model", ""))
 
 
 def method_identity(method: str) -> str:
-    """What identifies a method beside its name: the hash of user code, or of the content of a folder with its default weights.
-    Empty if the name says it all."""
+    """The identity of a method in addition to its name: the hash of user code, or of the content of a folder with its default
+    weights. Empty if the name is sufficient."""
     weights = own_model(method)
     return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")

@@ -9,7 +9,7 @@ from summhay_ray.extract.base import AsReleased, Document
 
 
 class Lead:
-    """Sentences in source order, whatever the summary says. Whole sentences, where the paper speaks of the first tokens."""
+    """Sentences in source order, whatever the summary says. It takes whole sentences; the paper takes the first tokens."""
 
     name: ClassVar[str] = "lead"
     takes_model: ClassVar[bool] = False

@@ -1,8 +1,8 @@
 """`nli`: rank sentences by entailment or contradiction with the summary (paper, section 2).
 
 A sentence's score is its greatest probability of entailment or contradiction, over all sentences of the summary as the premise.
-Each sentence is scored by itself, so redundancy costs nothing. `default` puts the extract into source order, as the paper says;
-`release` leaves it in the order of the scores, as the paper's code does.
+Each sentence is scored separately, so redundancy costs nothing. `default` puts the extract into source order, as the paper says;
+`release` keeps it in the order of the scores, as the paper's code does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_TOKENS = 2048
 ENTAILMENT: Final = "entailment"
 CLASSES = ("contradiction", ENTAILMENT, "neutral")
 SUPPORTED_LABELS = frozenset({"supported", "support", "attributable", "entailed", "consistent", "label_1"})
-"""What models with two classes call the one that stands for entailment; `label_1` is a class without a name, as MiniCheck has."""
+"""Names of the entailment class in models with two classes; `label_1` is an unnamed class, as in MiniCheck."""
 
 Classify = Callable[[Sequence[tuple[str, str]]], Any]
 """(premise, hypothesis) pairs -> probabilities of shape (pairs, 3), in the order of `CLASSES`."""
@@ -69,7 +69,7 @@ class Nli(WithWeights):
         return self.rows(Comparing("classes", self.model, self.revision), texts, compute).values
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """How probably each premise entails its hypothesis (pairs,). Raises NoModel if the model has no such class."""
+        """The probability that each premise entails its hypothesis (pairs,). Raises NoModel if the model has no such class."""
 
         def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             return probabilities(self.model, [tuple(json.loads(text)) for text in texts], batch_tokens, batch_size, (ENTAILMENT,))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 def _endings(rules: str) -> Mapping[str, str]:
-    """Ending -> what replaces it, from `ENDING>REPLACEMENT` pairs; the first ending that a word has counts."""
+    """Ending -> its replacement, from `ENDING>REPLACEMENT` pairs; the first ending that a word has counts."""
     return {ending: replacement for ending, _, replacement in (rule.partition(">") for rule in rules.split())}
 
 
@@ -58,7 +58,7 @@ def _participle(word: str) -> str:
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """The word with the first ending that it has replaced, if what is kept of it has a measure of at least `least`."""
+    """The word with its first matching ending replaced, if the rest has a measure of at least `least`."""
     ending = next((ending for ending in endings if word.endswith(ending)), None)
     if ending is None:
         return word

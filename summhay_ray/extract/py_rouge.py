@@ -48,7 +48,7 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script
 def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
     """The words of a text in order, stemmed unless `stem` is false. Joining texts by a space concatenates their words.
 
-    Not `latin`: the words that ICU finds; py-rouge's rules hold for those of ASCII letters.
+    Not `latin`: the words that ICU finds; py-rouge's rules apply to ASCII words.
     """
     if not latin:
         return [one for word in words_of(text) for one in (rouge_words(word, stem) if word.isascii() else [word])]

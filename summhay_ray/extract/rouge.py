@@ -1,9 +1,9 @@
 """`rouge-1`, `rouge-2`, `rouge-1+2`: greedily select sentences by the ROUGE recall of the summary (paper, section 2).
 
-Each step takes the sentence that gives the selection, in source order, the highest recall of the summary's words, of its
-bigrams, or the highest sum of both. Ties go to the first sentence. Overlap is clipped, so redundancy does not pay; once no
-sentence adds anything, the rest follow in source order. Counts are updated from step to step, where the paper's code recounts the
-whole text for each candidate.
+Each step takes the sentence that gives the selection, in source order, the highest recall of the summary's words, of its bigrams,
+or of both in sum. Ties go to the first sentence. Overlap is clipped, so redundancy does not pay; once no sentence improves the
+recall, the rest follow in source order. Counts are updated from step to step; the paper's code recounts the whole text for each
+candidate.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Overlap(Generic[Gram]):
         self.gains = np.array([self.gain(counts) for counts in self.grams], dtype=np.int64)
 
     def gain(self, more: Mapping[Gram, int]) -> int:
-        """By how much these n-gram counts, of which some may be negative, raise the overlap."""
+        """How much these n-gram counts (some may be negative) raise the overlap."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
     def add(self, more: Mapping[Gram, int]) -> None:
@@ -103,7 +103,7 @@ class Overlap(Generic[Gram]):
 
 
 class Words:
-    """Unigram recall: what a sentence adds does not depend on its neighbours."""
+    """Unigram recall: a sentence's gain does not depend on its neighbours."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
         self._overlap = Overlap([Counter(tokens) for tokens in words], Counter(wanted))
@@ -118,13 +118,13 @@ class Words:
 
 
 class Pairs:
-    """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between these."""
+    """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between them."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
         self._overlap = Overlap([ngrams(tokens, 2) for tokens in words], ngrams(wanted, 2))
         self._words = words
         self._taken: list[int] = []
-        """The selected sentences that have words, sorted; one without words is nobody's neighbour."""
+        """The selected sentences with words, sorted; a sentence without words is not a neighbour."""
         self._touching: set[int] = set()
         """Sentences that would make or break a bigram of the summary at their ends."""
 

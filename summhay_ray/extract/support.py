@@ -44,7 +44,7 @@ class Support:
 
 
 def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list[int]:
-    """The numbers of the source sentences that share a word with a summary sentence, the best last (of equals the first one).
+    """The numbers of the source sentences that share a word with a summary sentence, best last (the first one among equals).
 
     A source's score is the sum of the idf of the words that it shares with the summary sentence, plus the idf of both words of
     each bigram that it shares.
@@ -56,6 +56,6 @@ def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list
     for source in sources:
         shared = [weights[word] for word in set(source) if word in weights]
         shared += [weights[word] for pair in pairs & set(zip(source, source[1:], strict=False)) for word in pair]
-        # Sets iterate in another order in every process; fsum does not depend on the order.
+        # Sets iterate in a different order in every process; fsum does not depend on the order.
         scores.append(math.fsum(shared))
     return sorted((number for number, score in enumerate(scores) if score), key=lambda number: (scores[number], -number))

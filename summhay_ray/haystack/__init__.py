@@ -1,4 +1,4 @@
-"""The haystack room: reads haystacks from the released JSON, and exports runs as such. For the rooms above haystack."""
+"""Reads haystacks from the released JSON, and exports runs as such."""
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run

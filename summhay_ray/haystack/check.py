@@ -1,4 +1,4 @@
-"""Strict JSON parsing, and access to its values with errors that name the place in one line."""
+"""Strict JSON parsing, and access to values with one-line errors that give the location."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _ABSENT = object()
 
 
 class InvalidHaystack(UserError):
-    """A file that is not a haystack. The message names, in one line, file, path in it, what was expected and what was found."""
+    """A file that is not a haystack. The message gives, in one line, the file, the path in it, and the expected and found
+    values."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flaw:
-    """A placeholder in the parsed JSON for an invalid value; `_walk`, which knows its path, raises the error."""
+    """A placeholder for an invalid value in the parsed JSON; `_walk`, which knows its path, raises the error."""
 
     expected: str
     found: str
@@ -66,7 +67,7 @@ class Node:
         return [self.entry(key) for key in self.fields()]
 
     def items(self, what: str = "a list", least: int = 0) -> list[Node]:
-        """The items of a list that has at least `least`. `what`: names the list in the error."""
+        """The items of a list with at least `least` items. `what`: the list's name in the error."""
         if not isinstance(self.value, list) or len(self.value) < least:
             raise self.refuse(what)
         return [Node(self.file, f"{self.path}[{place}]", item) for place, item in enumerate(self.value)]
@@ -158,7 +159,7 @@ def _int(digits: str) -> int | _Flaw:
 
 
 def _is_sound(parsed: Any) -> bool:
-    """Whether `_walk` would find nothing, in a fifth of the time, since no paths are kept."""
+    """Whether `_walk` would find nothing. Takes a fifth of its time, since it keeps no paths."""
     level: list[Iterable[Any]] = [[parsed]]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Iterable[Any]] = []

@@ -20,7 +20,7 @@ def export_run(
 ) -> dict[str, Any]:
     """The haystack `raw` with the summaries, judgments and retriever scores of a run instead of its own.
 
-    Rows of other haystacks are ignored. The format has room for one judge: `judge`, or the only one. Repeats after the first have
+    Rows of other haystacks are ignored. The format holds only one judge: `judge`, or the only one. Repeats after the first have
     the suffix `#N` in their key. Raises ValueError if there are several judges and none is named, and if two summaries or two
     retrievers would have the same key.
     """

@@ -1,7 +1,7 @@
-"""Can a haystack decide which system is better? Its health, in plain sentences.
+"""Whether a haystack can show which system is better: its health, in plain sentences.
 
-A mined haystack says in `topic_metadata.mine` what people have seen of it: `review` (their decisions) and `check` (pairs of an
-insight and a document that they confirmed or not). The haystack's id leaves both out, so a run stays one of this haystack.
+`topic_metadata.mine` of a mined haystack records people's work on it: `review` (their decisions) and `check` (pairs of an insight
+and a document that they confirmed or not). The haystack's id excludes both, so a run remains valid for it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 FEWEST_QUERIES = 6
 """With fewer queries no winner is named."""
 LEAST_GOLD = 0.75
-"""Where a smaller share of the pairs that people checked is right, no winner is named."""
+"""If a smaller share of the pairs that people checked is right, no winner is named."""
 FEWEST_PAIRS = 10
 """Fewer checked pairs than this say nothing about the others."""
 LEAST_ORACLE = 0.1
-"""Where no system with the gold documents alone reaches this joint score, no winner is named."""
+"""If no system with only the gold documents reaches this joint score, no winner is named."""
 MOST_METADATA, SOME_METADATA = 1 / 3, 0.1
-"""Share of insights that look like metadata from which no winner is named; from which it is said."""
+"""Share of insights that look like metadata: from the first on, no winner is named; from the second on, a sentence reports it."""
 LEAST_AGREEMENT = 0.8
-"""Where a free judge agrees with people on a smaller share of the checked pairs, another one is advised."""
+"""If a free judge agrees with people on a smaller share of the checked pairs, a sentence advises another judge."""
 FREE_JUDGE = "offline/judge"
 
 _MARKS = re.compile(
@@ -38,7 +38,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def looks_like_metadata(text: str) -> bool:
-    """True if an insight seems to be no statement: a field, a row of a table, a heading, a list of names or of initials."""
+    """True if an insight seems not to be a statement: a field, a row of a table, a heading, a list of names or of initials."""
     words = _WORD.findall(text)
     if any(word.lower() == word.upper() for word in words):
         # A script without capitals, where words have no spaces between them.
@@ -49,30 +49,30 @@ def looks_like_metadata(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HaystackFacts:
-    """What is known about a mined haystack. A run keeps them."""
+    """Facts about a mined haystack, which a run stores."""
 
     run: str
     """The run that mined it."""
     insights: int
     like_metadata: int
-    """Insights that look like metadata."""
+    """Number of insights that look like metadata."""
     example: str
-    """One of them."""
+    """An example of them."""
     seen: int
-    """Insights that people decided about."""
+    """Number of insights that people decided about."""
     checked: int = 0
-    """Pairs of an insight and a document that people checked."""
+    """Number of pairs of an insight and a document that people checked."""
     right: int = 0
     low: float | None = None
     """The ends of the 95 % interval (Wilson's) of the share that is right."""
     high: float | None = None
     judged: int = 0
-    """Of these pairs, those that the free judge judged, too."""
+    """Number of these pairs that the free judge judged, too."""
     agreed: int = 0
 
 
 def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
-    """The facts of a haystack's JSON; None if it was not mined: then somebody has written its insights into its documents."""
+    """The facts of a haystack's JSON; None if it was not mined: its insights were then written into its documents."""
     metadata = raw.get("topic_metadata")
     made = metadata.get("mine") if isinstance(metadata, dict) else None
     if not isinstance(made, dict):
@@ -97,17 +97,17 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What limits confidence in what a run shows, one sentence each.
+    """Limits of confidence in a run's results, one sentence each.
 
-    A haystack that was not mined is made with its insights, so that only the number of its queries limits it.
+    A haystack that was not mined was made from its insights, so only its number of queries limits confidence.
     """
 
     doubts: tuple[str, ...]
     limits: tuple[str, ...]
-    """Those for which no winner may be named."""
+    """The limits that rule out naming a winner."""
 
     def lines(self) -> list[str]:
-        """All of them, the gravest first."""
+        """All of them, most serious first."""
         return [*self.limits, *self.doubts]
 
 
@@ -117,9 +117,9 @@ def health(
     oracle: float | None = None,
     judge: str = "",
 ) -> Health:
-    """The health of haystacks (name, facts) as ground for a decision.
+    """The health of haystacks (name, facts) as a basis for a decision.
 
-    `oracle`: the best joint score (0 to 1) with the gold documents alone, where it is known. `judge`: whose scores are used.
+    `oracle`: the best joint score (0 to 1) with only the gold documents, if known. `judge`: whose scores are used.
     """
     doubts: list[str] = []
     limits: list[str] = []

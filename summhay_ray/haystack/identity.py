@@ -11,8 +11,8 @@ from typing import Any
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
     """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
 
-    What people said of a haystack is left out: the figures of their labels (`topic_metadata.synthesis.audit.by_person`), their
-    decisions and the pairs that they checked (`topic_metadata.mine.review` and `.check`). So is the cost of a synthesized one
+    People's findings about a haystack are excluded: the figures of their labels (`topic_metadata.synthesis.audit.by_person`),
+    their decisions and checked pairs (`topic_metadata.mine.review` and `.check`). So is the cost of a synthesized one
     (`usd_micros`), since providers may discount the same answers.
     """
     content = _without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))

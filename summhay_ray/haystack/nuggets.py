@@ -1,7 +1,7 @@
-"""Reads nuggets as TREC RAG, ARGUE and RAGTIME have them as a haystack in the released format.
+"""Reads nuggets in the formats of TREC RAG, ARGUE and RAGTIME as a haystack in the released format.
 
-A query is a subtopic, a nugget or an answer is an insight. `nuggets` is a list of statements with their importance; `nugget_bank`
-has questions with answers, or claims, each with its importance and the documents that give it (`references`). A file holds one
+A query is a subtopic, a nugget or an answer is an insight. `nuggets` is a list of statements with their importance. `nugget_bank`
+has questions with answers, or claims, each with its importance and the documents that support it (`references`). A file holds one
 query, a list of queries, or a query per line.
 """
 
@@ -16,16 +16,16 @@ from typing import Any
 from summhay_ray.haystack.check import Node, parse
 
 NUGGETS = "nuggets"
-"""The field of a haystack's source that says that it was read from nuggets: it may have no documents."""
+"""The field that marks a haystack's source as read from nuggets: it may have no documents."""
 UNREAD = "unread"
-"""The field of such a source with the documents that could not be read, a line for each."""
+"""The field of such a source that lists unreadable documents, a line for each."""
 _BANK = "nugget_bank"
 _QUERY_IDS = ("qid", "query_id", "topic_id", "narrative_id", "request_id")
 _QUERIES = ("query", "title_query", "text", "title", "narrative")
 
 
 def holds_nuggets(source: bytes | str) -> bool:
-    """Whether the first query of a file has nuggets. A file that is broken before its end may have some, too."""
+    """Whether the first query of a file has nuggets. A file that is damaged near its end may have some, too."""
     text = source if isinstance(source, str) else source.decode("utf-8-sig", "replace")
     if f'"{NUGGETS}"' not in text and f'"{_BANK}"' not in text:
         return False
@@ -40,8 +40,8 @@ def holds_nuggets(source: bytes | str) -> bool:
 def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The nuggets in `source`, JSON or JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
 
-    `documents`: (id, text) of the documents that references name, by their ids or, where no other has it, an id without a file's
-    ending, or of a line without its file (`FILE#ID`). References to others are left out.
+    `documents`: (id, text) of the documents that references name by id. If no other document has the name, an id may lack a
+    file's ending, or a line's file name (`FILE#ID`). References to others are left out.
     """
     forms = [{name, name.rpartition(".")[0], name.rpartition("#")[2]} for name, _ in documents]
     uses = Counter(form for own in forms for form in own)
@@ -112,7 +112,7 @@ def _insights(node: Node) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _marks(node: Node) -> tuple[str, list[str]]:
-    """The importance of a nugget, a question or an answer, empty where it has none, and the ids of its documents."""
+    """The importance of a nugget, question or answer (empty without one), and the ids of its documents."""
     if not isinstance(node.value, dict):
         return "", []
     importance, listed = node.optional("importance"), node.optional("references")

@@ -22,7 +22,7 @@ from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 _SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")
-"""Two haystacks written by us."""
+"""The two haystacks that come with this package."""
 # Names under which an insight or a subtopic may list its gold documents.
 GOLD_FIELDS = tuple(
     f"{prefix}{noun}" for prefix in ("", "gold_", "reference_") for noun in ("documents", "document_ids", "docs", "doc_ids")
@@ -120,7 +120,7 @@ def _subtopics(nodes: list[Node], identity: str) -> tuple[Subtopic, ...]:
 
 
 def _absent(node: Node) -> bool:
-    """Whether the subtopic is about what no document says. Raises InvalidHaystack if it has insights all the same."""
+    """Whether the subtopic is one that no document covers. Raises InvalidHaystack if it has insights nevertheless."""
     marked = node.optional("absent")
     if marked is None or marked.value is False:
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 PREFIX = "summary_subtopic_"
 RELEASED_RETRIEVERS = ("random", "keywords", "vector", "dwzhu/e5-base-4k", "rerank3", "oracle")
-"""The release's retrievers, recognized even if a file has no scores of theirs (paper, section 5.1)."""
+"""The release's retrievers, recognized even if a file has no scores of them (paper, section 5.1)."""
 
 _ORDERINGS = {"top": "sort", "bottom": "rev-sort"}
 _NAMES = {word: ordering for ordering, word in _ORDERINGS.items()}
@@ -31,8 +31,8 @@ def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> S
     """The system named by a key of a released file's `summaries`, with or without the prefix.
 
     `fl-ctxt-ORDERING_MODEL`: the whole haystack, sorted. `RETRIEVER_MODEL`: one of `retrievers` (the longest that matches, since
-    names may have underscores). Anything else: a model that was shown the whole haystack in its own order. The suffix `#N` marks
-    the N-th repeat; the release has none.
+    names may have underscores). Anything else: a model that saw the whole haystack in its own order. The suffix `#N` marks the
+    N-th repeat; the release has none.
     """
     name, repeat = key.removeprefix(PREFIX), 0
     if numbered := _REPEAT.fullmatch(name):

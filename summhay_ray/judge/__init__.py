@@ -1,6 +1,6 @@
-"""The judge room: judges decide how well a summary covers each insight. For benchmarks, report and cli.
+"""Judges decide how well a summary covers each insight. For benchmarks, report and cli.
 
-A strategy (`per_insight`) defines how a model is prompted; the model is any that the gateway knows, including `offline/judge`.
+A strategy (`per_insight`) defines how a model is prompted; the gateway can call any model, including `offline/judge`.
 `rate_text` asks a model to rate a text on a scale (`rating/`); `offline/rater` needs no key.
 """
 
@@ -97,7 +97,7 @@ __all__ = [
 def make_judge(strategy: str = "per_insight") -> Judge:
     """The judge for a way to ask a model, or a `module:Class`. Raises UnknownName for an unknown one.
 
-    Judges made of others (`parse_name`) are asked with `Composed`.
+    Judges composed of others (`parse_name`) are called through `Composed`.
     """
     return cast(Judge, plugins.find("judge strategy", strategy, sys.modules[__name__], "judge", "a judge (judge/base.py)")())
 
@@ -105,6 +105,6 @@ def make_judge(strategy: str = "per_insight") -> Judge:
 async def outcomes_of(
     strategy: str, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
 ) -> Any:
-    """What the strategy's judge returns for a summary, unchecked: a user's own may return anything, and may be no coroutine."""
+    """The strategy's outcomes for a summary, unchecked: a user's own judge may return anything, and may not be a coroutine."""
     judged: Any = make_judge(strategy).judge(insights, bullets, settings, ask)
     return await judged if inspect.isawaitable(judged) else judged

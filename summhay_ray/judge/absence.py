@@ -1,7 +1,7 @@
-"""Judges answers to questions that no document answers: does an answer say so, or does it invent?
+"""Judges answers to questions that no document answers: does the answer state this, or does it invent something?
 
-A model is asked with a prompt of its own. `offline/judge` reads the same prompt, and knows statements of absence in some twenty
-languages (`absence_patterns.txt`). In any other language, whatever an answer says counts as a claim.
+A model gets a special prompt. `offline/judge` reads the same prompt, and recognizes statements of absence in some twenty
+languages (`absence_patterns.txt`). In any other language, every statement counts as a claim.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNSURE = 0.5
 @dataclass(frozen=True, slots=True)
 class Absence:
     """A verdict on an answer to a question that no document answers. `invents`: 1 if it makes a claim, 0 if not; between the two
-    for a judge made of others. `bullet`: the first bullet with a claim, from 1."""
+    for a judge composed of others. `bullet`: the first bullet with a claim, from 1."""
 
     invents: float
     bullet: int | None = None
@@ -37,7 +37,7 @@ class Absence:
 
 
 async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Absence]:
-    """Ask the settings' model whether the bullets make a claim. Without a bullet nobody is asked: nothing is claimed."""
+    """Ask the settings' model whether the bullets make a claim. Without bullets there is no claim, and no model is asked."""
     if not bullets:
         return Answer(Absence(0.0, uncertainty=0.0))
     template = shipped("prompts", "absence.txt")
@@ -93,7 +93,7 @@ def free_answer(prompt: str) -> str | None:
 
 
 def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
-    """By patterns: an answer invents if a clause of it neither states an absence nor is without content beside the query."""
+    """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query."""
     asked = {*roots(query)}
     for number, bullet in enumerate(bullets, start=1):
         for clause in _clauses(without_citations(bullet)):
@@ -115,20 +115,20 @@ def _is_empty(clause: str, asked: set[str]) -> bool:
 
 
 def _figures(clause: str) -> set[str]:
-    """The numbers that count no documents."""
+    """The numbers that do not count documents."""
     return {*re.findall(r"\d[\d.,]*", _counted().sub(" ", clause))}
 
 
 @cache
 def _counted() -> re.Pattern[str]:
-    """A number of documents, the numbers of some, and the number of a list's entry."""
+    """A count of documents, document numbers, or the number of a list entry."""
     source, many = _patterns()["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
     return re.compile(rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s")
 
 
 @cache
 def _patterns() -> dict[str, str]:
-    """The expressions of absence_patterns.txt that have a name; under `ABSENCE` all others as one."""
+    """The named expressions of absence_patterns.txt; all others are combined under `ABSENCE`."""
     named: dict[str, str] = {}
     others = []
     for line in shipped("absence_patterns.txt").splitlines():
@@ -153,7 +153,7 @@ _BREAK = re.compile(
     r"and (?:they|it|the|that)|aber|jedoch|sondern|cependant|pero|sin embargo|però|tuttavia|porém|maar|echter|jednak|однако)\b,?|"
     r",\s*(?:mais|sino|ma|mas|men|ale|но)\b|(?:但是|但|然而|しかし|ただし|ですが|그러나|하지만)"
 )
-"""Where a sentence goes on to something else."""
+"""Where a sentence turns to another statement."""
 _CONCESSION = re.compile(r"^(\W*(?:although|though|even though|while|whilst|obwohl|bien que|aunque|sebbene|embora|хотя)\b[^,]*),")
 _DENIAL = re.compile(r"\b(?:no|not|never|none|without)\b|n't")
 _BARE = frozenset(

@@ -2,9 +2,9 @@
 
 The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
 and, under keys that begin with `predictions`, the verdicts of LLM judges. Its `candidate_id` is a string that counts bullets
-**from 0**, or "no_selection", whereas the predictions count `bullet_id` from 1: where GPT-4o and people both name a bullet, 625
-of 706 pairs agree if one is added, and 17 if not. Six covered insights have no bullet: they count for coverage, not for linking.
-The topic is `topic`, else `topic_id`, else `topic_fn`; it may be absent.
+**from 0**, or "no_selection", whereas the predictions count `bullet_id` from 1: of the 706 pairs where both GPT-4o and people
+name a bullet, 625 agree if one is added, and 17 if not. Six covered insights have no bullet: they count for coverage, not for
+linking. The topic is in `topic`, else `topic_id`, else `topic_fn`; it may be absent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_BULLET = ("no_selection", "NA", "", None)
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedSummary:
-    """One annotated summary. `coverage` and `bullet` run parallel to `insights`, the annotated ones in reference order."""
+    """One annotated summary. `coverage` and `bullet` are parallel to `insights`, the annotated ones in reference order."""
 
     topic: str
     system: str
@@ -43,12 +43,12 @@ class AnnotatedSummary:
 
 
 def load_summaries(path: Path) -> list[AnnotatedSummary]:
-    """The summaries of an annotation file. Raises UserError for an invalid file, OSError where it cannot be read."""
+    """The summaries of an annotation file. Raises UserError for an invalid file, OSError for an unreadable one."""
     return read_summaries(read_json(path), path)
 
 
 def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
-    """The summaries in the content of an annotation file. Raises UserError, naming `path`, where it is invalid."""
+    """The summaries in the content of an annotation file. Raises UserError, naming `path`, if it is invalid."""
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -66,7 +66,7 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:
-    """Among the insights that both sides link to a bullet: the share linked to the same one, and their number (section 4.2)."""
+    """(The share of insights linked to the same bullet, among those that both sides link; the number of these) (section 4.2)."""
     both = [(our, their) for our, their in zip(ours, theirs, strict=True) if our is not None and their is not None]
     return (sum(our == their for our, their in both) / len(both) if both else 0.0), len(both)
 
@@ -143,7 +143,7 @@ def _text(entry: Mapping[str, Any], name: str) -> str:
 
 
 def _named(row: Mapping[str, Any], name: str) -> str:
-    """An optional name of a row; empty where it is absent."""
+    """An optional name of a row; empty if it is absent."""
     value = row.get(name)
     if value is not None and not isinstance(value, str | int):
         raise ValueError(f"{name} is {_shown(value)} and no text or number")
@@ -158,14 +158,15 @@ def _person(judged: Mapping[str, Any], n_bullets: int) -> tuple[float, int | Non
     coverage, candidate = ANNOTATION_VALUE[judged["coverage"]], judged["candidate_id"]
     if not coverage or candidate in _NO_BULLET:
         return coverage, None
-    # A candidate that names no single bullet counts for coverage, not for linking, like "no_selection".
+    # A candidate that does not name a single bullet counts for coverage, not for linking, like "no_selection".
     number = str(candidate).strip()
     place = int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else n_bullets
     return coverage, place + 1 if place < n_bullets else None
 
 
 def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | None, ...]:
-    """The verdict for each name; None where no prediction can be read, or several differ: that is this judge's failure alone."""
+    """The verdict for each name; None if no prediction is readable or several differ, which counts as a failure of this judge
+    only."""
     said: dict[str, set[Verdict | None]] = {}
     for entry in verdicts:
         if isinstance(entry, Mapping):

@@ -1,8 +1,8 @@
 """Parsing a judge's answer into verdicts.
 
 The format is Laban et al.'s, "Summary of a Haystack", appendix A.2; `text.answers` reads it. A verdict is a JSON object with a
-coverage. Only another such object contradicts it; words around it never do, whatever the label. Malformed answers have an `error`
-of `text.answers`, or two_verdicts, unknown_coverage, unusable_bullet, missing_insight, unclear_insight.
+coverage. Only another such object can contradict it; the text around it cannot. Malformed answers have an `error` of
+`text.answers`, or two_verdicts, unknown_coverage, unusable_bullet, missing_insight, unclear_insight.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from summhay_ray.text import UnusableAnswer, final_text, json_objects, whole_num
 
 _LABEL = re.compile(r"(?:(?P<FULL>full|fully)|(?P<PARTIAL>partial|partially)|(?P<NO>no|not(?=covered)))(?:coverage|covered)?")
 _MOST_APART = 0.5
-"""A value further than this from that of its label is ignored."""
+"""A value that differs more than this from the value of its label is ignored."""
 
 Read = Verdict | Malformed
 
 
 def read_verdict(text: str, finish_reason: str = "stop") -> Read:
-    """The verdict in an answer: coverage as one of records.Coverage, the bullet id as JSON, as the judge gave it.
+    """The verdict in an answer: coverage as one of records.Coverage, and the judge's bullet id as JSON.
 
-    The bullet id ("null" where there is none) is not checked against the summary: scoring decides what an unusable one is
-    worth. An answer that was cut at the token limit (`finish_reason` "length") is always Malformed: the judge had not
-    finished, and might have changed its mind.
+    The bullet id ("null" if there is none) is not checked against the summary: scoring decides how an unusable one counts. An
+    answer that was cut at the token limit (`finish_reason` "length") is always Malformed: the judge had not finished, and might
+    have changed its mind.
     """
     try:
         return _one([_verdict_of(value) for value in _objects(text, finish_reason)])
@@ -76,7 +76,7 @@ def _one(read: Sequence[Read]) -> Read:
 
 
 def _verdict_of(value: dict[str, Any]) -> Read:
-    """The verdict in an object that has a coverage. An uncertainty outside 0..1 is dropped."""
+    """The verdict in an object with a coverage. An uncertainty outside 0..1 is dropped."""
     word, bullet = value["coverage"], json.dumps(value.get("bullet_id"))
     match = _LABEL.fullmatch(re.sub(r"[\W_]+", "", word.lower())) if isinstance(word, str) else None
     if match is None:
@@ -90,17 +90,17 @@ def _verdict_of(value: dict[str, Any]) -> Read:
 
 
 def expected_of(value: Any, coverage: str) -> float | None:
-    """The expected coverage in an optional field; None where it is not in 0..1, or contradicts the label."""
+    """The expected coverage in an optional field; None if it is not in 0..1, or contradicts the label."""
     expected = fraction(value)
     return None if expected is None or abs(expected - COVERAGE_VALUE[coverage]) > _MOST_APART else expected
 
 
 def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
-    """The verdict checked against a summary of `n_bullets` bullets, as must be done before verdicts are combined.
+    """The verdict, checked against a summary of `n_bullets` bullets. This is required before combining verdicts.
 
-    A covered insight must name a bullet (1..n_bullets), and NO_COVERAGE must name none (its bullet id becomes "NA"); anything
-    else is Malformed ("unusable_bullet"). A user's own judge may also return an unknown label ("unknown_coverage") or a value
-    outside 0..1 ("unusable_value").
+    For a covered insight, the verdict must name a bullet (1..n_bullets); for NO_COVERAGE, none (the bullet id becomes "NA").
+    Anything else is Malformed ("unusable_bullet"). A user's own judge may also return an unknown label ("unknown_coverage") or a
+    value outside 0..1 ("unusable_value").
     """
     if verdict.coverage not in COVERAGE_VALUE:
         return _unknown(json.dumps(verdict.coverage, default=str))
@@ -126,7 +126,7 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
 
 
 def _bullet_failure(bullet_id: str) -> Malformed | None:
-    """The failure of a NO_COVERAGE whose bullet id (JSON) holds a positive number; any word means that there is no bullet."""
+    """The failure if the bullet id (JSON) of a NO_COVERAGE contains a positive number, else None. Words count as no bullet."""
     if re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)):
         return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
     return None

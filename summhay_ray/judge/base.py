@@ -21,7 +21,7 @@ from summhay_ray.records import COVERAGE_VALUE, Insight
 class Verdict:
     """A verdict on one insight: `coverage` as in records.Coverage, `bullet_id` as JSON text (3, "NA", ...).
 
-    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, where the judge gives them. A bullet id
+    `value` is the expected coverage (0..1) and `uncertainty` its standard deviation, if the judge gives them. A bullet id
     given as a number or None is converted to JSON text. Raises TypeError, in one line, for fields of other types.
     """
 
@@ -31,7 +31,7 @@ class Verdict:
     uncertainty: float | None = None
 
     def __post_init__(self) -> None:
-        # The user's own judge may not be type-checked.
+        # A user's own judge may not be type-checked.
         if not isinstance(self.coverage, str):
             raise TypeError(f"Verdict: coverage is {self.coverage!r:.60}; expected a word such as FULL_COVERAGE")
         if not isinstance(self.bullet_id, str):
@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def expected(self) -> float:
-        """The judge's value, or that of its label (0, 0.5, 1) where it gives only a label."""
+        """The judge's value, or the value of its label (0, 0.5, 1) if it gives only a label."""
         return COVERAGE_VALUE[self.coverage] if self.value is None else self.value
 
 
@@ -56,9 +56,9 @@ class JudgeSettings:
     prompt: str = ""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
-    """Which of several answers to the same question is wanted, from 0: part of a request's key."""
+    """Index of the answer if the same question is asked several times, from 0; part of a request's key."""
     lookup: str = ""
-    """Only for `replay/...`: the released summary whose judgments are looked up."""
+    """Only for `replay/...`: the released summary whose judgments are returned."""
 
 
 class Judge(Protocol):

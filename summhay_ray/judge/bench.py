@@ -1,10 +1,10 @@
 """The figures of `judge-bench`: a judge's verdicts against people's annotations.
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
-with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
-all 200, has 0.716 and 88.9 %. 95 % intervals are for further subtopics, each with all of its summaries, which are about the same
-insights: of the correlation from 10,000 resamples (one without a correlation is left out), of linking accuracy as of all means.
-None with fewer subtopics than `FEWEST_UNITS`.
+with the release's definitions: on its 144 summaries the stored GPT-4o predictions get 0.730 and 88.5 %; Table 1, on all 200, has
+0.716 and 88.9 %. 95 % intervals generalize to further subtopics; the summaries of a subtopic are about the same insights and form
+one unit. The interval of the correlation is from 10,000 resamples (those with an undefined correlation are left out), that of
+linking accuracy from `unit_means`. Intervals are None with fewer subtopics than `FEWEST_UNITS`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ PROMPTED, FEW_SHOT = "predictions_prompted_", "predictions_9fs_"
 
 SAMPLES = 10_000
 _LEAST_VARIANCE = 1e-9
-"""A resample with less variance on either side has no correlation."""
+"""With less variance on either side, the correlation of a resample is undefined."""
 STORED_PREFIX = "stored/"
 
 STORED_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -87,19 +87,20 @@ STORED_NAMES: Mapping[str, tuple[str, ...]] = {
 """Key of stored predictions -> the judges that made them. GPT-4o also made the released judgments."""
 
 Verdicts = Sequence[Sequence[Verdict | None]]
-"""A judge's verdicts on each annotated summary, facing its insights; None where there is none."""
+"""A judge's verdicts on each annotated summary, parallel to its insights; None for a missing verdict."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How a judge agrees with people. None: nothing to measure it on. Of `n_expected` insights `n_scored` have a verdict.
+    """A judge's agreement with people. A figure is None if there is no data for it. `n_scored` of `n_expected` insights have a
+    verdict.
 
-    `correlation` is of the expected coverage (a judge's value, else its label's worth), `correlation_labels` of the labels
-    alone, `kappa` Cohen's and `alpha` Krippendorff's (ordinal) of the labels; `bias` maps a summarizer to the mean, over its
-    summaries, of coverage by labels less people's, and `bias_mean` is the plain mean over summarizers; lengths are words a
-    bullet (appendix A.3).
+    `correlation` uses the expected coverage (a judge's value, else the value of its label), `correlation_labels` only the labels.
+    `kappa` is Cohen's and `alpha` Krippendorff's (ordinal), of the labels. `bias` maps a summarizer to the mean over its
+    summaries of the judge's coverage (by labels) minus people's; `bias_mean` is the plain mean over summarizers. Lengths are
+    words per bullet (appendix A.3).
     """
 
     correlation: float | None
@@ -120,7 +121,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """One summary's insights that have a verdict: the judge's expected coverage, label values and bullets, and people's."""
+    """The insights of one summary that have a verdict: expected coverage, label values and bullets by the judge and by people."""
 
     summary: AnnotatedSummary
     ours: list[float]
@@ -136,7 +137,7 @@ class _Scored:
 
 
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]) -> Agreement:
-    """The figures of one judge. `summarizers` names the author of each summary. Deterministic to the last bit."""
+    """The figures of one judge. `summarizers`: the author of each summary. Deterministic to the last bit."""
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
     ours, labels, theirs = (
@@ -167,11 +168,10 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
 def measured_bias(
     judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]
 ) -> JudgeBias | None:
-    """The judge's mean bias over insights, for correcting scores; None where it has no verdict.
+    """The judge's mean bias over insights, for correcting scores; None without verdicts.
 
-    The squared standard error is that of a mean over subtopics (`unit_means`), plus the variance between topics that it does not
-    explain, since scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and
-    counts as 0.
+    The squared standard error is that of a mean over subtopics (`unit_means`), plus the additional variance between topics, since
+    scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
     """
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
@@ -210,10 +210,11 @@ def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts
 def stored_micros(
     key: str, summaries: Sequence[AnnotatedSummary], verdicts: Sequence[Sequence[Verdict | None]], wanted: Sequence[Sequence[int]]
 ) -> int | None:
-    """Micro-dollars for the stored predictions of the wanted insights, one call each; None where the key's model is unknown.
+    """Micro-dollars for the stored predictions of the given insights, one call each; None if the key's model is unknown.
 
-    The release does not say what its calls cost. The estimate counts cl100k tokens of our per-insight prompt and of the answer,
-    at the model's price in the months of the paper (llm/paper_models.json). The paper's own prompts are worded differently.
+    The release does not give the cost of its calls. The estimate counts cl100k tokens of our per-insight prompt and of the
+    answer, at the model's price in the months of the paper (llm/paper_models.json). The paper's own prompts are worded
+    differently.
     """
     prefix = next((prefix for prefix in (PROMPTED, FEW_SHOT) if key.startswith(prefix)), "")
     model = PAPER_MODELS.get(key.removeprefix(prefix)) if prefix else None
@@ -235,15 +236,15 @@ def stored_micros(
 def shipped_biases() -> tuple[JudgeBias, ...]:
     """The biases of `measured_bias.json`, read once.
 
-    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `per_insight(offline)` is the free judge
-    asked about each insight alone.
+    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes the file; `per_insight(offline)` is the free
+    judge with one question per insight.
     """
     text = resources.files("summhay_ray.judge").joinpath("measured_bias.json").read_text(encoding="utf-8")
     return read_biases(text)
 
 
 def read_biases(text: str) -> tuple[JudgeBias, ...]:
-    """The biases in a file written by `biases_json`. Raises ValueError, with what is wrong in a few words, for any other file."""
+    """The biases in a file written by `biases_json`. Raises ValueError, with a short reason, for any other file."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -314,7 +315,8 @@ def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored]
 
 
 def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[float]]) -> NDArray[np.float64]:
-    """The sums of the summaries of each subtopic, a row each. Without ids, summaries of the same insights are of one."""
+    """The sums over the summaries of each subtopic, one row per subtopic. Without ids, summaries with the same insights form a
+    subtopic."""
     import numpy as np
 
     found: dict[tuple[Any, ...], list[Sequence[float]]] = defaultdict(list)
@@ -337,14 +339,14 @@ def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | N
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
         correlations = ((n * xy - x * y) / np.sqrt(variances))[variances > _LEAST_VARIANCE]
-    # Resamples that are all alike tell nothing of how far others may be.
+    # Resamples that are all equal do not show the spread.
     varied = len(correlations) > 1 and np.ptp(correlations) > _LEAST_VARIANCE
     low, high = np.quantile(correlations, QUANTILES_95) if varied else (0.0, 0.0)
     return (float(low), float(high)) if varied else None, unit_means(rows[:, 7:], rows[:, 6:7]).interval()
 
 
 def _sums(judged: _Scored) -> list[float]:
-    """n, x, y, xx, yy, xy of the values; the insights that both link to a bullet, and those that both link to the same."""
+    """The sums n, x, y, xx, yy, xy of the values; the number of insights that both link to a bullet, and to the same bullet."""
     linked = [our == their for our, their in zip(judged.our_links, judged.their_links, strict=True) if our and their]
     products = [our * their for our, their in zip(judged.ours, judged.theirs, strict=True)]
     squares = [sum(value * value for value in values) for values in (judged.ours, judged.theirs)]

@@ -15,7 +15,7 @@ from itertools import accumulate, combinations
 from summhay_ray.records import COVERAGE_VALUE, Coverage
 
 PENALTY = 10.0
-"""Ridge penalty on the weights of standardized features: worth about a handful of judgments."""
+"""Ridge penalty on the weights of standardized features: as strong as about a handful of judgments."""
 DIGITS = 3
 _ROUNDS = 50
 _GRID = tuple(step / 100 for step in range(1, 101))
@@ -30,7 +30,7 @@ class Chances:
 
     @property
     def value(self) -> float:
-        """The expected coverage, 0..1, of 0 for NO, 0.5 for PARTIAL and 1 for FULL."""
+        """The expected coverage, 0..1, with 0 for NO, 0.5 for PARTIAL and 1 for FULL."""
         return (self.some + self.full) / 2
 
     @property
@@ -45,7 +45,7 @@ class Coefficients:
 
     weights: tuple[float, ...]
     some: float
-    """Intercept of "covered at all"; `full`, the lower one, is that of "fully covered"."""
+    """Intercept of "covered at all"; `full`, which is lower, is the intercept of "fully covered"."""
     full: float
     partial_from: float = 0.0
     full_from: float = 0.0
@@ -66,7 +66,7 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
     """The penalized maximum-likelihood fit to people's `coverage` (0, 0.5, 1) of insights with features `values`.
 
     Newton's method on two binary questions per insight ("at all?", "fully?"), with a ridge penalty on standardized features.
-    Parameters are rounded to three digits. Raises ValueError where there is nothing to fit, or only one kind of answer.
+    Parameters are rounded to three digits. Raises ValueError without data, or if all answers are equal.
     """
     import numpy as np
 
@@ -81,7 +81,7 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
     some, full = np.tile([1.0, 0.0], (n, 1)), np.tile([0.0, 1.0], (n, 1))
     design = np.vstack([np.hstack([scaled, some]), np.hstack([scaled, full])])
     answers = np.concatenate([people >= 0.5, people >= 1.0]).astype(float)
-    # A tiny penalty on the intercepts keeps steps finite where the features separate the answers.
+    # A tiny penalty on the intercepts keeps steps finite if the features separate the answers.
     ridge = np.diag([penalty] * width + [1e-3] * 2)
     found = np.zeros(width + 2)
     for _ in range(_ROUNDS):
@@ -98,7 +98,8 @@ def fit(values: Sequence[Sequence[float]], coverage: Sequence[float], penalty: f
 
 
 def cut_points(values: Sequence[float], coverage: Sequence[float]) -> tuple[float, float]:
-    """The thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest of equals.
+    """The thresholds for PARTIAL and FULL, in hundredths, that agree best with people's `coverage`; the lowest of equally good
+    ones.
 
     Agreement is the correlation of the labels (0, 0.5, 1) with people's, minus the share of insights by which the label
     distributions differ: correlation alone has many near-equal optima, some of which hardly use one of the labels.

@@ -1,10 +1,10 @@
-"""Judges made of judges: `blend`, `cascade` and `panel`, of judges of any kind; and how coverage verdicts become one. Judge room.
+"""Composed judges: `blend`, `cascade` and `panel`, for judges of any kind; and the combination of coverage verdicts.
 
-Why: judges err in different places. The mean of several is closer to people than any of them, and where the free one is certain,
-a paid one seldom says otherwise.
+Why: judges make different errors. The mean of several is closer to people than any single one, and when the free judge is
+certain, a paid one seldom disagrees.
 
-To compose judges of another kind (of citations, say): parse their names with `parse_name(text, free)`, and make a `Composed`
-whose functions ask one of them, and combine two verdicts or several.
+To compose judges of another kind (of citations, say), parse their names with `parse_name(text, free)`, and create a `Composed`
+with functions that ask one judge and that combine verdicts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from summhay_ray.records import COVERAGE_VALUE, Coverage
 
 
 class Valued(Protocol):
-    """What is asked of a verdict on anything."""
+    """The attributes that a verdict of any kind must have."""
 
     @property
     def uncertainty(self) -> float | None:
-        """The standard deviation of its value, where the judge gives one: a cascade needs the free judge's."""
+        """The standard deviation of its value, if the judge gives one. A cascade needs the free judge's."""
         ...
 
 
@@ -42,25 +42,28 @@ V = TypeVar("V", bound=Valued)
 
 @dataclass(frozen=True)
 class Composed(Generic[Q, V]):
-    """Judges of one kind, by name: how one is asked, and how their verdicts become one.
+    """Judges of one kind, by name: functions that ask a judge and that combine verdicts.
 
-    A judge that fails, or whose verdict is not usable, is the failure of whatever it is part of: nothing replaces a verdict.
+    If a judge fails or its verdict is unusable, the judge that contains it fails, too: nothing replaces a verdict.
     """
 
     ask: Callable[[Named, Sequence[Q], float], Awaitable[Sequence[Outcome[V]]]]
-    """Asks a judge that is not composed. Last: the share of these questions that it is expected to be asked (for planning)."""
+    """Asks a judge that is not composed. The last argument is the expected share of these questions that it is asked (for
+    planning)."""
     usable: Callable[[Q, V], V | Malformed]
     """Checks a verdict before it is combined with others."""
     blend: Callable[[V, V], V]
     panel: Callable[[Sequence[V]], V]
     choose: Callable[[Named, Sequence[Q], Sequence[float] | None], Collection[int] | None]
-    """Which questions a cascade passes on. Last: the free judge's uncertainties, None in a plan; None if it cannot tell yet."""
+    """Returns the questions that a cascade passes on; None if that is not known yet. The last argument holds the free judge's
+    uncertainties; None in a plan."""
     voted: Callable[[Named, Q, Sequence[Outcome[V]]], None] = lambda panel, question, votes: None
-    """Told what the members of a panel said, in their order."""
+    """Called with the outcomes of a panel's members, in their order."""
     planning: bool = False
 
     async def judge(self, named: Named, questions: Sequence[Q], share: float = 1.0) -> list[Outcome[V]]:
-        """One outcome per question. Parts are asked at the same time; a cascade's second judge once its first has answered."""
+        """One outcome per question. Member judges are asked at the same time, but a cascade's second judge after its first has
+        answered."""
         if not questions:
             return []
         if not named.composed:
@@ -92,9 +95,9 @@ class Composed(Generic[Q, V]):
         return replace(outcome, value=verdict)
 
     async def _cascaded(self, named: Named, questions: Sequence[Q], share: float) -> list[Outcome[V]]:
-        """The free judge's outcomes, those of the chosen questions replaced by the other judge's.
+        """The free judge's outcomes, with those of the chosen questions replaced by the other judge's.
 
-        A plan asks the other alone: about the chosen questions, or about all, each with the cascade's share.
+        A plan asks only the other judge: about the chosen questions, or about all, each with the cascade's share.
         """
         free, other = named.parts
         none: Outcome[V] = Failed("planned", "no call is made while planning")
@@ -126,22 +129,23 @@ def _with_uncertainty(outcome: Outcome[Any]) -> Outcome[Any]:
 
 
 JUDGE_WEIGHT = 0.4
-"""What the judge's verdict counts for; the rest is the free one's. With the free judge fitted on the other topic, correlation
-with people is no lower on either topic, for any stored judge, than at equal weights; over both, GPT-4o's is 0.817, not 0.810."""
+"""Weight of the judge's verdict; the free judge has the rest. If the free judge is fitted on the other topic, the correlation
+with people is at least as high as with equal weights, on both topics and for all stored judges; over both topics, GPT-4o's is
+0.817 instead of 0.810."""
 PARTIAL_FROM = 0.35
 FULL_FROM = 0.75
-"""Least values that are called partial and full. Between none and partial the middle (0.25) would be too low: models see coverage
-where people see none (paper, A.3). Measured in the same way with GPT-4o: labels agree with people's at 0.75 instead of 0.71 (its
-own: 0.67), and their mean is 0.005 instead of 0.065 too high."""
+"""Minimum values for the labels partial and full. The midpoint between none and partial (0.25) would be too low: models see
+coverage where people see none (paper, A.3). Measured in the same way with GPT-4o, the agreement of labels with people's is 0.75
+instead of 0.71 (its own labels: 0.67), and their mean is 0.005 too high instead of 0.065."""
 
 
 def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdict:
-    """The verdict between two: its value is the weighted mean of both expectations, `weight` (0..1) being the judge's.
+    """The verdict of a blend of two: its value is the weighted mean of both expectations, with `weight` (0..1) for the judge.
 
-    The label follows the value. The bullet is the judge's where it sees coverage and names one, else the other's; the label is
-    NO_COVERAGE, with "NA", where the value is low or neither judge has a bullet to show. Uncertainty: the weighted mean of
-    both, which never understates it however alike the two err; where only one tells its own, that one's.
-    Raises ValueError for a weight outside of 0..1.
+    The label follows from the value. The bullet is the judge's if it sees coverage and names one, else the other's. The label is
+    NO_COVERAGE, with "NA", if the value is low or neither judge names a bullet. The uncertainty is the weighted mean of both, an
+    upper bound for any correlation of their errors; if only one judge gives it, that one's. Raises ValueError for a weight
+    outside of 0..1.
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight of the judge is {weight}; expected 0 to 1")
@@ -160,9 +164,9 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
 def panel(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of a panel: the label that most members give, and the mean of their values.
 
-    `majority` decides where no label has most votes. The bullet is the one that most of those with that label name, then most of
-    all who see coverage, then the first. The uncertainty is the standard deviation over members, each with its own where it gives
-    one (law of total variance).
+    `majority` breaks ties. The bullet is the one that most members with that label name; ties are broken by all members that see
+    coverage, then by order. The uncertainty is the standard deviation over members, including their own uncertainties (law of
+    total variance).
     """
     value = statistics.fmean(verdict.expected for verdict in verdicts)
     coverage = majority([verdict.coverage for verdict in verdicts], value, COVERAGE_VALUE)
@@ -177,16 +181,15 @@ def panel(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def majority(labels: Sequence[str], value: float, worth: Mapping[str, float]) -> str:
-    """The label that most give. `worth`: label -> the value that it stands for.
+    """The most frequent label. `worth`: label -> its value.
 
-    Where no label has most votes (`is_tied`), it is the one of those with most that is nearest to `value`, the lower if two are
-    equally near.
+    In a tie (`is_tied`), it is the tied label nearest to `value`, and the lower one if two are equally near.
     """
     return min(_most(labels), key=lambda label: (abs(worth[label] - value), worth[label]))
 
 
 def is_tied(labels: Sequence[str]) -> bool:
-    """Whether no label has more votes than every other."""
+    """Whether two or more labels share the highest number of votes."""
     return len(_most(labels)) > 1
 
 
@@ -196,30 +199,31 @@ def _most(labels: Sequence[str]) -> list[str]:
 
 
 def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
-    """`Composed.choose` where a summary is judged without knowledge of the others.
+    """`Composed.choose` if each summary is judged independently of the others.
 
-    Those whose uncertainty is exceeded by the cascade's share of the insights in people's annotations (`offline.uncertainty_at`).
+    It chooses insights above an uncertainty threshold: the one that the cascade's share of the insights in people's annotations
+    exceeds (`offline.uncertainty_at`).
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]
 
 
 def usable_on(bullets: Sequence[str]) -> Callable[[Any, Verdict], Verdict | Malformed]:
-    """`Composed.usable` for coverage by these bullets."""
+    """`Composed.usable` for coverage, for a summary with these bullets."""
     return lambda insight, verdict: usable_verdict(verdict, len(bullets))
 
 
 def label_of(value: float) -> Coverage:
-    """The label of a blend's expected coverage (0..1)."""
+    """The label for a blend's expected coverage (0..1)."""
     if value >= FULL_FROM:
         return "FULL_COVERAGE"
     return "PARTIAL_COVERAGE" if value >= PARTIAL_FROM else "NO_COVERAGE"
 
 
 def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
-    """The indices of the round(share * n) greatest uncertainties, the first of equals first.
+    """The indices of the round(share * n) greatest uncertainties; among equal ones the first.
 
-    Raises ValueError for a share outside of 0..1 and for an uncertainty that is no number.
+    Raises ValueError for a share outside of 0..1 and for an uncertainty that is not a number.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"the share is {share}; expected 0 to 1")
@@ -230,10 +234,10 @@ def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
 
 
 def _bullet(judge: Verdict, free: Verdict) -> str | None:
-    """The blend's bullet id, None where neither judge names a bullet although neither contradicts itself."""
+    """The blend's bullet id; None if neither judge names a bullet and neither contradicts itself."""
     covers = judge.coverage != "NO_COVERAGE"
     for named in ([judge.bullet_id] if covers else []), [free.bullet_id]:
         if named and usable_bullet(named[0], sys.maxsize) is not None:
             return named[0]
-    # Covered, by no bullet: that contradiction is the judge's, and stays for scoring to find.
+    # The judge contradicts itself (covered, but by no bullet). Keep this, so that scoring finds it.
     return judge.bullet_id if covers else None

@@ -1,21 +1,21 @@
 """The features by which `offline/judge` compares an insight with a summary.
 
 A word is reduced to its root: lower case, without an English ending, and cut after five letters, so that prescribe and
-prescription are the same word. A number is a word with all its digits. Scripts without blanks between words (Chinese, Japanese,
+prescription are the same word. A number is kept with all its digits. Scripts without blanks between words (Chinese, Japanese,
 Thai, ...) are split into characters. English function words, and citations such as [8, 11], are dropped.
 
 Shared words are weighted by rarity: ln((n + 1) / f) for a word in f of the n texts at hand, bullets and
-insights. So words of the theme, which every text repeats, count little, and no corpus has to be shipped. Each feature was chosen
+insights. So the theme's words, which every text repeats, count little, and no corpus is needed. Each feature was chosen
 for what it adds on the held-out topic (`fit.py` prints it):
 
-- recall: the share of the insight's words in its best bullet, 0..1; a word that is in no bullet weighs less than the others.
+- recall: the share of the insight's words in its best bullet, 0..1; a word that no bullet contains has a lower weight.
 - whole: the same for the whole summary, for an insight spread over several bullets.
-- pairs: ln(1 + number of word pairs that are near each other, in either order, in both insight and bullet).
+- pairs: ln(1 + number of word pairs that are close together, in either order, in both insight and bullet).
 - lead: the fit of the insight to its bullet minus that of the best other insight, -1..1; for an insight judged alone instead
-  margin: the fit of its bullet minus that of the second-best bullet, 0..1. Either tells whether the bullet is about the insight.
+  margin: the fit of its bullet minus that of the second-best bullet, 0..1. Both show whether the bullet is about the insight.
 
-The best bullet has the highest cosine of weighted words (the first of equals), so that of two bullets that share the same words
-with the insight the shorter one wins.
+The best bullet has the highest cosine of weighted words (the first of equals), so if two bullets share the same words with the
+insight, the shorter one wins.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _WORD = re.compile(rf"\d+(?:[.,]\d+)*|[{UNSPACED}]|[^\W\d_{UNSPACED}]+")
 _NUMBER = r"\s{0,3}(?:[A-Za-z]{1,12}\s{0,3})?\d{1,5}\s{0,3}"
 _CITATION = re.compile(rf"[\[【]{_NUMBER}(?:[,;–-]{_NUMBER})*[\]】]")
 _STOP_WORDS = FUNCTION_WORDS - {"here", "until", "whether"} | {"still"}
-"""The list that the parameters were fitted with."""
+"""The list of function words with which the parameters were fitted."""
 
-# Words of reporting and assessment: they differ between two accounts of the same fact.
+# Words of reporting and assessment, which differ between two accounts of the same fact.
 _COMMON_WORDS = """
     ability able accord account achieve acknowledge act address advise affect aim allow approach around ask aspect base become
     begin believe better bring call cause certain claim come common concern consider continue crucial current deal describe
@@ -61,7 +61,7 @@ UNSAID = 0.6
 _NEAR = 3
 _LONGEST_KEPT = 5000
 _CONTINUES = re.compile(r"\W*(?:it|its|this|that|they|their|these|he|she)\b", re.IGNORECASE)
-"""A bullet that begins so goes on with the one before it."""
+"""A bullet with such a beginning continues the one before it."""
 
 Pair = tuple[str, str]
 
@@ -78,7 +78,7 @@ def without_citations(text: str) -> str:
 
 
 COMMON_ROOTS = frozenset(roots(_COMMON_WORDS))
-"""Roots of words of reporting, which say little about the content."""
+"""Roots of words of reporting, which carry little content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Features:
     values: tuple[float, ...]
     """Values in the order of `TOGETHER` (or `ALONE` for a single insight)."""
     contradicted: bool = False
-    """Whether the best bullet says otherwise (`text.find_contradictions`)."""
+    """Whether the best bullet contradicts the insight (`text.find_contradictions`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: 
 
 
 def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> dict[str, float]:
-    # A single insight says nothing about which words are rare among insights.
+    # A single insight does not show which words are rare among insights.
     counted = (*insight_texts, *bullet_texts) if len(insight_texts) > 1 else bullet_texts
     frequency = Counter(word for text in counted for word in text.words)
     return {

@@ -1,4 +1,4 @@
-"""Fitting `offline/judge` to people's judgments: for `judge-bench --held-out` and `tools/fit_judge.py`."""
+"""Fits `offline/judge` to people's judgments, for `judge-bench --held-out` and `tools/fit_judge.py`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measure(summaries: Sequence[AnnotatedSummary]) -> list[Measured]:
 
 
 def fitted(measured: Sequence[Measured]) -> Parameters:
-    """All parameters of the judge. Raises ValueError where there are too few judgments."""
+    """All parameters of the judge. Raises ValueError if there are too few judgments."""
     # `lead` needs at least two insights.
     several = [judged for judged in measured if len(judged.together) > 1]
     together = _coefficients([judged.together for judged in several], several)
@@ -44,7 +44,7 @@ def fitted(measured: Sequence[Measured]) -> Parameters:
 
 
 def held_out(measured: Sequence[Measured], together: bool = True) -> list[list[Rated]]:
-    """The ratings of every summary by a fit to all other topics. Raises ValueError where there is only one topic."""
+    """The ratings of every summary by a fit to all other topics. Raises ValueError if there is only one topic."""
     topics = dict.fromkeys(judged.summary.topic for judged in measured)
     if len(topics) < 2:
         raise ValueError("the file has only one topic; held-out figures need at least two")

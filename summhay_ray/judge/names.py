@@ -1,8 +1,8 @@
 """The grammar of judges' names, in commands and specs, for judges of any kind.
 
-A name says who is asked, and how: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
+A name gives the model and how to ask it: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
 annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
-`blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are made of judges
+`blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are composed of judges
 (`combine.py`).
 """
 
@@ -21,7 +21,7 @@ Kind = Literal["model", "offline", "stored", "code", "per_insight", "per_summary
 
 OFFLINE = "offline/judge"
 DEFAULT_SHARE = 0.1
-"""The share of the insights that a cascade passes on where its name gives none."""
+"""The share of the insights that a cascade passes on if its name gives none."""
 
 FORMS = {
     "per_insight": "per_insight(openai/gpt-5.4)",
@@ -41,14 +41,14 @@ _ASKED_OTHERWISE = (("per_summary", "few_shot"), ("offline", "per_summary"), ("o
 
 
 class BadName(UserError):
-    """A malformed name of a judge. The message says what is wrong and shows the right form."""
+    """A malformed name of a judge. The message gives the error and the right form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none.
+    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None if the name gives none.
 
-    `sample`: which of several answers to the same question it is, from 0 (`repeated`).
+    `sample`: the index of its answer if the same question is asked several times, from 0 (`repeated`).
     """
 
     text: str
@@ -59,15 +59,15 @@ class Named:
 
     @property
     def composed(self) -> bool:
-        """Whether the judge decides by what other judges say."""
+        """Whether the judge is composed of other judges."""
         return self.kind in ("blend", "cascade", "panel")
 
     def leaves(self) -> Iterator[Named]:
-        """The judges that are asked, in order; the judge itself where it is not composed of others."""
+        """The judges to ask, in order; the judge itself if it is not composed of others."""
         return (leaf for part in self.parts for leaf in part.leaves()) if self.composed else iter((self,))
 
     def inner(self, kind: Kind) -> Iterator[Named]:
-        """The blends, cascades or panels in it, itself included, the outer ones first."""
+        """The blends, cascades or panels in it, including itself, the outer ones first."""
         if self.kind == kind:
             yield self
         for part in self.parts:
@@ -81,7 +81,7 @@ def repeated(named: Named, times: int) -> Named:
 
 
 def parse_name(text: str, free: str = OFFLINE) -> Named:
-    """The parsed name. `free`: the model that `offline` stands for.
+    """The parsed name. `free`: the model for the name `offline`.
 
     Raises UnknownName or BadName, in one line that shows the nearest valid form.
     """
@@ -164,7 +164,7 @@ def _asked_as(kind: Literal["per_insight", "per_summary", "few_shot"], arguments
     if inner.kind != "model" and (inner.kind, kind) not in _ASKED_OTHERWISE:
         raise BadName(f"judge {shown!r}: {kind} says how a model is asked; expected a model in it: {FORMS[kind]}")
     if (kind, inner.kind) in (("per_insight", "model"), ("per_summary", "offline")):
-        # So it is asked where nobody says how.
+        # This is the default strategy.
         return inner
     return Named(f"{kind}({_short(inner)})", kind, (inner,))
 

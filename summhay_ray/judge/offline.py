@@ -2,8 +2,8 @@
 
 It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
 turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
-which also holds the held-out agreement). A summary that says another number, date or name, or that denies the insight, does not
-cover it (`text.find_contradictions`); other than that the judge does not understand meaning.
+which also holds the held-out agreement). A summary with another number, date or name, or one that denies the insight, does not
+cover it (`text.find_contradictions`). Apart from that, the judge does not understand meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from summhay_ray.records import Coverage
 SHIPPED = "offline_judge.json"
 _DIGITS = 4
 _CONTRADICTED = 0.1
-"""The greatest expected coverage of an insight that the summary contradicts: the words of some denials deceive."""
+"""The greatest expected coverage of an insight that the summary contradicts: the words of some denials are misleading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Rated:
 
     coverage: Coverage
     bullet: int | None
-    """The bullet that covers it, from 0; None where the label is NO_COVERAGE."""
+    """The bullet that covers it, from 0; None if the label is NO_COVERAGE."""
     value: float
     """Expected coverage, 0..1."""
     uncertainty: float
@@ -74,7 +74,7 @@ def rate_by(parameters: Parameters, insights: Sequence[str], bullets: Sequence[s
 def rating(coefficients: Coefficients, feature: Features | None, bullets: bool = True) -> Rated:
     """The rating for an insight's features.
 
-    Without `bullets` the insight is certainly not covered; for an insight without words nothing is known.
+    Without `bullets` the insight is certainly not covered; for an insight without words the result is unknown.
     """
     if feature is None:
         return Rated("NO_COVERAGE", None, 0.0, MOST_UNCERTAIN if bullets else 0.0)
@@ -88,9 +88,9 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
 
 
 def uncertainty_at(share: float) -> float:
-    """The uncertainty that this share (0..1) of the annotated insights reach, when judged together.
+    """The uncertainty that this share (0..1) of the annotated insights reaches when insights are judged together.
 
-    For share 0 it is 1, which none reaches. Raises ValueError for a share outside 0..1.
+    For share 0 it is 1, which no insight reaches. Raises ValueError for a share outside 0..1.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"the share is {share}; expected 0 to 1")
@@ -116,7 +116,7 @@ class OfflineJudge:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
 
         For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`.
-        Also whether an answer invents, for a question that no document answers (`absence.py`). Raises LookupError where the
+        For a question that no document answers, it judges whether the answer invents (`absence.py`). Raises LookupError if the
         prompt lacks insights or bullets.
         """
         if (absence := free_answer(request.prompt)) is not None:
@@ -138,7 +138,7 @@ def shipped_parameters() -> Parameters:
 
 
 def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
-    """The parameters in the content of a fitted file. Raises KeyError where one is missing."""
+    """The parameters in the content of a fitted file. Raises KeyError if one is missing."""
     return Parameters(
         alone=_coefficients(fitted["alone"], ALONE),
         together=_coefficients(fitted["together"], TOGETHER),

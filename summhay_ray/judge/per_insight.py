@@ -27,22 +27,23 @@ class PerInsight:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
+        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
         text, sampling = template(settings.prompt, self.form), Sampling(settings.sampling)
         requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
         answers = await together(map(ask, requests))
-        # A replayed judgment stays as the release has it, for `--compat release` to read as its script does.
+        # A replayed judgment stays unchanged, so that `--compat release` can read it as the release's script does.
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
 
 class FewShot(PerInsight):
-    """As `per_insight`, after nine examples: three covered in full, three in part, three not (paper, section 4.3)."""
+    """Like `per_insight`, with nine examples in the prompt: three fully covered, three partially, three not (paper, section
+    4.3)."""
 
     name: ClassVar[str] = "few_shot"
     form: ClassVar[Form] = Form(nine=True)
 
 
-# Equal summaries repeat: their prompts are rendered, and their keys computed, once.
+# Summaries repeat: render their prompts and compute their keys only once.
 @functools.lru_cache(maxsize=128)
 def _requests(
     text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
@@ -62,9 +63,9 @@ def _requests(
 
 
 def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:
-    """The verdict in a raw answer, or why there is none; key, attempts and price are the raw answer's.
+    """The verdict in a raw answer, or the failure; with the raw answer's key, attempts and price.
 
-    `repair`: a bullet id whose meaning is beyond doubt ("bullet 3", [3], 3.0) becomes its number.
+    `repair`: an unambiguous bullet id ("bullet 3", [3], 3.0) becomes its number.
     """
     if not isinstance(raw, Answer):
         return raw
@@ -82,6 +83,6 @@ def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed
 
 
 def repaired(verdict: Verdict) -> Verdict:
-    """The verdict with its bullet id as a number where it names one."""
+    """The verdict with its bullet id as a number, if it names one."""
     named = usable_bullet(verdict.bullet_id, sys.maxsize)
     return verdict if named is None else replace(verdict, bullet_id=str(named))

@@ -20,12 +20,12 @@ V = TypeVar("V")
 
 
 class PerSummary:
-    """One call a summary. An insight that its answer does not judge beyond doubt is asked about again alone, once.
+    """One call per summary. If the answer has no clear verdict on an insight, there is one further call about that insight alone.
 
-    A spec's `max_tokens` is for one judgment, as with every other strategy: a call about n insights may answer with n times as
-    many. The price of that call is spread over its n outcomes, to the micro-dollar, so that their sum is what was paid; an
-    insight that was asked about again bears the second call's price as well, and has the second answer's key.
-    A refused or failed call is every insight's refusal or failure, and asks nothing again: the second question would be the same.
+    A spec's `max_tokens` is for one judgment, as with every other strategy: a call about n insights allows n times as many. The
+    price of that call is divided among its n outcomes, to the micro-dollar, so that their sum is the price paid. An insight with
+    a second call also bears that call's price, and has the second answer's key. A refused or failed call is a refusal or failure
+    of every insight, without a second call, which would ask the same question.
     """
 
     name: ClassVar[str] = "per_summary"
@@ -35,9 +35,9 @@ class PerSummary:
     async def judge(
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
-        """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
+        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
         if settings.lookup:
-            # The release holds one judgment an insight: that is how they are looked up.
+            # The release holds one judgment per insight, so look them up one by one.
             return await self.alone().judge(insights, bullets, replace(settings, prompt=""), ask)
         if not insights:
             return []
@@ -54,7 +54,7 @@ class PerSummary:
         ]
 
     async def _again(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
-        """The insight asked about alone: by our prompt for one insight, or by the user's own prompt with this insight in it."""
+        """Ask about the insight alone, with our prompt for one insight, or with the user's own prompt and this insight in it."""
         if not settings.prompt:
             return (await self.alone().judge([insight], bullets, settings, ask))[0]
         raw = await ask(self._request([insight], bullets, settings))
@@ -78,7 +78,7 @@ class PerSummary:
 
 
 class FewShotPerSummary(PerSummary):
-    """As `per_summary`, after three worked examples of three insights each: nine shots."""
+    """Like `per_summary`, with three worked examples of three insights each (nine shots) in the prompt."""
 
     name: ClassVar[str] = "few_shot+per_summary"
     form: ClassVar[Form] = Form(together=True, nine=True)
@@ -86,13 +86,13 @@ class FewShotPerSummary(PerSummary):
 
 
 def spread(usd_micros: int, n: int) -> list[int]:
-    """A price over n outcomes as evenly as integers allow: the sum is the price."""
+    """Divide a price among n outcomes as evenly as integers allow; they add up to the price."""
     part, rest = divmod(usd_micros, n)
     return [part + (index < rest) for index in range(n)]
 
 
 def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
-    """The outcome with a further price on it."""
+    """The outcome with an additional price."""
     if not usd_micros:
         return outcome
     if isinstance(outcome, Answer):
@@ -102,7 +102,7 @@ def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
 
 
 def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]:
-    """What the answer says of each insight, with its key and attempts, and without its price."""
+    """The answer's verdict on each insight, with its key and attempts, but without its price."""
     return [
         replace(read, key=raw.key, attempts=raw.attempts)
         if isinstance(read, Malformed)

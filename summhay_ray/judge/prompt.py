@@ -1,7 +1,8 @@
 """Rendering the judge's prompts, and parsing them for offline judges.
 
-Content after Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike the paper's,
-our prompts put the bullets before the insight: all calls about one summary then share a long prefix, which providers discount.
+The content follows Laban et al., "Summary of a Haystack", section 4.3 and appendix A.2; the wording is our own. Unlike the
+paper's, our prompts put the bullets before the insight, so that all calls about one summary share a long prefix, which providers
+discount.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Question:
 def template(prompt: str = "", form: Form = ALONE) -> str:
     """The template: the user's `prompt`, or the built-in one of the form if empty, with worked examples inserted.
 
-    Raises ValueError, in one line, where the user's prompt lacks a placeholder that the form needs, or has an unknown one.
+    Raises ValueError, in one line, if the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
     text = prompt or shipped("prompts", "per_summary.txt" if form.together else "per_insight.txt")
     missing = [placeholder for placeholder in form.needs if placeholder not in text]
@@ -98,22 +99,22 @@ def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) 
     return fill(text, shown)
 
 
-# Rendered once per summary, and once for all systems that answer a query.
+# Render it once per summary; insights once for all systems that answer a query.
 @lru_cache(maxsize=256)
 def numbered_json(noun: str, texts: tuple[str, ...]) -> Material:
-    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or of another noun, on one line, so that no text can pose as a line of
-    the prompt."""
+    """`{"bullets": [{"bullet_id": 1, "text": "..."}]}`, or the same with another noun, on one line, so that no text can imitate a
+    line of the prompt."""
     return json_line({f"{noun}s": [{f"{noun}_id": number, "text": text} for number, text in enumerate(texts, 1)]})
 
 
-# Every system that answers the query is judged by the same insights.
+# All systems that answer the query are judged by the same insights.
 @lru_cache(maxsize=1024)
 def insight_line(insight: str) -> Material:
-    """The insight as it is, or as a JSON string where it could be taken for something else.
+    """The insight unchanged, or as a JSON string if it could be misread.
 
-    That is: where it is empty, has line breaks or control characters or blanks at its ends, imitates the structure of a prompt
-    (`text.neutral`), is one of this prompt's headings, or is itself a JSON string. So an insight is always one line, and never a
-    section of the prompt.
+    It could be misread if it is empty, has line breaks or control characters or blanks at its ends, imitates the structure of a
+    prompt (`text.neutral`), is one of this prompt's headings, or is itself a JSON string. So an insight is always one line, and
+    never a section of the prompt.
     """
     plain = (
         insight == insight.strip()
@@ -131,9 +132,8 @@ def read(prompt: str) -> Question:
     """The question at the end of a judge's prompt: the last section of each heading, in either order.
 
     Works for our prompts and for others with the same headings, each alone on a line: `Bullet Points:` with the bullets as
-    JSON, and `Reference Insight:` with one insight or `Reference Insights:` with several as JSON. An insight that stands before
-    the bullets ends at their heading, one that stands after them at the next blank line.
-    Raises LookupError, saying which section is missing.
+    JSON, and `Reference Insight:` with one insight or `Reference Insights:` with several as JSON. An insight before the bullets
+    ends at their heading, an insight after them at the next blank line. Raises LookupError, naming the missing section.
     """
     insight_heads = list(INSIGHT_HEADING.finditer(prompt))
     if not insight_heads:
@@ -168,7 +168,7 @@ def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) ->
 
 
 def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
-    """The numbered texts of the first JSON object after `start`, or None where it is not one of the noun's."""
+    """The numbered texts of the first JSON object after `start`; None if it has another form."""
     brace = prompt.find("{", start)
     if brace < 0:
         return None
@@ -205,7 +205,7 @@ def _worked_example(title: str, example: dict[str, Any], together: bool) -> str:
 
 
 def _json_string(text: str) -> str | None:
-    """The string that `text` is the JSON of, or None."""
+    """The string that `text` encodes as JSON, or None."""
     if not text.startswith('"'):
         return None
     try:
@@ -217,5 +217,5 @@ def _json_string(text: str) -> str | None:
 
 @cache
 def shipped(*path: str) -> str:
-    """The text of a file of this folder."""
+    """The text of a file in this folder."""
     return resources.files("summhay_ray.judge").joinpath(*path).read_text(encoding="utf-8")

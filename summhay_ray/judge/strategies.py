@@ -1,7 +1,7 @@
-"""How a run asks a judge, as `strategy:` in a spec says it. Other rooms take it from `summhay_ray.judge`.
+"""Strategies: how a run asks a judge, by `strategy:` in a spec. Other packages import from `summhay_ray.judge`.
 
 A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `few_shot+per_summary`), a judge's code
-(`module:Class`), or, of a judge that is made of others, its name (`names.py`).
+(`module:Class`), or the name of a composed judge (`names.py`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ FORMS: Mapping[str, Form] = {
 
 
 def default_strategy(model: str) -> str:
-    """How a model is asked where nobody says it: the free judge about a whole summary at once, any other per insight."""
+    """The default strategy of a model: whole summaries for the free judge, single insights for any other."""
     return "per_summary" if model == OFFLINE else "per_insight"
 
 
 def strategy_of(named: Named) -> tuple[str, str]:
-    """(model, strategy) of a spec's entry that is the named judge. Raises BadName for a judge that no run can ask.
+    """(model, strategy) of a spec's entry for the named judge. Raises BadName for a judge that a run cannot ask.
 
-    The model of a judge made of others is the first that is not free. A person's own judge (`module:Class`) gets the free model:
-    one that asks another is named in a spec, with its model.
+    The model of a composed judge is its first paid one. A user's own judge (`module:Class`) gets the free model; to use another
+    model, write both in a spec.
     """
     if named.composed:
         if two := next((blend for blend in named.inner("blend") if blend.parts[1].kind != "offline"), None):
@@ -51,7 +51,7 @@ def strategy_of(named: Named) -> tuple[str, str]:
 
 
 def name_of(model: str, strategy: str) -> Named:
-    """The name of the judge with this model and strategy: what `strategy_of` was given. Raises BadName, UnknownName."""
+    """The name of the judge with this model and strategy: the inverse of `strategy_of`. Raises BadName, UnknownName."""
     if "(" in strategy:
         return parse_name(strategy)
     if ":" in strategy:
@@ -67,27 +67,27 @@ def name_of(model: str, strategy: str) -> Named:
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:
-    """Raises ValueError, in one line, where a judge's prompt file lacks a placeholder that its strategy fills."""
+    """Raises ValueError, in one line, if a judge's prompt file lacks a placeholder that its strategy fills."""
     template(text, FORMS.get(strategy, ALONE))
 
 
 def prompt_template(prompt: str, strategy: str) -> str:
-    """The text that a strategy of ours fills with bullets and insights: the user's `prompt`, or ours; empty for others."""
+    """The prompt template of a built-in strategy: the user's `prompt`, or ours; empty for other strategies."""
     form = FORMS.get(strategy)
     return "" if form is None else template(prompt, form)
 
 
 def asks_alone(strategy: str) -> bool:
-    """Whether a strategy of ours asks about each insight apart from all others: what it says of one hangs on no other."""
+    """Whether a built-in strategy asks about each insight separately, so that verdicts do not depend on other insights."""
     form = FORMS.get(strategy)
     return form is not None and not form.together
 
 
 @lru_cache(maxsize=64)
 def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
-    """sha256 (hex) of what is asked with the user's `prompt`, or with our own where it is empty: part of a run's identity.
+    """sha256 (hex) of the prompt templates, with the user's `prompt` or, if it is empty, our own: part of a run's identity.
 
-    Beside the strategy's own prompt: the one that asks again about a single insight.
+    It covers the strategy's own prompt and the one for a second call about a single insight.
     """
     form = FORMS.get(strategy, ALONE)
     asked = [template(prompt, form)]

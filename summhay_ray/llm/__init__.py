@@ -1,7 +1,7 @@
-"""The gateway to language models: the only room that uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
+"""The gateway to language models. Only this package uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
 
-Sub-rooms: `calls` (one call), `limits` (rate limits and money), `providers` (addresses, keys, prices), `transports`.
-Importing this room does not import litellm; the first call through it does.
+Folders: `calls` (one call), `limits` (rate limits and money), `providers` (addresses, keys, prices), `transports`.
+Importing this package does not import litellm; the first call through litellm does.
 """
 
 from summhay_ray.llm.calls.batching import Batched

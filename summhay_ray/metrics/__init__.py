@@ -1,6 +1,6 @@
-"""The metrics room: pure functions (no I/O, no LLM, no Ray) that compute scores, intervals, tests and correlations.
+"""Pure functions (no I/O, no LLM, no Ray) that compute scores, intervals, tests and correlations.
 
-It imports `records` alone; any room above it may import it.
+It imports only `records`; any higher package may import it.
 """
 
 from summhay_ray.metrics.agreement import (

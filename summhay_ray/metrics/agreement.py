@@ -20,14 +20,14 @@ class Verdicts:
     labels: Sequence[str]
     """Each one of LABELS."""
     values: Sequence[float]
-    """Expected coverage (0..1); the value of the label where the judge gives no number."""
+    """Expected coverage (0..1); the value of the label if the judge gives no number."""
     bullets: Sequence[int | None]
-    """The bullet that covers the insight, from 1; None where none does."""
+    """The bullet that covers the insight, from 1; None if none does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two judges on the same insights. A figure is None where it is undefined."""
+    """Agreement of two judges on the same insights. A figure is None if it is undefined."""
 
     n: int
     """Insights judged by both."""
@@ -47,7 +47,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class RankAgreement:
-    """Agreement of two rankings of the same items; None where all items of one ranking are tied."""
+    """Agreement of two rankings of the same items; None if all items of one ranking are tied."""
 
     n: int
     spearman: float | None
@@ -75,7 +75,7 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
 
 
 def kappa(confusion: Mapping[L, Mapping[L, int]]) -> float | None:
-    """Cohen's kappa (agreement beyond chance) from a confusion matrix; None where both judges use one label only."""
+    """Cohen's kappa (agreement beyond chance) from a confusion matrix; None if both judges use only one label."""
     rows = [sum(row.values()) for row in confusion.values()]
     columns = [sum(row[label] for row in confusion.values()) for label in confusion]
     n = sum(rows)
@@ -96,10 +96,10 @@ def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
 
 
 def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for ordinal data: a row for each rater, a column for each item; None where a rater gives none.
+    """Krippendorff's alpha for ordinal data: a row for each rater, a column for each item; None for a missing rating.
 
-    1 is perfect agreement, 0 that of chance (Krippendorff 2019, Content Analysis, chapter 12). None where no item has two
-    ratings, or all ratings are the same.
+    1 is perfect agreement, 0 is agreement by chance (Krippendorff 2019, Content Analysis, chapter 12). None if no item has two
+    ratings, or if all ratings are equal.
     """
     import krippendorff
     import numpy as np
@@ -127,7 +127,7 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's correlation; None where either side is constant. Raises ValueError for unequal lengths."""
+    """Pearson's correlation; None if either side is constant. Raises ValueError for unequal lengths."""
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}; expected equal lengths")
     if not first or min(first) == max(first) or min(second) == max(second):

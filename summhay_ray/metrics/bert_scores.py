@@ -1,7 +1,7 @@
 """BERTScore (Zhang et al., 2020), as `bert_score` computes it: no idf, no rescaling. Needs an extra.
 
-With several references the best one counts (ODSum, section 5.2). For a folder, or a model that `bert_score` does not know, the
-layer whose vectors are compared must be given.
+With several references the best score counts (ODSum, section 5.2). For a folder, or a model unknown to `bert_score`, the layer
+with the vectors to compare must be given.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def bertscore(prediction: str, references: Sequence[str], model: str, layer: int
 
 
 def check_bertscore(model: str, layer: int | None = None) -> None:
-    """Load the model, so that what is wrong with it is told before anything is asked. Raises ValueError, in one line."""
+    """Load the model, so that errors are reported before any call. Raises ValueError, in one line."""
     try:
         bertscore("a word", ["a word"], model, layer)
     except KeyError:
         raise ValueError(f"bertscore: the best layer of {model!r} is not known; write layer: N") from None
-    # bert_score asserts its layers; transformers raises OSError or ValueError for a model that is none, RuntimeError for weights.
+    # bert_score asserts its layers; transformers raises OSError or ValueError for an invalid model, RuntimeError for weights.
     except (AssertionError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:200]
         raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {why})") from error

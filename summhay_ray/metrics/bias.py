@@ -1,6 +1,6 @@
-"""Correcting scores for a judge's measured bias against people.
+"""Corrects scores for a judge's measured bias against people.
 
-A judge that finds more insights covered than people do inflates every system's coverage (paper, appendix A.3: by 5 to 7 points).
+A judge that finds more insights covered than people do raises every system's coverage (paper, appendix A.3: by 5 to 7 points).
 The correction makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the interval.
 """
 
@@ -32,14 +32,14 @@ class JudgeBias:
     topics: tuple[float, ...] = ()
     """The mean over the insights of each topic."""
     source: str = ""
-    """What it was measured on."""
+    """The data on which it was measured."""
 
 
 def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
     """The bias of a judge: an exact match of its name first, else the first match of one of the `names`.
 
-    `judge` is the model, followed by a blank and the strategy unless that is the model's usual one. Patterns match only
-    judges with the usual strategy: `*/gpt-4o` does not match `openai/gpt-4o blend`.
+    `judge` is the model, followed by a blank and the strategy unless that is the model's default. Patterns match only judges with
+    the default strategy: `*/gpt-4o` does not match `openai/gpt-4o blend`.
     """
     known = list(biases)
     exact = next((bias for bias in known if bias.judge == judge), None)
@@ -51,13 +51,13 @@ def _matches(judge: str, name: str) -> bool:
 
 
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
-    """The score with corrected coverage and joint, their intervals, and the bias; unchanged where the bias is unknown.
+    """The score with corrected coverage and joint, their intervals, and the bias; unchanged if the bias is unknown.
 
-    Coverage becomes coverage - bias, clipped to 0..1. People annotated coverage alone, so citation scores stay as they are;
+    Coverage becomes coverage - bias, clipped to 0..1. People annotated only coverage, so citation scores are unchanged;
     joint, the mean of coverage times citation, is scaled by corrected / raw coverage.
     Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias (for
     joint, times joint / coverage). A figure without a raw interval gets none: the bias alone would make it too narrow.
-    Raw figures and intervals stay as they are.
+    Raw figures and intervals are unchanged.
     """
     if bias is None or score.coverage is None:
         return score

@@ -1,4 +1,4 @@
-"""How well values between 0 and 1 tell two classes apart, with intervals."""
+"""Measures how well values between 0 and 1 separate two classes, with intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THRESHOLD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BinaryScores:
-    """How well values agree with labels. Each figure is None where one of the classes has no item."""
+    """The agreement of values with labels. Each figure is None if one of the classes has no item."""
 
     auc: float | None
     """Probability that a positive item has a larger value than a negative one; ties count half."""

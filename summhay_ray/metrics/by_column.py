@@ -1,8 +1,8 @@
 """Scores of many judgments at once (section 4.1).
 
-`figures` in `coverage_citation_joint.py` defines the figures; here polars counts what they are made of. Unusual judgments (an
-unknown label, a bullet that does not exist) are left to `score_summary` there, and citations in any other form than a bracket of
-digits, commas and spaces to `extract_citations`.
+`figures` in `coverage_citation_joint.py` defines the figures; here polars counts their components. `score_summary` handles
+unusual judgments (an unknown label, a bullet that does not exist), and `extract_citations` handles citations in any other form
+than a bracket of digits, commas and spaces.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _WORD = r"[^\s\x1c-\x1f]+"
 def score_columns(
     summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame, compat: Compat = "default"
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """The scores of the judgments, and the rows of `summaries` that must be scored by `score_summary` instead.
+    """(The scores of the judgments, the rows of `summaries` that `score_summary` must score instead.)
 
-    `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, those of
-    one cell together, in order. `gold`: haystack_id, insight_id, documents (distinct numbers; null: unknown), a row per insight.
-    The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures`
-    (those of citations null where the insight is not covered; joint, too, where its documents are unknown). They leave out all
-    judgments of a summary with an unusual judgment (the second result), and judgments of cells without a summary.
+    `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, grouped by
+    cell, in order. `gold`: haystack_id, insight_id, documents (distinct numbers; null: unknown), a row per insight. The scores
+    have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures` (citation
+    figures are null if the insight is not covered; joint is also null if its documents are unknown). The scores leave out
+    summaries with an unusual judgment (the second result) and judgments of cells without a summary.
     """
     import polars as pl
 

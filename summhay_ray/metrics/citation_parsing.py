@@ -1,6 +1,6 @@
-"""Which documents a text cites (section 4.1).
+"""Reads the citations of a text (section 4.1).
 
-`read_citations` is the one reader of citations: for scores, for support without gold, and for the repair of citations.
+All code reads citations with `read_citations`: for scores, for support without gold, and for the repair of citations.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compat = Literal["default", "release"]
-"""`release` reads and scores as the released scoring script does; `default` is what README.md describes."""
+"""`release` reads and scores like the released scoring script; `default` as described in README.md."""
 
 MAX_RANGE = 10_000
-"""Documents that the ranges of one text may name in total; of a range beyond that only the two ends count."""
+"""Maximum number of documents in all ranges of one text. For a range beyond that, only the two ends count."""
 
 _RELEASE_BRACKET = re.compile(r"\[([\d, ]+)\]")
 _DIGITS = re.compile(r"\d+")
@@ -52,7 +52,7 @@ _LABEL = rf"(?<![a-z])(?:{LABELS})(?![a-z])[.:]*"
 _AND = r"(?<!\w)(?:and|und|et|y|e|en|og|och|i|и|та|و)(?!\w)|[和与及と]"
 _LABELS = re.compile(rf"(?<![a-z])(?:{_IN_BRACKETS})(?![a-z])[.:]*|{_AND}", re.IGNORECASE)
 _TAGS = "sup|cite|ref|source|doc(?:ument)?"
-# Possessive quantifiers: a long bracket that is no citation takes one pass.
+# Possessive quantifiers: a long bracket that is not a citation takes one pass.
 _GROUP = re.compile(
     r"""(?P<outer>\[)?\\?\[(?P<bracket>[^\[\]]*)\](?P<link>\([^()\s]++\))?(?(outer)\](?:\([^()\s]++\))?)
     | <(?P<tag>TAGS)\b[^<>]*+>(?P<tagged>[^<>\[\]]{1,100})</(?P=tag)>
@@ -70,7 +70,8 @@ OTHER_CITATION = (
     rf"[{_ALIKE['[']}{_ALIKE[']']}\\⁰¹²³⁴-⁹]|<(?i:{_TAGS})\b|\^\d|\]\s*[{_ALIKE['-']}-]\s*\["
     rf"|(?i)[(（{{<｛〈⟨＜]\s*(?:(?:see|cf\.?|from|per)\s+)?(?:#?\d{{1,3}}\s*[^\d\s.]|(?:{LABELS})[^a-z])"
 )
-"""A regular expression of polars for texts that may cite by number in another form than a bracket of numbers."""
+"""A regular expression, in polars's syntax, for texts that may have numeric citations in another form than a bracket of
+numbers."""
 _SEE = re.compile(r"\A(?:see|cf\.?|from|per)\s+", re.IGNORECASE)
 _NOISE = re.compile(
     r"†[^,;]*|\([^()]*\)|[§¶]+\s*\d+(?:\s*-\s*\d+)?|第?(?<!\d)\d++[页頁]"
@@ -85,7 +86,7 @@ _LIKE_AN_ID = re.compile(r"(?=\S*[a-z])(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}",
 _ATTRIBUTE = re.compile(r"\b(?:id|name|nr?|num(?:ber)?|index)\s*=")
 _FILE = re.compile(r"\S+\.(?:txt|md|pdf|html?|json|docx?|csv|xml|eml|rst|tex)", re.IGNORECASE)
 _SHORT = re.compile(rf"#?\d{{1,3}}(?!,\d{{3}})(?:\s*(?:[,;&-]|{_AND})\s*#?\d{{1,3}}(?!,\d{{3}}))*", re.IGNORECASE)
-"""Numbers below 1000, which are no years."""
+"""Numbers below 1000, which are not years."""
 _LATEX = re.compile(r"(?:[_^$]|\\[a-z]+(?:\{[^{}]*\})*)\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[*_\"'”’»]*\s*(?:[.;!?。！？]|\Z|\n|[(<{\[])")
 _QUOTES = " \t\n\"'`“”‘’«»<>*_"
@@ -97,7 +98,7 @@ _OPEN, _CLOSE = rf"\[{_ALIKE['[']}", rf"\]{_ALIKE[']']}"
 MAY_BE_UNREAD = (
     rf"[{_OPEN}][^{_CLOSE}]*[^\d,; {_OPEN}{_CLOSE}-][^{_CLOSE}]*[{_CLOSE}]|[(（{{<｛〈⟨＜][^()]*(?:\d|\.\w)[^()]*[)）}}>｝〉⟩＞]"
 )
-"""A regular expression of polars for texts in which `read_citations` may leave a bracket unread."""
+"""A regular expression, in polars's syntax, for texts in which `read_citations` may leave a bracket unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +106,16 @@ class Group:
     """A bracket, or another mark, that cites documents."""
 
     begin: int
-    """Where it begins in the text, with the white space before it."""
+    """Its offset in the text, including the white space before it."""
     end: int
     members: tuple[int | str, ...] = ()
-    """Numbers, and ids that are no document's, in the order of the text."""
+    """Numbers and unknown ids, in the order of the text."""
     by_id: int = 0
     """Members that are ids of documents."""
     ranges: int = 0
     """Ranges such as `3-7`, which name every document from 3 to 7."""
     loose: bool = False
-    """Numbers in round brackets: a citation only in a text that cites in no other way."""
+    """Numbers in round brackets: a citation only in a text without other forms of citations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,42 +123,42 @@ class Citations:
     """The citations of a text."""
 
     numbers: tuple[int, ...]
-    """Numbers of documents, sorted, each once; also those of documents that do not exist."""
+    """Numbers of documents, sorted, without repetition, including those of documents that do not exist."""
     groups: tuple[Group, ...] = ()
     unread: tuple[str, ...] = ()
-    """Brackets that look like a citation and were not read, as they are in the text."""
+    """Brackets that look like a citation but were not read, as in the text."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Members that look like an id and are no document's."""
+        """Members that look like an id but belong to no document."""
         return tuple(one for group in self.groups for one in group.members if isinstance(one, str))
 
 
 def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations:
-    """The citations of a bullet, in any of the forms that models and people write. `ids`: document id -> its number, from 1.
+    """The citations of a bullet, in all usual forms. `ids`: document id -> its number, from 1.
 
-    Read are numbers and ids, alone or listed (`[1; 3]`, `[a.txt, 2]`), ranges (`[1-3]`, `[1]-[3]`), footnotes (`[^1]`,
+    It reads numbers and ids, alone or listed (`[1; 3]`, `[a.txt, 2]`), ranges (`[1-3]`, `[1]-[3]`), footnotes (`[^1]`,
     `【1†source】`, superscripts after a word or a stop), words for a document (`[Documents 1 and 3]`, `(Doc 3)`,
     `[Source: a.txt]`), titles and pages (`[Document 1: title]`, `[1, p. 3]`), quotes, links, and escaped or full-width brackets.
-    An unknown member does not void its bracket, but a bracket with prose in it is no citation. Of a range written backwards, or
-    beyond MAX_RANGE, the two ends count. A number of more than 18 digits is returned as 10**18 plus its last 18 digits, which
-    is distinct and fits a table.
+    An unknown member does not invalidate its bracket, but a bracket with prose is not a citation. For a reversed range, or one
+    beyond MAX_RANGE, only the two ends count. A number of more than 18 digits is returned as 10**18 plus its last 18 digits,
+    which is distinct and fits a table.
     """
     return _read_numbers(text) if not ids else _read(text, ids)
 
 
-# Several insights are often covered by one bullet.
+# One bullet often covers several insights.
 @functools.lru_cache(maxsize=1024)
 def _read_numbers(text: str) -> Citations:
     return _read(text, {})
 
 
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
-    """The document numbers that a bullet cites, sorted, each once (section 4.1).
+    """The document numbers that a bullet cites, sorted, without repetition (section 4.1).
 
     `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers
     (`[1 2]`); here it separates them in both modes. `default`: see `read_citations`. Citations of documents that do not exist,
-    or were not shown, are returned too: they count as wrong. An id that is no document's is a number above 2 * 10**18.
+    or were not shown, are returned too: they count as wrong. An unknown id becomes a number above 2 * 10**18.
     """
     if compat == "default":
         found = read_citations(bullet)
@@ -179,7 +180,7 @@ def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
 
 
 def by_number(text: str, ids: Mapping[str, int]) -> str:
-    """The text with citations by ids, such as `[a.txt, b.txt]`, as citations by numbers; others stay as they are."""
+    """The text with citations by ids, such as `[a.txt, b.txt]`, replaced by citations by numbers; others are unchanged."""
     done, parts = 0, []
     for group in _read(text, ids).groups:
         if group.by_id:
@@ -197,7 +198,7 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
     for match in _GROUP.finditer(plain):
         group = _group(match, text, ids, room)
         if isinstance(group, Group):
-            # `[1]-[3]`: a range that is written in two brackets.
+            # `[1]-[3]`: a range written in two brackets.
             if (
                 groups
                 and re.fullmatch(r"\s*-\s*", plain[groups[-1].end : match.start()] or " ")
@@ -224,14 +225,14 @@ def _single(group: Group) -> bool:
 
 
 def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -> Group | str:
-    """The citation of a match; the bracket itself if it looks like one and was not read, else an empty text."""
+    """The citation in a match; else the bracket itself if it looks like a citation, else an empty text."""
     begin, end = match.span()
     while begin and text[begin - 1].isspace():
         begin -= 1
     kind = next(name for name in ("bracket", "tagged", "raised", "angle", "curly", "round") if match[name] is not None)
     inside = " ".join(text[match.start(kind) : match.end(kind)].split())
     before = text[max(0, match.start() - 3) : match.start()]
-    # `5 km²` and `f(1)` are no citations: these marks cite after a stop, or after a word of three letters.
+    # `5 km²` and `f(1)` are not citations: such marks cite only after a stop, or after a word of three letters.
     stop = not before.strip(" \t") or before[-1] >= "\u2e80" or before[-1] in ".,;:!?\"'”’)]}>*_({<\n"
     attached = begin == match.start() and not stop and not (len(before) == 3 and before.isalpha())
     if kind == "raised":
@@ -248,7 +249,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
     if short and loose:
         listed = len(_DIGITS.findall(short[0])) > 1 or _CLAUSE_END.match(text, end)
         if "-" in short[0] or not listed or not re.search(r"\w", text[max(0, begin - 100) : begin].rpartition("\n")[2]):
-            # The number of a list's entry, an age or a result, or else a citation.
+            # It may be the number of a list entry, an age, a result, or a citation.
             return text[match.start() : end]
     found = list(_members(bare, ids, room, enclosed and not (labelled or short)))
     if not found and match["link"]:
@@ -266,9 +267,10 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
 
 
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
-    """(number or unknown id, 1 if it was an id, 1 at the begin of a range) of the members of a bracket; none where it has prose.
+    """(number or unknown id, 1 if it was an id, 1 at the begin of a range) of the members of a bracket; none if it contains
+    prose.
 
-    `ids_alone`: only ids of documents count, and no number.
+    `ids_alone`: only ids of documents count, not numbers.
     """
     whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
     if whole in ids:
@@ -282,7 +284,7 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
         for part in re.split(r"[,，、&＆|]", segment):
             for piece in [part] if part.strip(_QUOTES) in ids else re.split(_AND, part, flags=re.IGNORECASE):
                 bare = _LABELS.sub(" ", _NOISE.sub(" ", piece.translate(_ASCII))).strip(_QUOTES + "#:.^@")
-                # An id, perhaps with a place in the document: `a.txt:3`.
+                # An id, possibly with a place in the document: `a.txt:3`.
                 name = next((one for one in (piece.strip(_QUOTES), bare, re.split("[#:]", bare)[0]) if one in ids), None)
                 if name is not None:
                     found.append((ids[name], 1, 0))
@@ -295,14 +297,14 @@ def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) ->
                     found.append((bare, 0, 0))
                 elif bare:
                     return
-    # A word makes no citation of a year: `[Smith, 2020]`.
+    # A word before a year does not make a citation: `[Smith, 2020]`.
     cited = [member for member, by_id, _ in found if by_id or (isinstance(member, int) and member < _YEARS)]
     if (cited or not odd) and not (ids_alone and any(isinstance(one, str) and not _FILE.fullmatch(one) for one, _, _ in found)):
         yield from found
 
 
 def _range(first: int, last: int, room: int) -> tuple[list[int], int]:
-    """The numbers from `first` to `last`, and how many more may be named by ranges."""
+    """The numbers from `first` to `last`, and the remaining number of documents that ranges may name."""
     span = last - first + 1
     if not 1 <= span <= room:
         return [first, last], room

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
-"""Least number of systems whose means are correlated: two points always lie on a line."""
+"""Minimum number of systems for correlating means: two points are always on a line."""
 _ALIKE = 1e-12
 FEWEST_WITHIN = 2
-"""Least number of summaries of a document for `mean_within`. For two, the correlation is 1 or -1: right or wrong order."""
+"""Minimum number of summaries of a document for `mean_within`. For two, the correlation is 1 or -1: right or wrong order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Three coefficients of the same pairs, each -1..1. If they are undefined, all are None and `reason` says why."""
+    """Three coefficients of the same pairs, each -1..1. If they are undefined, all are None, and `reason` gives the reason."""
 
     pearson: float | None
     spearman: float | None
@@ -91,7 +91,7 @@ def concordance(first: Sequence[float], second: Sequence[float]) -> float | None
 def mean_within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> tuple[Correlations, int]:
-    """(mean of the correlations within each group, number of groups), as SummEval and G-Eval average over documents.
+    """(Mean of the correlations within each group, number of groups), like the averages over documents of SummEval and G-Eval.
 
     A group counts if it has at least two pairs and neither side is constant.
     """
@@ -105,7 +105,7 @@ def mean_within(
 def _within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> Mapping[Hashable, Correlations]:
-    """Group -> the correlations within it, for the groups that count."""
+    """Group -> the correlations within it, for the groups in `mean_within`."""
     rows: dict[Hashable, list[int]] = {}
     for row, group in enumerate(groups):
         rows.setdefault(group, []).append(row)
@@ -165,7 +165,7 @@ class Bootstrap:
         return cls(human, chosen, len(names)), cls(human, 1 - chosen, len(names))
 
     def of(self, ratings: Sequence[float | None]) -> Mapping[str, NDArray[np.float64]]:
-        """Coefficient -> its value in each resample; NaN where a resample leaves it undefined."""
+        """Coefficient -> its value in each resample; NaN if it is undefined in a resample."""
         import numpy as np
 
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
@@ -174,7 +174,7 @@ class Bootstrap:
         return {"pearson": _pearson(x, y, weights), "spearman": _spearman(x, y, weights), "kendall": _kendall(x, y, weights)}
 
     def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """As `of`, for `mean_within`. Each group must lie in one cluster."""
+        """Like `of`, for `mean_within`. Each group must be inside one cluster."""
         import numpy as np
 
         found = _within(ratings, self._human.tolist(), groups)
@@ -187,7 +187,7 @@ class Bootstrap:
             }
 
     def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """As `of`, for `between_means`."""
+        """Like `of`, for `between_means`."""
         import numpy as np
 
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
@@ -202,8 +202,8 @@ class Bootstrap:
         return {name: np.where(enough, values, np.nan) for name, values in found.items()}
 
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
-        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, and
-        if all are alike, which tells nothing of how far others may be."""
+        """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, or
+        if all are equal, which does not show the spread."""
         import numpy as np
 
         kept = values[np.isfinite(values)]
@@ -240,7 +240,8 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[n
 
 
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average ranks in each resample, where each pair occurs `weights` times. `values`: shape (pairs,) or (resamples, pairs)."""
+    """Average ranks in each resample, in which each pair occurs `weights` times. `values`: shape (pairs,) or (resamples,
+    pairs)."""
     import numpy as np
 
     below, equal = values[..., :, None] < values[..., None, :], values[..., :, None] == values[..., None, :]

@@ -1,6 +1,6 @@
 """Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1).
 
-`figures` is their one definition, of one insight as of a million (`by_column`).
+`figures` is their only definition, for one insight and for a million (`by_column`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _FALLBACK = -1
 
 
 def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
-    """Column of `scores` -> figure of a judged insight (section 4.1), or of many, where all are numpy arrays.
+    """Column of `scores` -> figure of a judged insight (section 4.1), or of many if all arguments are numpy arrays.
 
-    `cited`: documents that the bullet cites. `gold`: documents that contain the insight. `right`: documents that are both.
-    Precision is 0 without citations; recall is 0 where no document contains the insight.
+    `cited`: documents that the bullet cites. `gold`: documents that contain the insight. `right`: documents in both. Precision is
+    0 without citations; recall is 0 if no document contains the insight.
     """
     precision = right / (cited + (cited == 0))
     recall = right / (gold + (gold == 0))
@@ -36,13 +36,13 @@ def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
 
 VALUES = tuple(figures(0, 0, 0, 0))
 CITATION_VALUES = tuple(name for name in VALUES if name.startswith("citation"))
-"""Figures that only a covered insight has; null where it is not covered."""
+"""Figures of covered insights only; null for others."""
 
 
 def score_summary(
     judgments: Sequence[Judgment], bullets: Sequence[str], gold: Gold, compat: Compat = "default"
 ) -> list[Score | Failure]:
-    """One row per judgment of one summary, in order. `gold`: of the haystack's insights.
+    """One row per judgment of one summary, in order. `gold`: the gold documents of the haystack's insights.
 
     By default a judge's second judgment of an insight is a Failure; the released script counts both.
     """
@@ -67,7 +67,7 @@ def score_judgment(
 
     By default a judgment is a Failure if its label is unknown, or if the insight is covered but the bullet id is not a number
     from 1 to the number of bullets. `release` follows the released script: an unknown label counts 0, and the bullet id is
-    whatever Python's int() and list indexing make of it (see `_released_index`).
+    interpreted by Python's int() and list indexing (see `_released_index`).
     """
     value = COVERAGE_VALUE.get(judgment.coverage)
     if value is None and compat == "default":
@@ -84,7 +84,7 @@ def score_judgment(
 
 
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
-    """Index of the bullet that a judge names, from 0, or negative as in a Python list; None where the id names none."""
+    """Index of the bullet that a judge names, from 0, or negative as in a Python list; None if the id is unusable."""
     return _released_index(bullet_id) if compat == "release" else _strict_index(bullet_id)
 
 
@@ -130,8 +130,8 @@ def _strict_index(bullet_id: str) -> int | None:
 def _released_index(bullet_id: str) -> int | None:
     """Index of the bullet as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert it.
 
-    So "NA", a list or null selects the second to last bullet, 0 the last, 3.7 the third. None where the judgment has no id:
-    the script then raises a KeyError, and an IndexError for an id beyond the bullets.
+    So "NA", a list or null selects the second to last bullet, 0 the last, 3.7 the third. None if the judgment has no id: the
+    script then raises a KeyError, and an IndexError for an id beyond the bullets.
     """
     if not bullet_id:
         return None

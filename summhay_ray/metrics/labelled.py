@@ -1,4 +1,4 @@
-"""Means of a judge's scores corrected by people's labels of some: prediction-powered inference.
+"""Means of a judge's scores, corrected by people's labels for a sample: prediction-powered inference.
 
 Angelopoulos et al. (2023), Prediction-powered inference, Science 382; with the weight of the judge's scores tuned as in
 Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:2311.01453. The sample may be drawn with unequal chances (Hajek's estimator).
@@ -14,12 +14,12 @@ from summhay_ray.metrics.score_intervals import Z_95, bounded_interval, unit_mea
 from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScore
 
 FEWEST = 10
-"""Least number of labels of a system by which it is corrected."""
+"""Minimum number of labels for correcting a system."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledScore:
-    """A labelled item: the judge's score of it, a person's, and how likely it was to be drawn (relative to the others)."""
+    """A labelled item: the judge's score, the person's score, and the (relative) probability with which it was drawn."""
 
     judge: float
     people: float
@@ -30,9 +30,9 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
     FEWEST pairs.
 
-    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1,
-    and 0 (the labels alone) where all labels but one are at the same end of the scale, which tells little of the rest. The
-    interval is that of `unit_means` with labels as units, one degree of freedom less for the weight, within 0..1.
+    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1. It
+    is 0 (only the labels count) if all labels but one are at the same end of the scale, which is little evidence about the rest.
+    The interval is that of `unit_means` with labels as units, with one degree of freedom less because of the weight, within 0..1.
     """
     if len(pairs) < FEWEST:
         return None
@@ -52,7 +52,8 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
 
 
 def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
-    """PPI++'s weight: covariance of both over the judge's variance, less where all items are few; 1 if the judge never varies."""
+    """PPI++'s weight: the covariance of both divided by the judge's variance, smaller if there are few items; 1 if the judge's
+    scores are constant."""
     judge = math.fsum(share * pair.judge for share, pair in zip(shares, pairs, strict=True))
     people = math.fsum(share * pair.people for share, pair in zip(shares, pairs, strict=True))
     spread = math.fsum(share * (pair.judge - judge) ** 2 for share, pair in zip(shares, pairs, strict=True))
@@ -62,10 +63,10 @@ def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int
 
 def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore]) -> SystemScore:
     """The score with `coverage_labelled` and `joint_labelled`, and their intervals, from labels of the system itself; unchanged
-    with fewer than FEWEST of them. The errors of a judge differ by system, so that labels of others tell nothing of it.
+    with fewer than FEWEST of them. A judge's errors differ by system, so labels of other systems are not used.
 
-    Each half of an interval is the root of the sum of two squares: the raw half (further queries), and that of the labels.
-    Without a raw interval there is none: the labels alone would make it too narrow.
+    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. Without a
+    raw interval there is none: the labels alone would make it too narrow.
     """
     if score.coverage is None:
         return score
@@ -89,5 +90,5 @@ def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequ
 
 
 def standard_error(one: Corrected) -> float:
-    """The standard error of a corrected mean, as of a normal distribution with its interval."""
+    """The standard error of a corrected mean: that of a normal distribution with the same interval."""
     return (one.high - one.low) / (2 * Z_95)

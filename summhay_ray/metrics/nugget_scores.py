@@ -1,9 +1,9 @@
-"""Nugget scores as the TREC RAG track defines them, beside the plain coverage.
+"""Nugget scores by the definitions of the TREC RAG track, in addition to plain coverage.
 
 Pradeep et al., "The Great Nugget Recall" (arXiv 2504.15068), and castorini/nuggetizer, `core/metrics.py`. A nugget counts 1 if
-the answer supports it and 0.5 if it does so partially (the values of coverage); in a `_strict` score only full support counts. A
-query's score is the mean over its nuggets, weighted by importance (`records.NUGGET_WEIGHTS`), and 0 without a nugget that has a
-weight. A system's is the mean over its queries, unlike coverage, which is the mean over all insights.
+the answer supports it and 0.5 if it partially supports it (the values of coverage); in a `_strict` score only full support
+counts. A query's score is the mean over its nuggets, weighted by importance (`records.NUGGET_WEIGHTS`), and 0 if no nugget has a
+weight. A system's score is the mean over its queries, unlike coverage, which is the mean over all insights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _QUERY = [*KEYS, *CLUSTER]
 
 
 def nugget_sums(judged: pl.DataFrame) -> pl.DataFrame:
-    """KEYS, CLUSTER, importance; the number of judged nuggets `n`, their `coverage` and how many are fully covered, `strict`.
+    """Sums by KEYS, CLUSTER and importance: the number of judged nuggets `n`, their `coverage`, and the number of fully covered
+    ones, `strict`.
 
     `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be added up.
     """
@@ -35,10 +36,10 @@ def nugget_sums(judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame, nuggets: pl.DataFrame) -> pl.DataFrame:
-    """KEYS, CLUSTER, NUGGET_SCORES, and as NAME_floor each score with the missing judgments as 0.
+    """Columns KEYS, CLUSTER, NUGGET_SCORES, and for each score NAME_floor, with missing judgments as 0.
 
     `sums`: parts of `nugget_sums`. `expected`: KEYS, CLUSTER, n_expected. `nuggets`: CLUSTER, importance, a row per nugget.
-    A score is null where no nugget of the query was judged, and where no nugget of the haystack has a weight.
+    A score is null if no nugget of the query was judged, or if no nugget of the haystack has a weight.
     """
     import polars as pl
 
@@ -66,9 +67,9 @@ def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame,
 
 
 def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[SystemScore]:
-    """The scores with their `nuggets`, and in `ci` the intervals of `nuggets_NAME`, or in `ci_reasons` why there is none.
+    """The scores with their `nuggets`, the intervals of `nuggets_NAME` in `ci`, and the reasons for missing ones in `ci_reasons`.
 
-    `queries`: `nugget_scores_by_query`.
+    `queries`: the result of `nugget_scores_by_query`.
     """
     import polars as pl
 

@@ -1,12 +1,12 @@
 """Differences of systems on the same queries, with tests and intervals at a family-wise error rate.
 
-Each pair of systems has a paired t statistic of its queries' differences. Holm's correction (1979) of the pairs' p-values says
-which pairs differ: in 95 % of tables no pair is wrongly said to differ, however the pairs depend on each other.
+Each pair of systems has a paired t statistic of its queries' differences. Holm's correction (1979) of the pairs' p-values decides
+which pairs differ: in 95 % of tables no pair is wrongly reported to differ, for any dependence between pairs.
 
 `over="queries"`: queries vary within their haystacks; results hold for further queries of these haystacks. `over="haystacks"`:
 whole haystacks vary, with the variance and degrees of freedom of Bell and McCaffrey (2002); results hold for other haystacks.
-Where a side of a pair lacks more than LITTLE of what it should have, the pair differs only if it does so, too, with what is
-missing at its worst for either side. docs/how-to/compare.md gives the measured error rates.
+If a side of a pair lacks more than LITTLE of its expected values, the pair differs only if it also differs with the missing
+values at their worst for either side. docs/how-to/compare.md gives the measured error rates.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 LEVEL, POWER = 0.05, 0.8
 LITTLE, INCOMPLETE = 0.02, 0.1
-"""Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on what is there; above it,
-also with what is missing at its worst. Above INCOMPLETE, it is not ranked, and its pairs are a family of their own."""
+"""Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on the existing values; above
+it, also with the missing values at their worst. Above INCOMPLETE, it is not ranked, and its pairs are a separate family."""
 MOST_QUERIES = 10_000_000
-"""`queries_needed` is null from this number on: such a difference is too small to be found."""
+"""`queries_needed` is null from this number on: such a difference is too small to detect."""
 _TIE = 1e-9
 _CELLS = 4_000_000
-"""Values held at once, about."""
+"""Approximate number of values in memory at a time."""
 
 Over = Literal["queries", "haystacks"]
 """What the results generalize to: further queries of the given haystacks, or other haystacks."""
@@ -42,20 +42,20 @@ Over = Literal["queries", "haystacks"]
 
 @dataclass(frozen=True)
 class Observed:
-    """The scores of systems by query: arrays (queries, systems), NaN where nothing was to be scored."""
+    """The scores of systems by query: arrays (queries, systems), NaN where no score is expected."""
 
     values: Floats
-    """NaN also where nothing was scored."""
+    """The scores; NaN also where an expected score is missing."""
     least: Floats
-    """With what is missing as bad as can be; equal to `values` where nothing is."""
+    """The scores with missing values at the worst possible score; equal to `values` where none is missing."""
     most: Floats
-    """With what is missing as good as can be."""
+    """The scores with missing values at the best possible score."""
     missing: Floats
-    """(systems): the share that each lacks of what it should have."""
+    """(systems): the share of expected values that each lacks."""
 
     @classmethod
     def whole(cls, values: Floats) -> Observed:
-        """Scores of which nothing is missing: a NaN was not to be scored."""
+        """Scores without missing values: a NaN means that no score was expected."""
         import numpy as np
 
         return cls(values, values, values, np.zeros(values.shape[1]))
@@ -68,8 +68,8 @@ class Observed:
 
 
 class Paired:
-    """Queries on which systems are compared. `haystacks`: that of each query. `over`: by default other haystacks, if there are
-    FEWEST_UNITS or more."""
+    """Queries on which systems are compared. `haystacks`: the haystack of each query. `over`: by default `haystacks`, if there
+    are FEWEST_UNITS or more."""
 
     def __init__(self, haystacks: Sequence[str], over: Over | None = None) -> None:
         n = len(set(haystacks))
@@ -80,27 +80,31 @@ class Paired:
     def differences(
         self, observed: Observed, pairs: Sequence[tuple[int, int]], extra: Floats | None = None, most: float = math.inf
     ) -> pl.DataFrame:
-        """The pairs, compared together: a row of each, with A's figure minus B's on the queries that both answered, as fractions.
+        """The comparison of all pairs, one row per pair: A's figure minus B's on the queries that both answered, as fractions.
 
         `pairs`: columns of A and B. `extra`: standard errors that do not come from the queries, one per pair. `most`: the largest
-        difference that there can be.
+        possible difference.
 
-        - `n_queries`, `n_haystacks`, `over`: on which the pair is compared. All else is null without a common query.
+        - `n_queries`, `n_haystacks`, `over`: the data of the comparison. All other columns are null without a common query.
         - `a`, `b`, `difference`: means over these queries, with equal weights, and A's minus B's.
-        - `worst_low`, `worst_high`: the difference with what is missing at its worst for A, and for B; null for pairs whose sides
-          lack no more than LITTLE.
-        - `low`, `high`: Bonferroni's simultaneous 95 % interval or, of a pair that only Holm's correction shows to differ, that
-          at Holm's level: it excludes 0 exactly where the pair differs. With `worst_low`, it has room for all that is missing.
-        - `se`, `freedom`: standard error, over haystacks never below the one over queries, and its degrees of freedom.
-        - `p`: two-sided, of this pair alone, on what is there.
-        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as another family, all with an incomplete one;
-          with `worst_low`, of the largest p that what is missing allows. 1 where p is null.
+        - `worst_low`, `worst_high`: the difference with missing values at their worst for A, and for B; null if neither side
+          lacks more than LITTLE.
+        - `low`, `high`: Bonferroni's simultaneous 95 % interval or, for a pair that differs only by Holm's correction, the
+          interval at Holm's level: it excludes 0 exactly if the pair differs. With `worst_low`, it covers all possible missing
+          values.
+        - `se`, `freedom`: standard error and its degrees of freedom; over haystacks the error is never below the one over
+          queries.
+        - `p`: two-sided, for this pair alone, on the existing values.
+        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as another family, all pairs with an incomplete
+          one; with `worst_low`, for the largest p that missing values allow. 1 if p is null.
         - `effect`: Cohen's d for paired values: mean of the differences per query, divided by their standard deviation.
         - `wins`, `ties`, `losses`: queries on which A is above B, equal to B, below B.
         - `detectable`: smallest true difference that these queries show with 80 % power, among as many pairs.
-        - `queries_needed`: total number of queries that would show the observed difference so; null if it is too small.
+        - `queries_needed`: total number of queries that would show the observed difference with that power; null if it is too
+          small.
 
-        Uncertainties are null with too few queries, and for systems that are equal on every query: no evidence is no zero width.
+        Uncertainties are null with too few queries, and for systems that are equal on every query, since that does not prove a
+        zero width.
         """
         import numpy as np
         import polars as pl
@@ -109,7 +113,7 @@ class Paired:
         places, n = np.array(pairs).reshape(-1, 2), observed.values.shape[1]
         found = self._fit(observed.values, places, extra)
         lacking = (observed.missing > LITTLE + _TIE)[places].any(axis=1)
-        # What may be: as observed and, where a side lacks something, with that at its worst for A, and for B.
+        # The possible cases: as observed and, if a side lacks values, with these at their worst for A, and for B.
         cases, bounds = [found], np.hstack([observed.least, observed.most])
         for shift in ([0, n], [n, 0]) if lacking.any() else ():
             worst = self._fit(bounds, places + shift, extra)
@@ -154,7 +158,7 @@ class Paired:
             parts = [self._moments(*ordered[:, pairs[at : at + step].T].swapaxes(0, 1)) for at in range(0, len(pairs), step)]
             found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             se, size = found["se"], np.abs(found["difference"])
-            # If every query has the same difference: as if one more had none.
+            # If every query has the same difference, add a query without a difference.
             se = np.hypot(np.where(se <= _TIE, size / found["n_queries"], se), 0.0 if extra is None else extra)
             found["se"] = np.where(se > _TIE, se, np.nan)
             found["p"] = 2 * special.stdtr(found["freedom"], -size / found["se"])
@@ -185,8 +189,8 @@ class Paired:
 
 
 def holm(p: Floats) -> tuple[Floats, Floats]:
-    """(Holm's adjusted p-values, the level at which each is tested). A p-value is below its level exactly where the adjusted one
-    is below LEVEL; those that are not are all tested at the level at which the least of them failed."""
+    """(Holm's adjusted p-values, the level of each test.) A p-value is below its level exactly if its adjusted value is below
+    LEVEL. All others get the level at which the smallest of them failed."""
     import numpy as np
 
     order, left = np.argsort(p, kind="stable"), np.arange(len(p), 0, -1)
@@ -198,7 +202,7 @@ def holm(p: Floats) -> tuple[Floats, Floats]:
 
 
 def _detectable(freedom: Floats, level: Floats) -> Floats:
-    """The difference that is found with POWER, in standard errors."""
+    """The difference that is detected with POWER, in standard errors."""
     from scipy import special
 
     reach: Floats = special.stdtrit(freedom, POWER) - special.stdtrit(freedom, level / 2)
@@ -206,7 +210,7 @@ def _detectable(freedom: Floats, level: Floats) -> Floats:
 
 
 def _needed(found: dict[str, Any], level: Floats) -> Floats:
-    """Total queries needed, assuming that further queries have the same spread; NaN where that is too many."""
+    """Total queries needed, assuming that further queries have the same spread; NaN if that is too many."""
     import numpy as np
 
     n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])

@@ -13,10 +13,10 @@ EXTREMES = ("top", "bottom")
 
 @dataclass(frozen=True, slots=True)
 class PositionSensitivity:
-    """One row of Table 3: joint scores in the full context by ordering, as fractions; None where there is no such score.
+    """One row of Table 3: joint scores in the full context by ordering, as fractions; None if there is no such score.
 
-    `baseline` is the ordering that top and bottom are compared with: `random`; where there is none, `given` (the haystack's own
-    arbitrary order, which the paper's Table 3 calls Random); empty where there is neither.
+    `baseline` is the ordering with which top and bottom are compared: `random`, else `given` (the haystack's own arbitrary order,
+    which the paper's Table 3 calls Random); empty without either.
     """
 
     model: str
@@ -27,7 +27,7 @@ class PositionSensitivity:
     bottom: float | None
     sensitivity: float | None
     n: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """top, bottom, baseline -> (insights scored, insights expected), where there is such a system."""
+    """top, bottom, baseline -> (insights scored, insights expected), if there is such a system."""
 
     @property
     def n_scored(self) -> int:
@@ -44,7 +44,7 @@ def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensiti
     """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4).
 
     Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row. The sensitivity is
-    None where one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model; a
+    None if one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model; a
     model's judges are in the order of `systems`.
     """
     found: dict[tuple[str, str], dict[str, SystemScore]] = {}

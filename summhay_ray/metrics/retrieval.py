@@ -1,8 +1,8 @@
-"""How good a ranking is, query by query. trec_eval computes all of it.
+"""Scores rankings query by query. trec_eval computes all figures.
 
-Precision, recall and F1 are of the set that is retrieved: precision is the share of the documents retrieved that are relevant, of
-however many were asked for. nDCG, AP and MRR are of the order, and are None where a ranking has none. AP is divided by all
-relevant documents. Relevance is yes or no, but for nDCG where grades are given.
+Precision, recall and F1 depend on the set of retrieved documents: precision is the share of these that is relevant, even if fewer
+documents were retrieved than requested. nDCG, AP and MRR depend on the order, and are None for an unordered set. AP is divided by
+the number of relevant documents. Relevance is binary; only nDCG uses grades, if there are any.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class RetrievalScore:
-    """What one ranking is worth for one query."""
+    """The scores of one ranking for one query."""
 
     precision: Annotated[float, "share of the documents retrieved that are relevant; 0 where none is retrieved"]
     recall: Annotated[float, "share of the relevant documents that are retrieved"]
@@ -27,22 +27,22 @@ class RetrievalScore:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What was retrieved for one query, and at which cuts it is scored."""
+    """The documents retrieved for one query, and the cuts at which they are scored."""
 
     documents: Sequence[str]
     """Best first."""
     relevant: Mapping[str, float]
-    """Document -> how relevant; only above 0 counts."""
+    """Document -> its relevance; documents above 0 are relevant."""
     cuts: Sequence[int | None]
-    """At a cut k only the first k documents count, and nDCG is held against the best ranking of k; at None all count."""
+    """At a cut k only the first k documents count, and nDCG is relative to the best ranking of k documents; at None all count."""
 
 
 def retrieval_scores(
     rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
 ) -> list[RetrievalScore]:
-    """One score for each (documents retrieved, best first; document -> how relevant), in their order.
+    """One score for each (retrieved documents, best first; document -> relevance), in their order.
 
-    `k`: see `Ranking.cuts`. Raises as `scores_at_cuts` does.
+    `k`: see `Ranking.cuts`. Raises the same errors as `scores_at_cuts`.
     """
     found = scores_at_cuts([Ranking(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
     return [score for (score,) in found]
@@ -52,7 +52,7 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
     """The scores of each ranking at each of its cuts.
 
     A query whose judged documents are all irrelevant scores 0, as in trec_eval. Raises ValueError for a query without a judged
-    document, for a grade that is no whole number, and for a document that is ranked twice.
+    document, for a grade that is not a whole number, and for a document that is ranked twice.
     """
     import pytrec_eval
 
@@ -73,10 +73,10 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
         measures += ["map", "recip_rank", "ndcg", *at_depths]
     evaluator = pytrec_eval.RelevanceEvaluator(gold, measures)
     scores: list[list[RetrievalScore]] = [[] for _ in rankings]
-    # Each query once in a turn: the first cut of each, then the second of those that have one.
+    # One cut per query in each pass: first every query's first cut, then the second cuts, and so on.
     for turn in range(max((len(ranking.cuts) for ranking in rankings), default=0)):
         cut = {str(place): one.cuts[turn] for place, one in enumerate(rankings) if turn < len(one.cuts)}
-        # Scores that fall by one a rank: trec_eval would break ties by the documents' names.
+        # Use scores that fall by one per rank: trec_eval would break ties by the documents' names.
         runs = {query: dict(zip(rankings[int(query)].documents[:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
         for query, found in evaluator.evaluate(runs).items():
             order = (found[_ndcg(cut[query])], found["map"], found["recip_rank"]) if ordered else (None, None, None)
@@ -85,5 +85,5 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
 
 
 def _ndcg(k: int | None) -> str:
-    """trec_eval's name of nDCG at a cut. It has none at 0, where any cut gives 0."""
+    """trec_eval's name of nDCG at a cut. It has none for cut 0, where every cut gives 0."""
     return "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"

@@ -1,6 +1,6 @@
-"""ROUGE-1, -2, -L and -Lsum (Lin, 2004), as `rouge_score` computes them with Porter's stems.
+"""ROUGE-1, -2, -L and -Lsum (Lin, 2004), with the results of `rouge_score` with Porter's stems.
 
-With several references the best one counts, separately for each type (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
+With several references the best score counts, separately for each type (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
 common subsequence, which takes nearly all of the library's time, is computed here; every figure equals the library's to the bit.
 """
 
@@ -23,8 +23,8 @@ def rouge(
 ) -> Mapping[str, float]:
     """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0.
 
-    `over`: best reference per type, or the mean over references. `script`: with `auto`, texts that are not Latin have the words
-    that ICU finds; with `latin`, as in rouge_score, words are of ASCII letters. Raises ValueError without a reference.
+    `over`: best reference per type, or the mean over references. `script`: with `auto`, ICU finds the words of texts that are not
+    Latin; with `latin`, words consist of ASCII letters, as in rouge_score. Raises ValueError without a reference.
     """
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
@@ -83,8 +83,8 @@ def _words(latin: bool) -> _Words:
 
 
 class _Words:
-    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat. Where not `latin`, it is given
-    the words that ICU finds, and those with other letters are kept as they are."""
+    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat. Without `latin`, it gets the
+    words that ICU finds, and leaves words with other letters unchanged."""
 
     def __init__(self, latin: bool) -> None:
         whole_nltk()

@@ -1,4 +1,4 @@
-"""95 % intervals of means: one function for every table, which holds with few queries and at the ends of the scale.
+"""95 % intervals of means: one function for all tables, which is valid with few queries and at the ends of the scale.
 
 `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVEL_95 = 0.025
-"""The share of a distribution beyond either end of a 95 % interval."""
+"""The probability beyond either end of a 95 % interval."""
 QUANTILES_95 = (LEVEL_95, 1 - LEVEL_95)
 """The ends of a 95 % interval, as quantiles of resampled values."""
 SAMPLES = 2000
 Z_95 = 1.959963984540054
 """Half-width of a 95 % interval of a normal distribution, in standard errors."""
 FEWEST_UNITS = 6
-"""Least number of independent units (queries, documents, haystacks) for an interval; with fewer, none holds 95 %."""
+"""Minimum number of independent units (queries, documents, haystacks) for an interval; with fewer, no method reaches 95 %
+coverage."""
 TOO_FEW = "too few"
 Bounds = tuple[float, float]
-"""The least and the greatest score that is possible."""
+"""The smallest and the largest possible score."""
 FRACTION: Bounds = (0.0, 1.0)
 _NO_SPREAD = 1e-9
 """A standard error below this is rounding."""
 
 
 def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
-    """A random generator that depends on the seed and on `names` alone."""
+    """A random generator that depends only on the seed and `names`."""
     import numpy as np
 
     digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
@@ -60,12 +61,12 @@ class Means:
     """Units with a value."""
 
     def interval(self, column: int = 0) -> tuple[float, float] | None:
-        """The 95 % interval of a column's mean; None where there is none."""
+        """The 95 % interval of a column's mean; None if there is none."""
         low, high = float(self.low[column]), float(self.high[column])
         return None if math.isnan(low) or math.isnan(high) else (low, high)
 
     def reason(self, column: int = 0, unit: str = "independent values") -> str:
-        """Why a column's mean has no interval; empty if it has one, and without a mean. `unit`: the word for units."""
+        """Why a column's mean has no interval; empty if it has one or if there is no mean. `unit`: the word for units."""
         n = int(self.n[column])
         if self.interval(column) is not None or not n:
             return ""
@@ -77,18 +78,18 @@ def unit_means(
 ) -> Means:
     """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
 
-    `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in
-    that column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the means are
-    for these haystacks; units vary within them.
+    `sums`, `weights`: shape (units, columns), the sum and number of a unit's values; a unit with a weight of 0 has no value in
+    that column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the result is
+    for these haystacks only; units vary within them.
 
-    The standard error is a cluster t's: within strata of the residuals of a ratio of sums, with as many degrees of freedom as
-    units less strata; without strata of Bell and McCaffrey (2002), who correct for units of unequal weight. The unit farthest
-    from the mean counts twice, since few units seldom show how far a skewed distribution reaches.
+    The standard error is for clustered data. Within strata it is computed from the residuals of a ratio of sums, with (units -
+    strata) degrees of freedom; without strata, by Bell and McCaffrey (2002), who correct for units of unequal weight. The unit
+    farthest from the mean counts twice, since a few units seldom show the tail of a skewed distribution.
 
     Within `bounds` the interval is the beta distribution's at the effective number of units, as Korn and Graubard (1998) give it
     for surveys: an ordinary t interval in the middle of the scale, and near its ends one that is skewed and stays within them.
-    Where all units are equal, it is that of as many units of which each is at one end. Without bounds it is Student's t's.
-    None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
+    If all units are equal, it is the interval for the same number of units at one end of the scale. Without bounds it is
+    Student's t interval. None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
     """
     import numpy as np
     from scipy import special
@@ -125,9 +126,9 @@ def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bou
 
 
 def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """(Order of the queries, where each stratum begins in that order, where each haystack does).
+    """(Order of the queries, start of each stratum in that order, start of each haystack.)
 
-    A stratum is a haystack. A query alone in its haystack has no spread within it: such queries are one stratum.
+    A stratum is a haystack. The only query of a haystack has no spread within it, so all such queries form one stratum.
     """
     import numpy as np
 
@@ -141,7 +142,7 @@ def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp]
 def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of freedom.
 
-    `off`: (units, columns) in the order of `strata_of`, what each is off the mean, 0 where it is not `used`.
+    `off`: shape (units, columns) in the order of `strata_of`, the difference of each unit from the mean; 0 if it is not `used`.
     """
     import numpy as np
 
@@ -152,13 +153,13 @@ def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]
 
 
 def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
-    """As `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
+    """Like `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
     import numpy as np
 
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = 1 - weights / total
-        # The squared trace of a matrix over the sum of its squared elements: `weights` on the diagonal, and beside it minus
-        # weight / sqrt(rest) of the row times that of the column, over `total`.
+        # The squared trace of a matrix divided by the sum of its squared elements. Its diagonal is `weights`; other elements are
+        # -(weight / sqrt(rest) of the row) * (the same of the column) / `total`.
         scaled = weights**2 / rest
         others = (scaled.sum(axis=0) ** 2 - (scaled**2).sum(axis=0)) / total**2
         freedom = total**2 / ((weights**2).sum(axis=0) + others)
@@ -195,15 +196,15 @@ def mean_interval(
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no
-    interval; else null), and `n`, the rows that have a value. `expected` (rows with the columns of `by`) adds `n_expected`,
+    Columns of the result, which is sorted by group: `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval;
+    else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
-    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the least and the
-    greatest value that is possible; if None, 0 and 1 where all values of the column lie within these, else unknown.
+    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the smallest and the
+    largest possible value; if None, 0 and 1 if all values of the column are within these, else unknown.
 
-    Rows are taken as independent, but those with the same value in the column `cluster` are one unit. So are, without a
-    `cluster`, those with the same value in the column `item`, in groups where several have.
+    Rows are assumed to be independent, but rows with the same value in the column `cluster` are one unit. Without `cluster`, rows
+    with the same value in the column `item` are one unit.
     """
     import numpy as np
     import polars as pl
@@ -216,7 +217,7 @@ def mean_interval(
     rows = []
     for group, found in frame.group_by(names):
         known = found.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
-        # In order of the values: the result does not depend on the order of the rows.
+        # Sort by value, so that the result does not depend on the order of the rows.
         given = known[value].sort().to_numpy()[:, None]
         unit = cluster or (item if item and known[item].n_unique() < known.height else "")
         sums, counts = given, np.ones_like(given)
@@ -242,7 +243,7 @@ def mean_interval(
 
 
 def floor_of(value: str) -> pl.Expr:
-    """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null where nothing is expected."""
+    """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null if nothing is expected."""
     import polars as pl
 
     expected = pl.max_horizontal("n", "n_expected")

@@ -24,14 +24,14 @@ KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
 Weighting = Literal["insights", "queries"]
-"""What weighs the same in a mean: insights, as in the release, or queries, as wherever systems are ranked or compared."""
+"""The unit of equal weight in a mean: insights, as in the release, or queries, as in rankings and comparisons of systems."""
 WEIGHTINGS: Mapping[Weighting, str] = {"insights": "insights weigh the same", "queries": "queries weigh the same"}
 
 _COUNT_OF = {name: "covered" if name in CITATION_VALUES else "graded" if name == "joint" else "scored" for name in VALUES}
 _COUNTS = ("scored", "covered", "graded")
-"""Scored insights; those that are covered, and those whose gold documents are known."""
+"""Numbers of scored insights, of covered ones among them, and of those with known gold documents."""
 _UNIT = 2.0**60
-"""Figures are added as multiples of 1 / _UNIT, which are whole numbers: a sum does not depend on their order, to the last bit."""
+"""Figures are added as integer multiples of 1 / _UNIT, so that a sum does not depend on their order, to the last bit."""
 _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
@@ -45,7 +45,7 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class TakenOff:
-    """The bias subtracted from a score: the judge it belongs to, mean and standard error (fractions), and its source."""
+    """The bias subtracted from a score: its judge, mean and standard error (fractions), and source."""
 
     judge: str
     mean: float
@@ -54,7 +54,7 @@ class TakenOff:
 
 
 def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows, which have `retriever`, `ordering` and `model`, with a column `label`: each one's system, for people."""
+    """The rows (with `retriever`, `ordering` and `model`) with an added column `label`: the system's name for people."""
     import polars as pl
 
     parts = pl.struct("retriever", "ordering", "model")
@@ -77,16 +77,16 @@ def column_place(column: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """A mean after people's labels: what people would have said of all items, as estimated."""
+    """A mean corrected by people's labels: the estimated mean if people had labelled all items."""
 
     value: float
     low: float
     """The ends of its 95 % interval for the items at hand: `low`, `high`."""
     high: float
     weight: float
-    """What the judge's scores count for: 1 is plain prediction-powered inference, 0 the mean of the labels alone."""
+    """Weight of the judge's scores: 1 is plain prediction-powered inference, 0 is the mean of the labels alone."""
     n: int
-    """Labels."""
+    """Number of labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ class ByLabels:
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
-    Citations and joint are of insights with gold documents; None where none has any.
+    """The scores of one system by one judge, as fractions; None if nothing was scored or, for citations, nothing was covered.
+    Citation figures and joint use only insights with gold documents; None if there are none.
 
     `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
-    figure's name to its 95 % interval; `ci_reasons` says of a figure without one why. The corrected figures are None where the
-    judge's bias against people is unknown (`metrics.bias`).
+    figure's name to its 95 % interval; `ci_reasons` gives the reason for a missing interval. The corrected figures are None if
+    the judge's bias against people is unknown (`metrics.bias`).
     """
 
     system: str
@@ -129,24 +129,24 @@ class SystemScore:
     coverage_labelled: float | None = None
     joint_labelled: float | None = None
     labels: ByLabels | None = None
-    """By people's labels (`metrics.labelled`); None without any."""
+    """Figures corrected by people's labels (`metrics.labelled`); None without labels."""
     weighting: Weighting = "insights"
     n_queries: int = 0
-    """Queries with a scored insight."""
+    """Number of queries with a scored insight."""
     ci_reasons: Mapping[str, str] = field(default_factory=dict)
-    """Figure without an interval -> why."""
+    """Figure without an interval -> the reason."""
     floors: Mapping[str, float | None] = field(default_factory=dict)
-    """What `floor` returns, where that depends on the queries."""
+    """The results of `floor` that depend on the queries."""
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
     invented: float | None = None
-    """Of the answers to queries about what no document says, the share that claims anything; `n_absent` of `n_absent_expected`
-    such answers are judged. They enter no other figure."""
+    """Share of answers that make a claim, among answers to queries that no document answers; `n_absent` of `n_absent_expected`
+    such answers are judged. They are part of no other figure."""
     n_absent: int = 0
     n_absent_expected: int = 0
     unsupported_bullets: float | None = None
-    """Share of the `n_bullets` bullets that a support run has judged that no document says and that cover no insight; None if no
-    support run has judged any."""
+    """Share of bullets that no document supports and that cover no insight, among the `n_bullets` bullets that a support run has
+    judged; None without a support run."""
     n_bullets: int = 0
 
     @property
@@ -161,13 +161,14 @@ class SystemScore:
 
     @property
     def incomplete(self) -> bool:
-        """Whether it lacks so much that it is not ranked, and the best of nothing."""
+        """Whether it lacks so much that it is not ranked and cannot be the best."""
         return self.missing > INCOMPLETE
 
     def floor(self, figure: str) -> float | None:
-        """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due.
+        """A figure with every missing insight as 0 (for citations: as covered, without a correct citation); None if no insight is
+        expected.
 
-        Of a corrected figure it is as much less as of the raw one.
+        For a corrected figure, the reduction is the same as for the raw one.
         """
         value = getattr(self, figure)
         if (raw := figure.removesuffix("_corrected").removesuffix("_labelled")) != figure:
@@ -201,10 +202,10 @@ class SystemScore:
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
-    """What `system_scores` needs of scored insights: counts and exact sums by KEYS and CLUSTER, a row each.
+    """Counts and exact sums of scored insights by KEYS and CLUSTER, for `system_scores`.
 
-    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns null where the insight is not
-    covered). Insights may come in parts: `added` makes one frame of several.
+    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns are null if the insight is not
+    covered). Insights may be given in parts: `added` combines the frames.
     """
     import polars as pl
 
@@ -214,15 +215,15 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
 
 
 def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames of `insight_sums` as one, whose rows do not depend on how the insights were parted."""
+    """Combine frames of `insight_sums`. The result does not depend on how the insights were divided."""
     import polars as pl
 
     return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_COUNTS, *VALUES).sum()).sort(*KEYS, *CLUSTER)
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), their number `n`, and of
-    these the `covered` ones and those that are `graded`, with known gold documents."""
+    """Columns KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and the numbers
+    of scored (`n`), covered (`covered`) and graded (`graded`, with known gold documents) insights."""
     import polars as pl
 
     means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
@@ -237,9 +238,9 @@ def system_scores(
     `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored.
     `words`: KEYS without judge, and words_per_bullet, one row per summary (null without bullets). With the weighting of insights,
     coverage and joint are the release's means over all scored insights, and citation figures over the covered ones (section
-    4.1); with that of queries, they are means over queries of each query's mean. Intervals (`unit_means`) are for further queries
-    of these haystacks, or with FEWEST_UNITS haystacks or more for further haystacks. The result does not depend on the order of
-    rows, to the last bit.
+    4.1); with the weighting of queries, they are means of the queries' means. Intervals (`unit_means`) generalize to further
+    queries of these haystacks or, with FEWEST_UNITS haystacks or more, to further haystacks. The result does not depend on the
+    order of rows, to the last bit.
     """
     return [score for _, score in _scores(sums, expected, words, (), weighting)]
 
@@ -247,7 +248,7 @@ def system_scores(
 def haystack_scores(
     sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, weighting: Weighting = "insights"
 ) -> dict[str, list[SystemScore]]:
-    """Id of a haystack -> what `system_scores` makes of its rows alone. `words` has haystack_id, too."""
+    """Id of a haystack -> the `system_scores` of its rows. `words` has haystack_id, too."""
     found: dict[str, list[SystemScore]] = {}
     for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), weighting):
         found.setdefault(haystack_id, []).append(score)
@@ -255,7 +256,7 @@ def haystack_scores(
 
 
 def over_haystacks(n_haystacks: int) -> bool:
-    """Whether figures are said to hold for further haystacks, or for further queries of these haystacks only."""
+    """Whether figures generalize to further haystacks; otherwise only to further queries of these haystacks."""
     return n_haystacks >= FEWEST_UNITS
 
 
@@ -303,9 +304,9 @@ def _scores(
 def query_intervals(
     sums: Floats, counts: Floats, haystacks: NDArray[Any], names: Sequence[str], is_over_haystacks: bool
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """(Figure -> its 95 % interval, figure without one -> why), over queries within haystacks or over haystacks.
+    """(Figure -> its 95 % interval, figure without one -> the reason), over queries within haystacks or over haystacks.
 
-    `sums`, `counts`: (queries, figures), as in `unit_means`. `haystacks`: that of each query, those of one haystack together.
+    `sums`, `counts`: shape (queries, figures), as in `unit_means`. `haystacks`: the haystack of each query, sorted into groups.
     """
     import numpy as np
 
@@ -329,7 +330,7 @@ def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, floa
     missing, found = np.maximum(0, n_expected - scored), {}
     for place, name in enumerate(FIGURES):
         n = covered if name.startswith("citation") else scored
-        # Without gold documents, a query has neither citations nor joint.
+        # Without gold documents, a query has no citation figures and no joint.
         known = (n + missing > 0) & ((name == "coverage") | (graded > 0) | (scored == 0))
         shares = means[known, place] * n[known] / (n + missing)[known]
         found[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None

@@ -1,5 +1,5 @@
-"""The mine room: from documents to a haystack, by words alone: reads a folder, and finds the insights that recur in it,
-with every document that says each. For the benchmarks."""
+"""Makes a haystack from documents by their words alone: reads a folder, and finds the insights that recur in it, with every
+document that states each. For the benchmarks."""
 
 from summhay_ray.mine.haystack import haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined

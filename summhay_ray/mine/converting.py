@@ -1,8 +1,8 @@
 """Converts PDF and office files to text, in a child process with limits on memory and time.
 
-Documents come from anybody, and their parsers may loop, crash or fill the memory. The child runs this file as a script: it gets
-the bytes of one file after another and answers with their text, since importing markitdown takes seconds. A child that a file has
-ended is replaced. Both directions carry frames: a word of 8 bytes, the length of what follows, and that many bytes.
+Documents may come from anybody, and their parsers may loop, crash or fill the memory. The child runs this file as a script. It
+gets the bytes of one file after another and answers with their text, since importing markitdown takes seconds. If a file ends the
+child, another child replaces it. Both directions carry frames: a word of 8 bytes, the payload's length, and the payload.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TIME = "SUMMHAY_CONVERT_SECONDS"
 """Environment variable: the time that converting one file may take, in seconds."""
 MAX_SECONDS = 300
 LARGEST_TEXT = 400_000_000
-"""Most bytes of text that are read from the child: 100 million characters of up to four bytes."""
+"""Maximum bytes of text that are read from the child: 100 million characters of up to four bytes."""
 
 _EXTRA = "pip install 'summhay-ray[documents]'"
 _MB = 2**20
@@ -41,7 +41,7 @@ _TEXT, _FAILED = b"text", b"failed"
 _NO_MEMORY = 77
 """Exit code of a child that reached its memory limit."""
 _LINE_MARGIN = 1.0
-"""Space between two lines of a paragraph at most, relative to the height of a line."""
+"""Maximum space between two lines of a paragraph, relative to the height of a line."""
 _PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME")
 """The only variables that the child inherits: Python may need them to start. None holds a key."""
@@ -50,7 +50,7 @@ _FORBIDDEN = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", 
 
 
 class NotConverted(Exception):
-    """A file has no text. `kind` is the class of the failure; the message says why, and how to mend it."""
+    """A file has no readable text. `kind` is the class of the failure; the message gives the reason and the remedy."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class NotConverted(Exception):
 
 
 class Converter:
-    """Converts files one by one in a child process, which the first file starts. Leaving the `with` block ends the child.
+    """Converts files one by one in a child process, which starts with the first file. Leaving the `with` block ends the child.
 
     Raises UserError if an environment variable is not a number.
     """
@@ -84,7 +84,7 @@ class Converter:
         if answer is None:
             status = self._end(child)
             if not fresh and status != -signal.SIGALRM:
-                # The files before it may have left too little memory.
+                # Earlier files may have left too little memory.
                 return self.text(content, suffix)
             raise self._failure(status)
         word, payload = answer
@@ -94,7 +94,7 @@ class Converter:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        # The child finds packages where this process does, but not in the current folder.
+        # The child finds packages in the same places as this process, except in the current folder.
         environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in sys.path if place)
         # Each thread of a numerical library reserves memory.
         environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -102,7 +102,7 @@ class Converter:
             [sys.executable, "-P", __file__, *map(str, self._limits)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # A converter's warnings hold words of the document.
+            # A converter's warnings contain words of the document.
             stderr=subprocess.DEVNULL,
             env=environment,
         )
@@ -110,12 +110,13 @@ class Converter:
     def _exchange(self, child: subprocess.Popen[bytes], content: bytes, suffix: str) -> tuple[bytes, bytes] | None:
         """The word and the payload of the child's answer; None if it ended without one. Raises NotConverted."""
         assert child.stdin is not None and child.stdout is not None
-        # A child that has ended is recognized by its missing answer.
+        # A missing answer shows that the child has ended.
         with contextlib.suppress(BrokenPipeError):
             child.stdin.write(_FRAME.pack(suffix.encode(), len(content)))
             child.stdin.write(content)
             child.stdin.flush()
-        # A signal ends this wait, whatever handler a library has set. Reading would go on after the one that polars sets.
+        # A signal ends this wait whatever handler a library has set. A plain read would continue after the handler that polars
+        # sets.
         answered = select.poll()
         answered.register(child.stdout, select.POLLIN)
         answered.poll()
@@ -149,17 +150,17 @@ class Converter:
 
 
 def _serve(memory_mb: float, seconds: float) -> None:
-    """Answer the parent's requests until it closes the pipe. This is what the child does."""
+    """Answer the parent's requests until it closes the pipe. This is the child's main loop."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The default actions end the process at once, even in the middle of C code.
+    # The default actions end the process immediately, even in the middle of C code.
     for number in (signal.SIGALRM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # A core would hold the document.
+    # A core dump would hold the document.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    # What a converter prints is no answer.
+    # Output that a converter prints is not an answer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     reader = None
     while len(head := requests.read(_FRAME.size)) == _FRAME.size:
@@ -169,7 +170,7 @@ def _serve(memory_mb: float, seconds: float) -> None:
             reader = reader or _confined_reader(memory_mb)
             signal.setitimer(signal.ITIMER_REAL, seconds)
             word, payload = _TEXT, _convert(reader, content, suffix.rstrip(b"\0").decode())
-        # The border to the converter and its parsers, which raise whatever a damaged file makes them raise.
+        # The boundary to the converter and its parsers, which may raise anything for a damaged file.
         except BaseException as error:  # noqa: BLE001
             if _lacks_memory(error):
                 os._exit(_NO_MEMORY)
@@ -181,18 +182,18 @@ def _serve(memory_mb: float, seconds: float) -> None:
 
 
 def _confined_reader(memory_mb: float) -> Any:
-    """A MarkItDown. From now on this process may take only so much more memory, and reach nothing outside itself."""
+    """A MarkItDown. From now on this process has a memory limit, and cannot reach anything outside itself."""
     from markitdown import MarkItDown, converters
 
-    # With all its converters, it takes a damaged file for plain text.
+    # With all its converters, it mistakes a damaged file for plain text.
     reader = MarkItDown(enable_builtins=False, enable_plugins=False)
     for kind in ("Docx", "Pptx", "Xlsx", "Epub"):
         reader.register_converter(getattr(converters, f"{kind}Converter")())
     reader.register_converter(_pdf_converter(converters.PdfConverter))
-    # These read their own files on first use: the formats of images, and the types of files.
+    # These read their own files on first use: image formats, and file types.
     mimetypes.init()
     if sys.platform == "linux":
-        # Not RLIMIT_AS, which counts what threads reserve and never use. The sixth field is what RLIMIT_DATA counts.
+        # Not RLIMIT_AS, which counts memory that threads reserve and never use. RLIMIT_DATA counts the sixth field.
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = pages * resource.getpagesize() + int(memory_mb * _MB)
@@ -213,9 +214,9 @@ def _confined_reader(memory_mb: float) -> Any:
 
 
 def _pdf_converter(base: Any) -> Any:
-    """markitdown's converter of PDF files, but with the text as pdfminer lays it out.
+    """markitdown's converter of PDF files, but with the text layout of pdfminer.
 
-    markitdown takes text in columns for tables, and joins words that are close: `| There are6categoriesto | | consider |`.
+    markitdown mistakes text in columns for tables, and joins words that are close: `| There are6categoriesto | | consider |`.
     """
 
     class Pdf(base):  # type: ignore[misc]
@@ -239,7 +240,7 @@ def _convert(reader: Any, content: bytes, suffix: str) -> bytes:
 
 
 def _lacks_memory(error: BaseException) -> bool:
-    """True if the error, or one that markitdown has collected in it, says that memory cannot be allocated."""
+    """True if the error, or one that markitdown has collected in it, says that memory ran out."""
     text = f"{type(error).__name__}: {error}".lower()
     return any(words in text for words in ("memoryerror", "out of memory", "memory allocation", "bad_alloc", "bad allocation"))
 

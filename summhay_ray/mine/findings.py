@@ -1,7 +1,7 @@
-"""How far a sentence is a finding, which a person can understand and check without its document.
+"""Scores how far a sentence is a finding, which a person can understand and check without its document.
 
-A sentence is judged by its form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list
-and by the words around them. Other languages are judged without verbs.
+The score depends on form: a subject, a finite verb, an end, and content of its own. English verbs are recognized by a list and by
+the surrounding words. Other languages are judged without verbs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _AUXILIARIES = _words("""
 
 
 def _forms(ending: str) -> frozenset[str]:
-    """The forms of the listed verbs with `s` or `ed`; a doubled consonant ("dropped") is one, too."""
+    """The forms of the listed verbs with `s` or `ed`, including doubled consonants ("dropped")."""
     made = set()
     for verb in _VERBS.split():
         stem = verb[:-1] + "i" if re.search(r"[^aeiou]y$", verb) else verb
@@ -74,7 +74,7 @@ def _forms(ending: str) -> frozenset[str]:
 _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
 _IRREGULAR = frozenset(_PASTS.split())
 _SUBJECTLESS = (_BASES | _REGULAR) - _words("associated based given increased limited own plan present access cost damage force")
-"""Words with which a sentence that has no subject begins: "Add a test", "Discussed the survey"."""
+"""First words of sentences without a subject: "Add a test", "Discussed the survey"."""
 _SUBJECTS = _words("i we they you he she it who")
 _NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - _words("also only this that there not now")
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
@@ -82,19 +82,19 @@ _GOVERNED = _words("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
     more most one two three
     """)
-"""Words before which what could be a noun is a verb ("plays a role", "aim to")."""
+"""Words before which an ambiguous word is a verb ("plays a role", "aim to")."""
 _TO = _words("aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants")
-"""Verbs before `to`: others are nouns there ("changes to the structure")."""
+"""Verbs before `to`: other words are nouns there ("changes to the structure")."""
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
-"""Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
+"""Words after which a comma may end an aside about the subject: "The bank, founded in 1983, played a role"."""
 _ASIDE_FIRST = re.compile(r", (?!had|have|has|is|are|was|were|will|and|or|but|\w+ed\b)\w")
-"""The subject after what is said of it first: "Founded in 1983, the bank grew"."""
+"""The subject after an introductory phrase: "Founded in 1983, the bank grew"."""
 _NOBODY = re.compile(
     r"(?:Still|Mostly|Just|Probably|Hopefully|Already|Not|Is so|Is|Are|Was|Were) (?:\w+(?:ing|ed|en)|will)\b"
     r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
 )
-"""How a note without a subject begins: "Still waiting for a review", "Concerned about the schedule"."""
+"""Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule"."""
 _NEVER_NOUNS = _words("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
@@ -107,7 +107,7 @@ _NEVER_NOUNS = _words("""
 _ARTICLES = ("the", "a", "an", "its", "their")
 _BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = _words("of and or but")
-"""What follows makes a noun of "reports" and "updates"."""
+"""Words after which "reports" and "updates" are nouns."""
 
 _RELATIVE = ("who", "which", "that")
 _BEFORE_A_PARTICIPLE = _AUXILIARIES | _words("be been being not also now still only")
@@ -116,14 +116,14 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(
     r"[\w.+-]+@[\w-]|(?<![\w/])@\w|\bhttps?:|\bwww\.|[{}|\\<>=~^]|::|\(\)|/\w+/|(?<!\w)--?\w|\w_\w|\w\(|\)\w|\]\(|#\d|\$[A-Za-z_]|\b[0-9a-f]{12,}\b"
 )
-"""Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
+"""Handles, addresses, links, markup, paths, flags and code; each mark counts as one."""
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
     r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
     r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)(?:(?:[A-Z][\w’'-]+|and|&),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
-"""A sentence that begins or ends in the middle, a question, an exclamation."""
+"""Fragments, questions and exclamations."""
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
 _REFERS = re.compile(
     r"^(?:(?:this|these|those|that|it|its|they|their|he|his|she|her|him|such|both|another|others?|here|there|then|so|thus|hence|"
@@ -138,20 +138,20 @@ _PERSONAL = re.compile(
     r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
     r"\b(?i:see|read|join|visit|click|subscribe|refer to)\b[^.]{0,30}\b(?i:below|above|here|more|page|section|details)\b"
 )
-"""What speaks of its author or to its reader."""
+"""Words that refer to the author or the reader."""
 _TODAY = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
     r"|tuesday|wednesday|thursday|friday))\b",
     re.IGNORECASE,
 )
-"""What is understood on its day only."""
+"""Words that are understood only on the day of writing."""
 _CHORE = re.compile(
     r"^(?:(?:[A-Z][\w’'-]+|and|&),? ){1,6}(?:(?:will|is going to|was going to|needs to|is to|has to|agreed to|volunteered to"
     r"|offered to|is taking|taking|has)(?: an?)? )(?:post|open|send|ask|check|recheck|re-check|follow|reach|schedule|ping|talk"
     r"|look|report|submit|draft|bring|discuss|close|confirm|get back|set up|summarize|email|contact|put|action|take)\b"
     r"|^[A-Z][\w’'-]+ (?:is|are) (?:getting|looking|checking|following|reaching|working|talking|waiting)\b",
 )
-"""What a person has to do until the next meeting."""
+"""Tasks that a person must do before the next meeting."""
 _NOTHING = re.compile(
     r"\bnothing (?:new|to report|to discuss|for)\b"
     r"|\bno (?:(?:significant|new|major|real|further|other|moderation) )*"
@@ -166,7 +166,7 @@ _NOTHING = re.compile(
     r"(?:is|are|was|were|will be)\b|^(?:one|another|some|others|most|all|none|both|two) (?:is|are|was|were)\b",
     re.IGNORECASE,
 )
-"""What reports nothing, or nothing that is understood without the lines before it: "The dates are 14-15 April"."""
+"""Sentences that report nothing, or that depend on the lines before them: "The dates are 14-15 April"."""
 _SPOKEN = re.compile(
     r"^(?:yes|yeah|no|ok|okay|well|right|sure|cool|great|all right|alright|hey|anyway|next up|this is|i'm|we're)\b(?! \w+ed\b)"
     r"|\b(?:everyone|everybody|folks|guys|you know|kind of|sort of|sounds? (?:good|like))\b",
@@ -174,23 +174,23 @@ _SPOKEN = re.compile(
 )
 _POINTS = re.compile(r"\b(?:this|that|these|those|it|them|so|there|here)\.?$", re.IGNORECASE)
 _LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_SPOKEN, 0.4), (_POINTS, 0.5))
-"""What makes a statement less of a finding, whatever else it says, and by which factor."""
+"""Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
     r"^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
     r"|^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?: \([^)]{1,30}\))?(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
-"""A speaker, or the name of an item, before what is said."""
+"""A speaker, or the name of an item, before the statement."""
 _NAMES, _MARKED = 0.6, 0.12
-"""Shares of a sentence's words from which it is a list of names, and from which it is code."""
+"""From the first share of names on, a sentence is a list of names; from the second share of code on, it is code."""
 FEWEST_WORDS, MOST_WORDS = 6, 60
 LEAST = 0.35
-"""Least worth of an insight."""
+"""Minimum score of an insight."""
 
 
 def worth(text: str, english: bool = True) -> float:
-    """How far a sentence is a finding, 0 to 1; what is below `LEAST` is none."""
+    """How far a sentence is a finding, 0 to 1; below `LEAST` it is none."""
     if (label := _LABEL.match(text)) and label[0].lower().strip(" ,") not in FUNCTION_WORDS:
         said = text[label.end() :]
         return 0.6 * worth(said[:1].upper() + said[1:], english)
@@ -224,7 +224,7 @@ def worth(text: str, english: bool = True) -> float:
 
 
 def _dangles(text: str) -> bool:
-    """Whether the subject of a sentence is a pronoun, maybe after "However,": nobody knows what it speaks of."""
+    """Whether the subject of a sentence is a pronoun, possibly after "However,": its referent is unknown."""
     found = re.match(
         r"(?:[A-Z]\w+(?: \w+)?, )?(?:this|these|those|that|it|they|he|she|both) (?:\w+ly )?(\w+(?:['’]t)?)", text, re.IGNORECASE
     )
@@ -233,7 +233,7 @@ def _dangles(text: str) -> bool:
 
 
 def is_verb(word: str, before: str, after: str) -> bool:
-    """Whether a word of an English statement is a verb; what may be a noun there is none. All in lower case."""
+    """Whether a word of an English statement is a verb; words that may be nouns there do not count. All in lower case."""
     if word in _AUXILIARIES or word in _IRREGULAR or word in _NEVER_NOUNS or _PAST.search(word):
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
@@ -248,7 +248,7 @@ def has_verb(text: str) -> bool:
     """Whether an English sentence has a finite verb with a subject before it."""
     tokens = [match.group().replace("’", "'") for match in _TOKEN.finditer(text)]
     relative = False
-    """Whether the verb of a relative clause, which is not the sentence's, is still to come."""
+    """Whether a relative clause's verb, which is not the sentence's verb, is still to come."""
     for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
         word, last, following = token.lower(), before.lower(), after.lower()
         if last in _RELATIVE or (relative and last in _BEFORE_A_PARTICIPLE):

@@ -19,7 +19,8 @@ def haystack_json(
     made: Mapping[str, Any],
     absent: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how it was made, for its metadata. `absent`: see `synth.absent_subtopics`."""
+    """The haystack in the released format. `made`: how the haystack was made, for its metadata. `absent`: see
+    `synth.absent_subtopics`."""
     ids = [short_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
     for insight_id, one in zip(ids, mined, strict=True):

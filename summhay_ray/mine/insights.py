@@ -1,19 +1,20 @@
-"""Finds the statements that recur across documents, and every document that makes each.
+"""Finds statements that recur across documents, and every document that contains each of them.
 
-1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
-   `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
-   weighted by the share that has it, is its core.
-2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what
-   it has of the candidate: of its core, of its own words, in one sentence, and in their order.
-3. How high a score must be depends on the collection: where few statements recur, most moderate scores are chance.
-4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only
-   where its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the
-   same sentences as one that was taken is a repetition.
+1. Every sentence (or claim, if a document's claims are given) is compared with those that share enough of its weight (see
+   `statements`). A sentence with similar ones in enough documents is a candidate. Its core consists of the facts that the similar
+   sentences agree on, each weighted by the share that has it.
+2. The core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by how
+   much of the candidate it has: of its core, of its own words, in one sentence, and in their order.
+3. The required score depends on the collection: where few statements recur, most moderate scores are chance.
+4. Candidates are accepted from the best on: those that state much, as a finding, in many documents. A document is evidence only
+   if its window has the numbers and names of the candidate and contradicts none. A candidate based on the same sentences as an
+   accepted one is a repetition.
 
-The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The other ones need all of them.
+The first two steps run for one block of sentences at a time, on any machine: `Comparing.block`. The other steps need all of the
+blocks.
 
-Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the
-other. A change of time or date alone makes another statement, and no opposite.
+Similar statements with different numbers or names, or of which only one contains a denial, are opposites: neither is evidence for
+the other. If only a time or date differs, the statements are different, but not opposites.
 """
 
 from __future__ import annotations
@@ -35,54 +36,56 @@ from summhay_ray.synth import lacks_a_fact, read_words
 from summhay_ray.text import find_contradictions
 
 ALIKE, FEW = 0.4, 2.6
-"""Two sentences are alike if the weight that they share is this part of the lighter one's weight, which counts as at least
-that of 2.6 facts that only one document has."""
+"""Two sentences are similar if they share at least this part of the lighter one's weight. That weight counts as at least the
+weight of 2.6 facts that only one document has."""
 SURENESS = 3
-"""The power of a likeness in the core: sentences that say nearly the same count more than those that touch on it."""
+"""The exponent of a similarity in the core: nearly equal sentences count more than loosely related ones."""
 CORE = 0.25
-"""Least share of the like sentences that have a fact of the core."""
+"""Minimum share of the similar sentences that have a fact of the core."""
 HELD = 0.35
-"""Least share of a core's weight in a window that is scored."""
+"""Minimum share of a core's weight in a window that is scored."""
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
-"""A window says an insight from a score between the first two on, as the collection demands; below the third one it is unsure."""
+"""A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
 NEAR = 0.1
-"""A window whose score lacks no more than this comes near the insight, and is shown to a person or a model."""
+"""A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.25, 0.6
-"""Most chance among the windows that say an insight. Of chance scores, each further 0.05 has this share of those below it, as was
-measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
+"""Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
+the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
 AROUND = 2
-"""Sentences around a window in which a name may be that the window refers to."""
+"""Number of sentences around a window that may contain a name to which it refers."""
 WORDED = 0.2
-"""Least share of the weight of the core's words in a window that says it: numbers alone say nothing."""
+"""Minimum share of the weight of the core's words in a window that states it: numbers alone are no evidence."""
 WORTH = (1.0, 0.95, 0.9)
-"""Factors of that share in one, two and three sentences: longer windows hold more words by chance."""
+"""Factors of that share for one, two and three sentences: longer windows hold more words by chance."""
 REPEATS = 0.5
-"""Share of their sentences (in both, of those in either) from which two candidates are the same insight."""
+"""Overlap of their sentences (intersection over union) from which two candidates are the same insight."""
 SAME = 0.95
-"""Likeness from which a sentence is not a candidate beside the other one."""
+"""Similarity to another candidate from which a sentence is not a separate candidate."""
 OPPOSED = 0.6
-"""Share of the words of the heavier sentence that two opposites have in common at least."""
+"""Minimum share of the words of the heavier sentence that two opposites have in common."""
 WORDS = "words"
 _MOST_NEIGHBOURS = 200
-"""The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
+"""The most similar sentences describe a group; the limit bounds memory if a sentence is in most documents."""
 _MOST_POSTED = 1000
-"""A fact that more sentences have tells little: only about so many of them are compared by it, and no window is looked for by it
-alone. So time stays linear. The samples of all facts are of the same sentences, which are therefore found by all they have."""
+"""A fact in more sentences than this carries little information: only a sample of about this size is compared by it, and no
+window is looked for by it alone. Time thus stays linear. All facts sample the same sentences, so these are found by all of
+their facts."""
 _MOST_COMPARED = 500
-"""Only so many sentences are compared in full with one, those that share most of what they are found by: where a collection has
-few different words, every sentence shares some with very many."""
+"""Only this many sentences are compared in full with one: those that share most of the facts that find them. In a collection
+with few different words, every sentence shares some with very many."""
 _LEFT_OUT = 0.6
-"""Share of the weight that like sentences have in common at least; a sentence is not compared by its commonest facts up to there.
-At 1, sentences would be compared by the fewest facts, and more pairs looked at in vain."""
+"""Minimum share of weight that similar sentences have in common. The commonest facts of a sentence, up to the rest of its
+weight, are not used for comparing. At 1, sentences would be compared by the fewest facts, and more pairs would be examined in
+vain."""
 _AT_ONCE = 512
 _ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A document that says an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
+    """A document that states an insight. `document`: index; `text`: the window; `score`: how much of the insight it has, 0 to 1.
 
-    `by`: who decided, words or the label of a model, whose raw answer has the `key`.
+    `by`: who decided: words, or the label of a model, whose raw answer has the `key`.
     """
 
     document: int
@@ -93,62 +96,62 @@ class Evidence:
 
     @property
     def sure(self) -> bool:
-        """Whether a model said so, or the window has most of the insight."""
+        """Whether a model confirmed it, or the window has most of the insight."""
         return self.by != WORDS or self.score >= UNSURE
 
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An insight that recurs. `confidence`: 0 to 1, relative to the best one; a list of them is sorted by it.
+    """An insight that recurs. `confidence`: 0 to 1, relative to the best insight; lists of insights are sorted by it.
 
-    `opposites`: places in that list.
+    `opposites`: indices in that list.
     """
 
     text: str
     evidence: tuple[Evidence, ...]
     doubtful: tuple[Evidence, ...]
-    """Windows of other documents that come near it, or that only a part of the words speak for."""
+    """Windows of other documents that are close to it, or that only part of the words support."""
     confidence: float
     opposites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The candidates of a block of sentences (k), what is like each (n), and the best window of each document (m)."""
+    """The candidates of a block of sentences (k), their similar sentences (n), and the best window of each document (m)."""
 
     sentences: Ints
     """Indexes of the candidates (k)."""
     n_near: Ints
-    """How many sentences are like each (k)."""
+    """Number of similar sentences of each candidate (k)."""
     near: Ints
-    """Indexes of these sentences, the most alike first, the candidate among them (n)."""
+    """Indices of these sentences, most similar first, including the candidate (n)."""
     likeness: Floats
-    """How like they are, 0 to 1 (n)."""
+    """Their similarities, 0 to 1 (n)."""
     n_windows: Ints
-    """How many documents have a window that says the candidate, or comes near it (k)."""
+    """Number of documents with a window that states the candidate, or is close to it (k)."""
     firsts: Ints
     """First sentences of these windows (m)."""
     lengths: Ints
-    """Numbers of their sentences (m)."""
+    """Numbers of sentences in them (m)."""
     scores: Floats
     """How much of the candidate they have, 0 to 1 (m)."""
 
     def to_bytes(self) -> bytes:
-        """As numpy's archive of arrays."""
+        """The arrays as a numpy archive."""
         buffer = io.BytesIO()
         np.savez(buffer, **{name: getattr(self, name) for name in self.__slots__})
         return buffer.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Compared:
-        """What `to_bytes` made."""
+        """Inverse of `to_bytes`."""
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return cls(**arrays)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A candidate with what is like it, and the best window of each document: its first sentence, its size and its score (m)."""
+    """A candidate with its similar sentences, and the best window of each document: its first sentence, size and score (m)."""
 
     sentence: int
     near: Ints
@@ -164,7 +167,7 @@ class _Found:
 
 
 def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
-    """The insights among the candidates of all blocks that `least` documents say, the best first."""
+    """The insights among the candidates of all blocks that at least `least` documents state, best first."""
     of = comparing.of
     candidates = [found for found in _candidates(compared) if comparing.worth(found.sentence) >= LEAST]
     says = _least_score(of, candidates)
@@ -195,15 +198,15 @@ def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int
 
 
 def _opposed(one: str, other: str) -> bool:
-    """Whether two insights cannot both be so, but for a time or a date, by which they speak of two events."""
+    """Whether two insights contradict each other. A different time or date is no contradiction: it means two events."""
     return any(found.kind not in ("date", "time") for found in find_contradictions(one, other))
 
 
 def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
-    """The score from which a window says a candidate, so that no more than `CHANCE` of such windows do by chance.
+    """The score from which a window states a candidate, such that at most a share of `CHANCE` of these windows do so by chance.
 
-    Chance is measured where it prevails, just below the scores that are accepted at all, and falls off from there. A few windows
-    that are added to it keep a small folder from being believed too easily.
+    Chance is measured where it prevails, just below the lowest accepted scores, and decreases from there. A few added windows
+    keep the estimate for a small folder from being too optimistic.
     """
     none = np.zeros(0)
     others = [found.scores[of.documents[found.firsts] != of.documents[found.sentence]] for found in candidates]
@@ -220,13 +223,13 @@ def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
 def _chosen(
     comparing: Comparing, candidates: Sequence[_Found], says: float, least: int
 ) -> Iterator[tuple[_Found, float, npt.NDArray[np.bool_]]]:
-    """The candidates that repeat no better one, the best first; how good each is, and which of its windows say it."""
+    """The candidates that repeat no better one, best first; their worth, and which of their windows state them."""
     of = comparing.of
 
     def value(found: _Found, said: npt.NDArray[np.bool_]) -> float:
         return comparing.worth(found.sentence) * _value(float(of.sizes[found.sentence]), found.scores[said])
 
-    # A candidate is only worth less once its windows are read, so it is chosen if it is still the best one then.
+    # Reading its windows can only lower a candidate's worth, so it is chosen if it is still the best afterwards.
     waiting = []
     for place, found in enumerate(candidates):
         said = found.scores >= says
@@ -267,7 +270,8 @@ def _value(size: float, scores: Floats) -> float:
 
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the candidate's numbers and (maybe around them) names, and contradict none."""
+    """Which of the windows that `said` marks have the candidate's numbers and names (names possibly nearby), and contradict
+    none."""
     text = of.texts[found.sentence]
     own = read_words(text)
     kept = np.zeros(said.size, dtype=bool)
@@ -301,7 +305,7 @@ def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
 
 
 class Comparing:
-    """Compares the sentences of a collection. `least`: documents that must say an insight."""
+    """Compares the sentences of a collection. `least`: minimum number of documents that state an insight."""
 
     def __init__(self, statements: Statements, least: int) -> None:
         self.of, self.least = statements, least
@@ -312,22 +316,22 @@ class Comparing:
         self._held = np.zeros(statements.n + len(WORTH))
         self._paired: dict[int, frozenset[tuple[str, str]]] = {}
         self._english = language_of(statements.texts) == "english"
-        # A lighter sentence is like none.
+        # Lighter sentences are similar to none.
         self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
         self._thinned, self._counts = _thinned(statements, self._may)
         self._first, spread = _equal(statements)
         self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
-        """Statements that recur in the same words, all of them so common that they tell no document from another."""
+        """Statements that recur in the same words, all so common that they do not distinguish documents."""
 
     def worth(self, sentence: int) -> float:
-        """How far a sentence is a finding, 0 to 1; a claim, which somebody has stated, is one."""
+        """How far each sentence is a finding, 0 to 1; a given claim always scores 1."""
         is_claim = bool(self.of.passages[sentence] % 2)
         return 1.0 if is_claim else worth(self.of.texts[sentence], self._english)
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.
 
-        A candidate has like sentences in one document less than `least`: its core finds other wordings.
+        A candidate needs similar sentences in one document fewer than `least`: its core finds other wordings.
         """
         of = self.of
         first, last = np.searchsorted(of.documents, [begin, end]).tolist()
@@ -354,20 +358,21 @@ class Comparing:
         )
 
     def _spread(self, n: int, rows: Ints, near: Ints) -> Ints:
-        """The number of documents with a sentence like each (n)."""
+        """The number of documents with a sentence similar to each (n)."""
         of = self.of
         pairs = np.unique(rows * max(1, of.n_documents) + of.documents[near])
         return np.bincount(pairs // max(1, of.n_documents), minlength=n)
 
     def _alike(self, block: Ints) -> tuple[Ints, Ints, Floats]:
-        """The pairs of a sentence of the block and one that is like it, itself included: place in the block, index, likeness."""
+        """The pairs of a sentence of the block and a similar one, including itself: position in the block, index, similarity."""
         of = self.of
         asked, left_out = self._telling(block)
         touched = asked @ self._thinned
-        # What a like sentence of the sample shares at least; where more is left out, a pair cannot be told from chance.
+        # Minimum weight that a similar sentence of the sample shares; if more is left out, a pair cannot be distinguished from
+        # chance.
         floor = (1 - _LEFT_OUT) * ALIKE * self._light
         least = (np.maximum(ALIKE * self._light - left_out, floor) - _ROUNDING).astype(np.float32)
-        # Most pairs end here, so this comes first, and is kept cheap.
+        # Most pairs end here, so this comes first and must be cheap.
         places = np.flatnonzero(touched.data >= least.min(initial=np.inf))
         rows = np.searchsorted(touched.indptr, places, side="right") - 1
         passed = np.bincount(rows[touched.data[places] >= least[rows]], minlength=block.size)
@@ -392,8 +397,8 @@ class Comparing:
         return rows[first], two[first], alike[first]
 
     def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
-        """The weights of the block's facts, without each sentence's commonest ones, which together weigh less than what a like
-        sentence must share; and the weight of what a comparison by them may miss (m)."""
+        """The weights of the block's facts without each sentence's commonest ones, whose total weight is below what a similar
+        sentence must share; and the weight that a comparison without them may miss (m)."""
         of = self.of
         facts, rows = of.facts_of(block)
         weights = of.weights[facts]
@@ -417,7 +422,7 @@ class Comparing:
         return np.concatenate(shared) if shared else np.zeros(0)
 
     def opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the others (m) have the sentence's words, but other numbers, or deny what it does not deny."""
+        """Which of the others (m) have the sentence's words, but different numbers, or differ in what they deny."""
         of = self.of
         own = of.facts(sentence)
         facts, rows = of.facts_of(others)
@@ -431,7 +436,7 @@ class Comparing:
         return found
 
     def _places(self, own: npt.NDArray[np.int32], facts: npt.NDArray[np.int32]) -> Ints:
-        """The place of each fact among a few `own` ones, -1 for others."""
+        """The position of each fact among a few `own` ones; -1 for others."""
         self._marked[own] = np.arange(own.size)
         found = self._marked[facts]
         self._marked[own] = -1
@@ -451,7 +456,7 @@ class Comparing:
         return facts, weights / weights.sum()
 
     def _found(self, sentence: int, near: Ints, likeness: Floats) -> _Found:
-        """The best window of every document that may say a candidate."""
+        """The best window of every document that may state a candidate."""
         of = self.of
         facts, weights = self._core(sentence, near, likeness)
         rows = self._touched(facts, weights)
@@ -488,8 +493,8 @@ class Comparing:
         return _Found(sentence, near, likeness, firsts, lengths, self._scores(sentence, firsts, lengths, best[chosen]))
 
     def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
-        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of
-        that weight in one sentence of the window, and of the pairs of words that follow one another in the sentence."""
+        """How much of a sentence each window has: the mean of its share of the core (given), of the sentence's own weight, of
+        that weight in one sentence of the window, and of the sentence's pairs of consecutive words."""
         of = self.of
         if not firsts.size:
             return np.zeros(0)
@@ -508,20 +513,21 @@ class Comparing:
             for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
         ]
         scores = cores + whole + single + np.array(followed)
-        # What little a short sentence states is found by chance.
+        # A short sentence states so little that it is found by chance.
         size = float(of.sizes[sentence])
         found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
         return found
 
     def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:
-        """The pairs of words that follow one another in a sentence, function words aside."""
+        """The pairs of consecutive words in the sentence, without function words."""
         if sentence not in self._paired:
             roots = read_words(self.of.texts[sentence]).roots
             self._paired[sentence] = frozenset(itertools.pairwise(roots))
         return self._paired[sentence]
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """The sentences of all windows that can have enough of a core, in order; its commonest facts alone make no window."""
+        """The sentences of all windows that can have enough of a core, in order; a window must contain more than common facts
+        of the core."""
         counts = self.of.n_posted(facts)
         listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
         posted = [self.of.posted(fact) for fact in facts[listed].tolist()]
@@ -532,7 +538,7 @@ class Comparing:
         most = len(WORTH)
         starts = (hits[self._held[hits] >= missing / most][:, None] - np.arange(most)).ravel()
         starts = starts[starts >= 0]
-        # The array ends with sentences that hold nothing, so that every window is whole.
+        # The array ends with empty sentences, so that every window is complete.
         starts = _distinct(starts[sum(self._held[starts + step] for step in range(most)) >= missing])
         for sentences in posted:
             self._held[sentences] = 0.0
@@ -541,15 +547,15 @@ class Comparing:
 
 
 def _distinct(places: Ints) -> Ints:
-    """The places in order, each once; a sort is faster here than numpy's unique, which hashes."""
+    """The positions in order, without repeats; sorting is faster here than numpy's unique, which hashes."""
     ordered = np.sort(places)
     found: Ints = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: ordered.size]]
     return found
 
 
 def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_matrix, Ints]:
-    """Fact x sentence, of the sentences that `may` be like another, where a fact that very many of them have keeps a sample of
-    them, by the sentence's lot; and how many of them have each fact."""
+    """Matrix of facts x sentences, for the sentences that `may` be similar to another. A very common fact keeps a sample of
+    its sentences, drawn at random. Also returns how many sentences have each fact."""
     sizes = np.diff(of.bags.indptr)
     held = np.repeat(may, sizes)
     facts, sentences = of.bags.indices[held], np.repeat(np.arange(of.n, dtype=np.int32), sizes)[held]
@@ -564,12 +570,13 @@ def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_mat
 
 
 def _equal(of: Statements) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Whether no earlier statement has the same facts (n): of equal ones one is a candidate. And its documents (n)."""
+    """Whether no earlier statement has the same facts (n): among equal ones only one is a candidate. Also returns its
+    documents (n)."""
     lots = np.random.default_rng(0).integers(0, 2**62, len(of.weights))
     stating = np.flatnonzero(of.states)
     first, spread = np.zeros(of.n, dtype=bool), np.zeros(of.n, dtype=np.int64)
     if stating.size:
-        # Sums of random numbers: those of different facts differ, but for a chance of one in 2**63.
+        # Sums of random numbers: sums of different sets of facts differ, except with a probability of 2**-63.
         sums = 2 * np.add.reduceat(lots[of.bags.indices], of.bags.indptr[:-1]) + of.denies
         _, firsts, groups = np.unique(sums[stating], return_index=True, return_inverse=True)
         first[stating[firsts]] = True

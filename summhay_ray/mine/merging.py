@@ -1,4 +1,4 @@
-"""Insights that `insights.py` has found and that may be one, in other words, for a model that decides."""
+"""Insights found by `insights.py` that may be the same in other words, for a model to decide."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from summhay_ray.mine.insights import Evidence, Mined
 from summhay_ray.mine.statements import Statements
 
 TOGETHER = 20
-"""Most insights that are compared in one question."""
+"""Maximum number of insights that one question compares."""
 _LIKE = 0.2
 """Insights that share less than this part of the lighter one's weight are not compared."""
 
 
 def may_be_one(mined: Sequence[Mined]) -> list[list[int]]:
-    """Places of insights that are somewhat alike, in blocks of 2 to 20; each is in one at most, that of the surest like it."""
+    """Indices of somewhat similar insights, in blocks of 2 to 20; each is in at most one, that of the most certain insight
+    similar to it."""
     of = Statements([one.text for one in mined])
     weight = np.bincount(of.documents, of.sizes, len(mined))
     left = np.ones(len(mined), dtype=bool)
@@ -39,9 +40,9 @@ def may_be_one(mined: Sequence[Mined]) -> list[list[int]]:
 
 
 def merged(mined: Sequence[Mined], groups: Sequence[Sequence[int]], least: int) -> list[Mined]:
-    """The insights of which those of a group (places) are one, worded as the surest of them; only those in `least` documents.
+    """The insights, after joining each group (indices) into one insight that has the wording of its most certain member.
 
-    Opposites stay apart, whatever the groups say.
+    Only insights in at least `least` documents are returned. Opposites stay apart, whatever the groups are.
     """
     into = [*range(len(mined))]
     for group in groups:

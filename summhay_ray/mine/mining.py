@@ -14,14 +14,15 @@ from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
 from summhay_ray.text import LeftOut, ProseStatement, boilerplate, read_prose
 
 USUAL, ENOUGH, FEW = 3, 30, 5
-"""Documents that say an insight, usually. Fewer than 30 insights, and than one for five documents, are few."""
+"""Usual minimum number of documents that state an insight. Fewer than 30 insights, and fewer than one for five documents, are
+few."""
 BLOCK = 250
-"""Documents that are read, and whose sentences are compared, at once."""
+"""Number of documents that are read, and whose sentences are compared, in one block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done with a block of documents; `begin` is the number of its first one among those that are distinct."""
+    """A step on a block of documents; `begin` is the number of its first one among the distinct documents."""
 
     name: Literal["read", "compare"]
     begin: int
@@ -29,18 +30,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """What is read of a document."""
+    """The parts read from a document."""
 
     document_id: str
     title: str
     date: str
-    """As the document writes it."""
+    """The title, as the document writes it."""
     kept: tuple[ProseStatement, ...]
     left_out: tuple[LeftOut, ...]
 
 
 Keep = Callable[[Step, Callable[[], bytes]], bytes]
-"""(A step, what does it) -> its result: made now, or earlier, maybe elsewhere."""
+"""(step, function) -> the step's result: computed now, or taken from an earlier computation, possibly elsewhere."""
 Claims = Mapping[int, Sequence[DocumentClaim]]
 
 
@@ -49,11 +50,12 @@ def _made(step: Step, make: Callable[[], bytes]) -> bytes:
 
 
 class Mining:
-    """Mines documents. Blocks can be read, and when all are read compared, one by one, in any process that has the documents.
+    """Mines documents. Blocks can be read one by one and then, when all are read, compared one by one, in any process that has
+    the documents.
 
-    `least`: documents that must say an insight; None: `USUAL`, or 2 where that gives few insights. Equal documents count once for
-    it, and all of them are documents of what they say. `claims`: index of a document -> its claims, of which insights are made;
-    where it is missing, insights are made of the document's sentences.
+    `least`: minimum number of documents that state an insight; None: `USUAL`, or 2 if that gives few insights. Equal documents
+    count once towards it, but all of them are documents of their insights. `claims`: index of a document -> its claims, which
+    become insights; documents that are missing here use their sentences.
     """
 
     def __init__(
@@ -62,14 +64,14 @@ class Mining:
         self._sources, self._claims, self._keep = sources, claims or {}, keep or _made
         self._may_relax, self.least = least is None, least or USUAL
         self.relaxed = False
-        """Whether two documents suffice, since few insights are in three."""
+        """Whether two documents are enough, because few insights are in three."""
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
         self._distinct = [place for place, kept in enumerate(self._copy_of) if place == kept]
         begins = range(0, len(self._distinct), BLOCK)
         self.reading = [Step("read", begin) for begin in begins]
         self.comparing = [Step("compare", begin) for begin in begins]
-        """The steps of all blocks. Where there are claims, comparing needs them, and is done here."""
+        """The steps of all blocks. If there are claims, comparing needs them, and is done here."""
 
     @property
     def copies(self) -> list[tuple[int, int]]:
@@ -78,21 +80,21 @@ class Mining:
 
     @property
     def commonplaces(self) -> list[str]:
-        """What recurs in words that very many documents have: boilerplate, mostly, which is no insight."""
+        """Statements that recur in words of very many documents: mostly boilerplate, not insights."""
         return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
 
     @property
     def left_out(self) -> Counter[str]:
-        """Lines of the documents that are no prose, by the reason."""
+        """Lines of the documents that are not prose, by reason."""
         return self._all.of.left_out
 
     @property
     def boilerplate(self) -> list[str]:
-        """Statements that most documents make in the same words: they are left out."""
+        """Statements that most documents contain in the same words; these are left out."""
         return sorted(self._all.of.boilerplate)
 
     def do(self, step: Step) -> bytes:
-        """Do a step, or take its result from where it is kept. To compare a block, all blocks are read."""
+        """Compute a step, or take its stored result. Comparing a block needs all blocks read."""
         return self._keep(step, functools.partial(self._read if step.name == "read" else self._compare, step.begin))
 
     def _read(self, begin: int) -> bytes:
@@ -108,7 +110,7 @@ class Mining:
         return Comparing(Statements(texts, map(SentenceFacts.from_bytes, map(self.do, self.reading)), given), self.least)
 
     def mined(self) -> list[Mined]:
-        """The insights that recur, the surest first."""
+        """The recurring insights, most certain first."""
         same: dict[int, list[int]] = {}
         for place, kept in enumerate(self._copy_of):
             same.setdefault(kept, []).append(place)
@@ -126,13 +128,13 @@ class Mining:
 
 
 def mine(sources: Sequence[Source], least: int | None, claims: Claims | None = None) -> tuple[list[Mined], list[tuple[int, int]]]:
-    """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents; see `Mining`."""
+    """The recurring insights, most certain first, and pairs (document, earlier one) of equal documents; see `Mining`."""
     mining = Mining(sources, least, claims)
     return mining.mined(), mining.copies
 
 
 def text_read(sources: Sequence[Source], document_id: str) -> ReadText | None:
-    """What mining reads of a document, and what it leaves out; None if there is no such document."""
+    """What mining reads from a document, and what it leaves out; None if there is no such document."""
     place = next((place for place, one in enumerate(sources) if one.document_id == document_id), None)
     if place is None:
         return None

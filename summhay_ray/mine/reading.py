@@ -1,4 +1,4 @@
-"""Reads the documents of a folder. Nothing is skipped in silence: what cannot be read is told.
+"""Reads the documents of a folder. Nothing is skipped silently: unreadable files are reported.
 
 Text, Markdown and HTML are read here; a line of JSONL and a row of CSV is a document (`id`, `text`, `title`), also in a BEIR
 corpus. PDF and office files go to a converter (extra `documents`).
@@ -20,9 +20,9 @@ from summhay_ray.mine.converting import CONVERTED, Converter, NotConverted
 from summhay_ray.text import chunks, page_text
 
 LARGEST = 20_000_000
-"""Most characters of one document that is not cut into parts."""
+"""Maximum characters of a document that is not cut into parts."""
 LARGEST_FOLDER = 100_000_000
-"""Most characters of a document that is cut into parts, and of all that are mined together: about 2 GB of memory."""
+"""Maximum characters of a document that is cut into parts, and of all mined documents together: about 2 GB of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What could not be read: its path or id, the class of the error, and why, with how to mend it."""
+    """A file or row that could not be read: its path or id, the class of the error, and a message with the remedy."""
 
     document_id: str
     error: str
@@ -43,10 +43,10 @@ class Unread:
 
 
 def read_folder(folder: Path, part_tokens: int | None = None) -> tuple[list[Source], list[Unread]]:
-    """All documents below a folder, by path. `part_tokens`: the most cl100k tokens of a part; None: nothing is cut.
+    """All documents below a folder, by path. `part_tokens`: maximum cl100k tokens of a part; None: do not cut.
 
-    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read, and UserError if a limit of the
-    converter, which the environment gives, is not a number.
+    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read, and UserError if a converter
+    limit in the environment is not a number.
     """
     sources: list[Source] = []
     unread: list[Unread] = []
@@ -98,7 +98,7 @@ def _parts(source: Source, part_tokens: int | None) -> list[Source]:
 
 
 def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool) -> Iterator[Source | Unread]:
-    """The documents of one file, and what of it cannot be read. `bare`: the ids of rows stand alone, without the file's name."""
+    """The documents of one file, and its unreadable parts. `bare`: ids of rows are used without the file's name."""
     # Not resolve(), which raises an error for a link that leads to itself.
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         yield Unread(name, "outside", "is a link that leads out of the folder; copy the file into it")
@@ -111,7 +111,7 @@ def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool)
         return
     except UserError as error:
         if error.exit_code != UserError.exit_code:
-            # SIGTERM, which ends the command, and says nothing about this file.
+            # SIGTERM ends the command, and says nothing about this file.
             raise
         yield Unread(name, "unreadable", f"is not read: {str(error).removeprefix(f'{path}: ')}")
         return
@@ -154,8 +154,8 @@ def _lines(text: str, name: str, bare: bool) -> Iterator[Source | Unread]:
 
 
 def read_table(text: str, column: str) -> csv.DictReader[str]:
-    """The rows of a CSV text, whose fields are parted by what parts its first line so that it has the column: comma, semicolon
-    (as spreadsheets write where the comma is the decimal sign) or tab."""
+    """The rows of a CSV text. The separator is the one with which its first line contains the column: comma, semicolon
+    (written by spreadsheets where the comma is the decimal sign) or tab."""
     csv.field_size_limit(2**31 - 1)
     for comma in ",;\t":
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma)
@@ -177,7 +177,7 @@ def _table(text: str, name: str) -> Iterator[Source | Unread]:
 
 
 def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
-    """A row as a document: its title, where it has one, is its first line."""
+    """A row as a document; its title, if any, is the first line."""
     given = row.get("_id", row.get("id"))
     own = str(given) if isinstance(given, str | int) and str(given) else str(number)
     title = str(row.get("title") or "").strip()

@@ -1,7 +1,7 @@
-"""What people decided about a mined haystack, and the haystack after it.
+"""People's decisions about a mined haystack, and the haystack after applying them.
 
-A decision is about an insight by its content: what was found, in which sentences of which texts. So it holds for the haystack
-of a folder that has grown, whose numbers and names may be others.
+A decision refers to an insight by its content: what was found, in which sentences of which texts. It therefore also applies to
+the haystack of a folder that has grown, with other numbers and names.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pydantic import BaseModel, ConfigDict
 from summhay_ray.mine.haystack import kept_insights, short_id
 
 PERSON = "a person"
-"""Who decided about a document that a review adds."""
+"""The `by` of a document that a review adds."""
 SAME = 0.5
-"""Share of the documents of a decision in which an insight rests on the same sentences: from there on it is the same insight."""
+"""Share of a decision's documents in which an insight must rest on the same sentences to be the same insight."""
 REVIEW, CHECK = "review", "check"
-"""Fields of `topic_metadata.mine` with people's work: their decisions, and the pairs that they confirmed."""
+"""Fields of `topic_metadata.mine` with people's work: their decisions, and the pairs they confirmed."""
 
 
 class Decision(BaseModel):
-    """What a person decided about one insight. An empty field leaves what mining found."""
+    """What a person decided about one insight. An empty field keeps what mining found."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -49,12 +49,12 @@ class Decision(BaseModel):
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is decided, as for an insight that another one is merged into."""
+        """True if nothing is decided, as for an insight into which another is merged."""
         return not any((self.keep, self.insight, self.subtopic, self.query, self.added, self.removed, self.into, self.note))
 
 
 def text_hash(text: str) -> str:
-    """The hash by which a document's text is found again."""
+    """The hash by which a document's text is recognized."""
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -70,7 +70,7 @@ def decisions_of(raw: Mapping[str, Any]) -> list[Decision]:
 
 
 def reviewed(raw: Mapping[str, Any], decisions: Sequence[Decision]) -> dict[str, Any]:
-    """The haystack as found, `raw`, after the decisions; without any, it is equal to `raw`."""
+    """The haystack as found, `raw`, with the decisions applied; without any, it is equal to `raw`."""
     made = copy.deepcopy(dict(raw))
     if not decisions:
         return made
@@ -82,7 +82,7 @@ def reviewed(raw: Mapping[str, Any], decisions: Sequence[Decision]) -> dict[str,
         _decide(insights[decision.insight_id], decision)
     into = {one.insight_id: one.into for one in decisions if one.into}
     struck = {one.insight_id for one in decisions if one.keep == "no"}
-    # What is merged into an insight comes to it in order, whatever is merged into what.
+    # Merged insights are processed in order, so that chains of merges reach their final insight.
     for insight_id in sorted(into, key=lambda one: len(_path(one, into)), reverse=True):
         target = insights[into[insight_id]]
         held = {evidence["document_id"] for evidence in target["evidence"]}
@@ -132,7 +132,7 @@ def _decide(insight: dict[str, Any], decision: Decision) -> None:
 
 
 def _path(insight_id: str, into: Mapping[str, str]) -> list[str]:
-    """The insight and those that it is merged into, the last one is left."""
+    """The insight and those into which it is merged; the last one remains."""
     path = [insight_id]
     while path[-1] in into:
         path.append(into[path[-1]])
@@ -142,7 +142,7 @@ def _path(insight_id: str, into: Mapping[str, str]) -> list[str]:
 def _subtopics(
     found: Sequence[dict[str, Any]], insights: Sequence[dict[str, Any]], decisions: Mapping[str, Decision]
 ) -> list[dict[str, Any]]:
-    """The subtopics of these insights: those that were found, in their order, then those that people made."""
+    """The subtopics of these insights: found ones in their order, then those that people made."""
     homes = {one["insight_id"]: subtopic["subtopic_id"] for subtopic in found for one in subtopic["insights"]}
     order = {insight_id: place for place, insight_id in enumerate(homes)}
     named: dict[str, str] = {}
@@ -160,13 +160,13 @@ def _subtopics(
         groups.setdefault(key, []).append(one)
     listed = {subtopic["subtopic_id"]: subtopic for subtopic in found}
     for key in [key for key in groups if key not in listed]:
-        # A subtopic that has another name now keeps its id and its place.
+        # A renamed subtopic keeps its id and its position.
         empty = (home for one in groups[key] if (home := homes.get(one["insight_id"])) and not groups[home])
         if before := next(empty, ""):
             groups[before], asked[before] = groups.pop(key), asked.pop(key)
     made = []
     for key, ones in groups.items():
-        # A subtopic about what no document says has none.
+        # A subtopic that no document covers has none.
         if ones or listed.get(key, {}).get("absent"):
             subtopic = dict(listed.get(key, {"subtopic_id": key}))
             if key in asked:
@@ -179,7 +179,7 @@ def _subtopics(
 def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decision]:
     """Decisions about earlier haystacks, as decisions about `raw`; the first one about an insight counts.
 
-    One that was edited, and is not found in `raw`, stays as if a person had added it, as long as one of its documents does.
+    An edited insight that is not found in `raw` stays, as if a person had added it, as long as one of its documents does.
     """
     hashes = {document["document_id"]: text_hash(document["document_text"]) for document in raw["documents"]}
     names: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
         names.setdefault(digest, []).append(name)
 
     def there(documents: Mapping[str, str]) -> dict[str, str]:
-        """Those of the documents (name -> hash of the text) that are in `raw`: by their text or, if it has changed, by name."""
+        """The documents (name -> hash of the text) that are in `raw`: matched by text or, if it has changed, by name."""
         now = [name for digest in documents.values() for name in names.get(digest, ())]
         now += [name for name, digest in documents.items() if name in hashes and digest not in names]
         return {name: hashes[name] for name in now}
@@ -221,7 +221,7 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
 
 
 class _Sentences:
-    """The sentences of insights, by the texts that they are in. `hashes`: document -> hash of its text."""
+    """The sentences of insights, by text. `hashes`: document -> hash of its text."""
 
     def __init__(self, insights: Iterable[Mapping[str, Any]], hashes: Mapping[str, str]) -> None:
         self._texts = set(hashes.values())
@@ -232,7 +232,7 @@ class _Sentences:
                 self._held.setdefault(hashes[held["document_id"]], {})[one["insight_id"]] = one, words
 
     def same(self, decision: Decision) -> str:
-        """The id of the insight that rests on the sentences of a decision, in the same texts; empty if there is none."""
+        """The id of the insight that rests on the sentences of a decision, in the same texts; empty without one."""
         words = {digest: " ".join(text.split()) for digest, text in decision.evidence.values() if digest in self._texts}
         shared: dict[str, list[Mapping[str, Any]]] = {}
         for digest, old in words.items():
@@ -249,7 +249,8 @@ class _Sentences:
 
 
 def _followed(decisions: list[Decision], raw: Mapping[str, Any]) -> list[Decision]:
-    """The decisions, and those that follow: what is found with insights that were put elsewhere together goes there, too."""
+    """The decisions, and those that follow from them. If a person moved some of the insights that were found together, new
+    insights of that group move to the same place."""
     by_id = {one.insight_id: one for one in decisions}
     for part in raw["subtopics"]:
         moved = Counter((one.subtopic, one.query) for key in part["insights"] if (one := by_id.get(key["insight_id"])))

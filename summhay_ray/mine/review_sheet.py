@@ -1,7 +1,7 @@
-"""The sheet on which a person reviews a mined haystack, and what they decided on it.
+"""The sheet on which a person reviews a mined haystack, and the decisions on it.
 
-A sheet shows a state of the review: a row for each insight, by rank. What a person changes in a row is an edit of that state. An
-edit that cannot be taken is refused with its row and column, and then nothing is taken.
+A sheet shows one state of the review: a row for each insight, by rank. A person's change in a row is an edit of that state. An
+invalid edit is refused with its row and column, and then no edit is applied.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ COLUMNS = (
 )
 _NUMBERS = ("rank", "confidence")
 _SHOWN = 5
-"""Most sentences of evidence in a row."""
+"""Maximum sentences of evidence in a row."""
 _SEPARATOR = " | "
 _YES, _NO = ("yes", "y", "x", "1", "true"), ("no", "n", "0", "false")
 _ALL = re.compile(r"\(all \d+ documents\)")
-"""Stands for the documents of an insight that has too many for a cell; `+NAME` and `-NAME` after it edit them."""
+"""Represents the documents of an insight that has too many for a cell; `+NAME` and `-NAME` after it edit them."""
 
 State = Mapping[str, dict[str, str]]
 """Id of an insight -> its cells."""
 
 
 def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: str) -> list[dict[str, str]]:
-    """The rows of the sheet: all insights as found in `raw`, then those that were added. `state`: names what is shown."""
+    """The rows of the sheet: all insights as found in `raw`, then added ones. `state`: identifies the state shown."""
     by_id = {one.insight_id: one for one in decisions}
     homes = homes_of(raw)
     rows = []
@@ -82,9 +82,9 @@ def _listed(documents: Sequence[str]) -> str:
 
 
 def decided(rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> list[Decision]:
-    """The decisions after the edits of a sheet. `raw`: the haystack as found; `shown`: the decisions in the sheet's `state`.
+    """The decisions after applying a sheet's edits. `raw`: the haystack as found; `shown`: the decisions in the sheet's `state`.
 
-    Raises UserError, which names the row and the column, for the first edit that cannot be taken.
+    Raises UserError, with row and column, for the first invalid edit.
     """
     return _Sheet(rows, raw, shown, state, file).decisions()
 
@@ -97,15 +97,15 @@ class _Sheet:
         self._before = {row["insight_id"]: row for row in review_rows(raw, shown, state)}
         self._hashes = {one["document_id"]: text_hash(one["document_text"]) for one in raw["documents"]}
         self._names = {" ".join(cell_text(name).split()): name for name in self._hashes}
-        # Names that hold what parts the others.
+        # Names that contain the separator of names.
         odd = sorted((cell_text(name) for name in self._hashes if "|" in name or "\n" in name), key=len, reverse=True)
         self._name = re.compile("|".join([*(rf"[+-]?{re.escape(name)}(?=\s*(?:\||$))" for name in odd), r"[^|\n]+"]))
         self._found = {one["insight_id"]: one for one in kept_insights(raw)}
         self._rows: dict[str, Row] = {}
         self._edits: dict[str, dict[str, str]] = {}
-        """Id -> column -> what the person has written instead."""
+        """Id -> column -> the person's new value."""
         self._held: dict[str, list[str]] = {}
-        """Id -> the documents, where they were edited."""
+        """Id -> the edited documents."""
         for row in rows:
             self._read(row)
         if lacking := [row for name, row in self._before.items() if name not in self._rows]:
@@ -113,7 +113,7 @@ class _Sheet:
             raise UserError(f"{file}: {what}; put it back, with no in its column keep to strike the insight")
 
     def _read(self, row: Row) -> None:
-        """Take the edits of a row, each checked by itself."""
+        """Check each edit of a row, and collect it."""
         insight_id = row.text("insight_id")
         new = not insight_id
         if new:
@@ -176,7 +176,7 @@ class _Sheet:
         return self._edits[insight_id].get(column, self._before.get(insight_id, {}).get(column, ""))
 
     def decisions(self) -> list[Decision]:
-        """The decisions, after what the rows say together is checked."""
+        """The decisions; checks the rows together first."""
         self._check_struck()
         self._check_texts()
         places = self._places()
@@ -210,7 +210,7 @@ class _Sheet:
         return made
 
     def _check_struck(self) -> None:
-        """Refuse what has no effect in a row that is struck or merged, and merges that lead nowhere."""
+        """Refuse values without effect in a row that is struck or merged, and merges into nothing."""
         into = {name: target for name in self._rows if (target := self._value(name, "merge_into"))}
         struck = {name for name in self._rows if self._value(name, "keep") == "no"}
         if len(struck) + len(into.keys() - struck) == len(self._rows):
@@ -235,7 +235,7 @@ class _Sheet:
                 raise row.wrong("merge_into", f"{path[1]!r} is struck, or merged into this one; give one that stays")
 
     def _live(self) -> Iterator[str]:
-        """The insights that stay."""
+        """The insights that remain."""
         return (one for one in self._rows if self._value(one, "keep") != "no" and not self._value(one, "merge_into"))
 
     def _check_texts(self) -> None:
@@ -249,8 +249,8 @@ class _Sheet:
     def _places(self) -> dict[str, tuple[str, str]]:
         """Id -> subtopic and query.
 
-        A subtopic that the sheet has takes the insight. Another one with a query of its own is new; without, it is the new name
-        of the insight's subtopic. A query is asked for all of its subtopic.
+        A subtopic that is in the sheet takes the insight. Another one with its own query is new; without a query, it renames the
+        insight's subtopic. A query applies to its whole subtopic.
         """
         queries: dict[str, str] = {}
         for row in self._before.values():

@@ -1,6 +1,6 @@
-"""Tables for people, as CSV or XLSX, and what spreadsheets make of them.
+"""Tables for people, as CSV or XLSX, in spite of what spreadsheets do to them.
 
-A cell that a spreadsheet would take for a formula, a number or a date has an apostrophe before it in CSV. Read are commas,
+In CSV, an apostrophe precedes a cell that a spreadsheet would take for a formula, a number or a date. The reader accepts commas,
 semicolons and tabs, UTF-8 and UTF-16, rows and columns in any order, and empty rows.
 """
 
@@ -25,13 +25,13 @@ from summhay_ray.text import quoted, unquoted
 
 ENDINGS = (".csv", ".xlsx")
 LONGEST = 30_000
-"""Most characters of a cell; spreadsheets cut cells after 32,767."""
+"""Maximum characters of a cell; spreadsheets cut cells after 32,767."""
 _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _MONTH = r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-zä]*\.?"
 _TURNED = re.compile(rf"'*(?=.*\d)(?:[\d\s.,:/+%-]|(?<=\d)e[+-]?(?=\d)|(?<![^\W\d]){_MONTH})+", re.IGNORECASE)
-"""What a spreadsheet takes for a number or a date, or what `_guarded` has quoted already."""
+"""Texts that a spreadsheet takes for a number or a date, or that `_guarded` has already quoted."""
 _COUNT = re.compile(r"0|[1-9]\d{0,8}")
-"""A number that stays as it is."""
+"""A number that spreadsheets do not change."""
 _OLD_EXCEL, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _WIDTHS = {"insight": 60, "query": 45, "documents": 45, "evidence": 80, "doubts": 30, "subtopic": 25, "question": 60}
 
@@ -49,7 +49,7 @@ class Row:
         return _wrong(self.file, self.number, column, what)
 
     def holds(self, column: str, text: str) -> bool:
-        """True if the cell still says `text`, but for its spaces and quotes. Raises UserError if it has lost letters of it."""
+        """True if the cell still contains `text`, except for spaces and quotes. Raises UserError if it has lost letters."""
         cell, whole = " ".join(self.cells[column].split()), " ".join(cell_text(text).split())
         if cell == whole or _unguarded(cell) == whole:
             return True
@@ -65,7 +65,7 @@ class Row:
             return self.holds(column, text)
 
     def whole(self, column: str) -> str:
-        """The cell as it was written, without the apostrophe before it."""
+        """The cell as it was written, without the leading apostrophe."""
         return _unguarded(self.cells[column].strip())
 
     def text(self, column: str) -> str:
@@ -78,7 +78,7 @@ def _wrong(file: str, number: int, column: str, what: str) -> UserError:
 
 
 def cell_text(text: str) -> str:
-    """The text as a cell can hold it."""
+    """The text in the form that a cell can hold."""
     return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))[:LONGEST]
 
 
@@ -91,7 +91,7 @@ def _unguarded(text: str) -> str:
 
 
 def check_new_sheet(path: Path) -> None:
-    """Raises UserError unless a sheet can be written here: a new file, of a known ending, in a folder that exists."""
+    """Raises UserError unless a sheet can be written here: a new file, with a known ending, in an existing folder."""
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path}: a sheet is a {' or '.join(ENDINGS)} file; give such a name")
     if path.suffix.lower() == ".xlsx" and importlib.util.find_spec("xlsxwriter") is None:
@@ -103,7 +103,8 @@ def check_new_sheet(path: Path) -> None:
 
 
 def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]], marked: Collection[int] = ()) -> None:
-    """Write a sheet by its file's ending, with the rows whose indexes are `marked` in colour, where the format has any."""
+    """Write a sheet in the format of its file's ending; rows whose indices are `marked` are coloured if the format has
+    colours."""
     cells = [[cell_text(row[name]) for name in columns] for row in rows]
     if path.suffix.lower() != ".xlsx":
         buffer = io.StringIO(newline="")
@@ -114,7 +115,7 @@ def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
     with Workbook(path) as book:
         page = book.add_worksheet()
-        # As text, also if it begins as a formula does, or looks like a date.
+        # Written as text, even if it begins like a formula or looks like a date.
         look = {"num_format": "@", "text_wrap": True, "valign": "top"}
         plain, doubtful = book.add_format(look), book.add_format({**look, "bg_color": "#FFF2CC"})
         page.write_row(0, 0, columns, book.add_format({"bold": True}))
@@ -127,7 +128,7 @@ def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
 
 def read_cells(path: Path) -> tuple[list[str], list[Row]]:
-    """The columns of a sheet, and the rows that are not empty. Raises UserError, which names what cannot be read."""
+    """The columns of a sheet, and its nonempty rows. Raises UserError, which names the unreadable part."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -151,7 +152,7 @@ def read_cells(path: Path) -> tuple[list[str], list[Row]]:
 
 
 def check_columns(file: str, columns: Sequence[str], head: Sequence[str], rows: Sequence[Row]) -> None:
-    """Raises UserError for a column that is missing, or is none of the sheet's."""
+    """Raises UserError for a missing column, or one that sheets do not have."""
     if lacking := [name for name in columns if name not in head]:
         raise UserError(
             f"{file} row 1: has no column {lacking[0]}; give a sheet of summhay mine, with its columns' names as written"

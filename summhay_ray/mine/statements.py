@@ -35,19 +35,19 @@ _NO_STATEMENT = re.compile(
     r"|\b(?:visit|contact|follow) (?:us|our)\b|www\.|https?:|©",
     re.IGNORECASE,
 )
-"""Questions, exclamations and what addresses the reader: advertisements and footers recur, too, and state nothing."""
+"""Questions, exclamations and sentences to the reader: advertisements and footers recur, too, and state nothing."""
 _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
 """Emphasis in a text without other Markdown, and a label in bold before a sentence."""
 _ENGLISH = 0.2
-"""Least share of function words in an English text; it is mostly above 0.4."""
+"""Minimum share of function words in an English text; it is usually above 0.4."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentClaim:
-    """A statement of a document, understood without it, and the words of the document that make it."""
+    """A statement of a document, understandable without it, and the words of the document that express it."""
 
     text: str
     words: str
@@ -59,14 +59,14 @@ class SentenceFacts:
 
     facts: Sequence[str]
     documents: Sequence[Sequence[tuple[str, bool, Sequence[int]]]]
-    """For each document its sentences: the text, whether it may state an insight, and the places of its facts in `facts`, sorted
-    by the fact."""
+    """The sentences of each document: the text, whether it may state an insight, and the positions of its facts in `facts`,
+    sorted by fact."""
     left_out: Mapping[str, int]
-    """Lines that are no prose, by the reason."""
+    """Lines that are not prose, by reason."""
 
     @classmethod
     def read(cls, documents: Iterable[str]) -> SentenceFacts:
-        """Read the documents: what takes longest of all that is done once for each document."""
+        """Read the documents. This is the longest step that is done once for each document."""
         places: dict[str, int] = {}
         read: list[list[tuple[str, bool, Sequence[int]]]] = []
         left_out: Counter[str] = Counter()
@@ -83,20 +83,21 @@ class SentenceFacts:
         return cls(list(places), read, left_out)
 
     def to_bytes(self) -> bytes:
-        """As JSON."""
+        """The sentences and facts as JSON."""
         content = [self.facts, self.documents, self.left_out]
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> SentenceFacts:
-        """What `to_bytes` made."""
+        """Inverse of `to_bytes`."""
         return cls(*json.loads(content))
 
 
 class Statements:
-    """The sentences of documents, in order. Built once; compared by their facts.
+    """The sentences of documents, in order. Built once; they are compared by their facts.
 
-    `claims`: index of a document -> its claims, which follow its sentences. There they alone may be insights; all are searched.
+    `claims`: index of a document -> its claims, which follow its sentences. For such documents, only claims may be insights; all
+    sentences are searched.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class Statements:
         facts: Iterable[SentenceFacts] = (),
         claims: Mapping[int, Sequence[DocumentClaim]] | None = None,
     ) -> None:
-        """`facts`: those of all documents, in blocks; they are read here where none are given."""
+        """`facts`: facts of all documents, in blocks; computed here if not given."""
         self.n_documents = len(documents)
         self.texts: list[str] = []
         self.evidence: list[str] = []
-        """The document's own words for each sentence: the sentence itself, or those of a claim (n)."""
+        """The document's own words for each sentence: the sentence itself, or the words behind a claim (n)."""
         self.left_out: Counter[str] = Counter()
-        """Lines of the documents that are no prose, by the reason."""
+        """Lines of the documents that are not prose, by reason."""
         owners: list[int] = []
         passages: list[int] = []
         given = claims or {}
@@ -136,20 +137,20 @@ class Statements:
                     columns.extend(found)
         by_document = itertools.groupby(range(len(owners)), key=owners.__getitem__)
         self.boilerplate = boilerplate([self.texts[row] for row in rows] for _, rows in by_document)
-        """Statements that most documents make in the same words, which are left out."""
+        """Statements that most documents contain in the same words, which are left out."""
         kept = [row for row, text in enumerate(self.texts) if text not in self.boilerplate]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         ones = np.ones(len(columns), dtype=np.float32)
         every = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), (len(owners), len(places)))
         self.bags = every[kept] if self.boilerplate else every
-        """Sentence x fact: 1 where the sentence has the fact (n, n_facts)."""
+        """Sentence x fact matrix: 1 if the sentence has the fact (n, n_facts)."""
         self.texts = [self.texts[row] for row in kept]
         self.evidence = [self.evidence[row] for row in kept]
         may, sizes = [may[row] for row in kept], [sizes[row] for row in kept]
         self.documents: Ints = np.array(owners, dtype=np.int64)[kept]
         """Index of each sentence's document (n)."""
         self.passages: Ints = np.array(passages, dtype=np.int64)[kept]
-        """The same number for sentences that may follow one another in one window (n)."""
+        """Equal numbers mark sentences that may be consecutive in a window (n)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
         frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))
@@ -157,7 +158,7 @@ class Statements:
         self.weights: Floats = np.maximum(rarity, _LEAST_WEIGHT) * np.where(self.numeric, _NUMBER_WEIGHT, 1.0)
         """Weight of each fact (n_facts)."""
         self.sizes: Floats = self.bags @ self.weights
-        """Weight of each sentence: of all its facts (n)."""
+        """Weight of each sentence: the sum over its facts (n)."""
         self.denies = np.fromiter((bool(_DENIES.search(text)) for text in self.texts), dtype=bool, count=len(self.texts))
         self.states = np.fromiter(
             (
@@ -190,7 +191,7 @@ class Statements:
         return found
 
     def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
-        """The facts of several sentences, one sentence after the other, and the place of each one's sentence."""
+        """The facts of several sentences, one sentence after the other, and the index of each fact's sentence."""
         starts = self.bags.indptr[sentences]
         sizes = self.bags.indptr[sentences + 1] - starts
         rows = np.repeat(np.arange(sentences.size), sizes)
@@ -204,7 +205,7 @@ class Statements:
         return found
 
     def n_posted(self, facts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """How many sentences have each of the facts."""
+        """Number of sentences with each of the facts."""
         found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
         return found
 

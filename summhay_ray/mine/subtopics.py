@@ -1,7 +1,7 @@
-"""Groups insights into subtopics, each about one thing, and asks for each as a person would.
+"""Groups insights into subtopics, each about one subject, and writes a question for each as a person would.
 
-A subtopic is named by a noun phrase that its insights share. Its question is chosen by what else they share: that something
-failed, changed or was decided, and when. No question gives an insight of its subtopic away.
+A subtopic is named by a noun phrase that its insights share. Its question depends on what else they share: that something failed,
+changed or was decided, and when. No question reveals an insight of its subtopic.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from summhay_ray.synth import leak, read_words
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, words_of
 
 LARGEST = 12
-"""Most insights of a subtopic: a summary has a bullet for each."""
+"""Maximum insights of a subtopic: a summary has a bullet for each."""
 _COMMON, _BROAD = 0.5, 3
-"""A phrase in more than half of the insights is the topic's; one in more than three full subtopics is too broad for one thing."""
+"""A phrase in more than half of the insights belongs to the topic; one in more than three full subtopics is too broad."""
 _MOST = 0.5
-"""Share of a subtopic's insights from which its question asks for what they say of a kind (failures, changes, decisions)."""
+"""Share of a subtopic's insights from which its question asks about their kind (failures, changes, decisions)."""
 _LONGEST = 3
-"""Most words of a phrase that is not a name as a whole."""
+"""Maximum words of a phrase that is not a name as a whole."""
 _WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/](?=\w))*|\d[\w.]*|[^\w\s]")
 _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
-"""Endings of words that end no noun phrase, mostly; "-ment" and such do."""
+"""Word endings that usually do not end a noun phrase; "-ment" and such do."""
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing)$"
 )
@@ -48,18 +48,18 @@ _BROAD_WORDS = """
     support system systems text tool tools update updates variable variables
 """
 _TOO_BROAD = frozenset(_BROAD_WORDS.split())
-"""Words that many statements of different things share: alone they make no subtopic."""
+"""Words that many unrelated statements share: they are not enough for a subtopic."""
 _DATES = (
     "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
 )
 _VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
-"""Words that alone name no subject."""
+"""Words that do not name a subject on their own."""
 _BREAK_WORDS = """
     above below around along across inside outside twice once again later soon already still ever itself themselves time times
     true false
 """
 _BREAKS = frozenset(_BREAK_WORDS.split())
-"""Words that are no part of a noun phrase, beside function words."""
+"""Words that are not part of a noun phrase, in addition to function words."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
         r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|errors?|unavailable|degrad\w*|breach\w*|bugs?|vulnerabilit\w+|attackers?|leak\w*"
@@ -78,7 +78,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"must|shall|requir(?:ed|es)|needs? to|ha(?:s|ve) to", "What is required of {}"),
     (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
 )
-"""What the insights of a subtopic may have in common: words that say so, and the question that asks for it."""
+"""Kinds that the insights of a subtopic may share: the words that show the kind, and the question about it."""
 _ASKED = ("What is known about {}", "What else is known about {}")
 _DID = {
     **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
@@ -90,7 +90,7 @@ _DID = {
     "broke": "break",
     "went down": "go down",
 }
-"""What a subject does, of which one asks why."""
+"""Things that a subject does, so that one asks why."""
 _EVENT = re.compile(
     r"\b(?:outage|incident|failure|disruption|breach|crash|attack|accident|collapse|crisis|strike|fire|flood|storm)s?$"
 )
@@ -106,7 +106,7 @@ _BODY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A subtopic: its text, its query, and the places of its insights."""
+    """A subtopic: its text, its query, and the indices of its insights."""
 
     text: str
     query: str
@@ -114,7 +114,7 @@ class Grouped:
 
 
 def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
-    """Subtopics of insights that share a noun phrase, the largest first; one that shares none is a subtopic of its own."""
+    """Subtopics of insights that share a noun phrase, largest first; an insight that shares none is its own subtopic."""
     proper = _proper(insights)
     english = language_of(insights) == "english"
     phrases = [dict(_phrases(text, proper) if english else _words(text)) for text in insights]
@@ -126,7 +126,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             surfaces.setdefault(key, Counter())[surface] += 1
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    # A common noun that only two share ("server") makes no subtopic: they are of two things, mostly.
+    # A common noun that only two insights share ("server") is not enough for a subtopic: they are usually unrelated.
     least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
     named = {key: n for key, n in counts.items() if shown[key] not in _TOO_BROAD}
     usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
@@ -137,7 +137,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     def rank(key: tuple[str, ...]) -> tuple[float, int, int]:
         return -min(remaining[key], LARGEST) * _weight(key, shown[key]), counts[key], order[key]
 
-    # What is left of a phrase only shrinks, so a phrase that is first with its present rank is the best one.
+    # The remaining insights of a phrase only decrease, so the phrase that comes first with its current rank is the best.
     waiting = [(rank(key), key) for key in usable]
     heapq.heapify(waiting)
     groups: list[tuple[list[tuple[str, ...]], list[int]]] = []
@@ -171,9 +171,9 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
 
 
 def _asked(names: Sequence[str], own: Sequence[str], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
-    """A subject and the first question about it that gives none of the insights away and that no other subtopic has.
+    """A subject, and the first question about it that reveals none of the insights and that no other subtopic has.
 
-    `names`: what the insights share, the best first; `own`: the phrases of one of them.
+    `names`: phrases that the insights share, best first; `own`: the phrases of one of them.
     """
     kinds = [ask for pattern, ask in _KINDS if _share(pattern, texts) > _MOST]
     when, where = _when(texts), _where(texts)
@@ -188,7 +188,7 @@ def _asked(names: Sequence[str], own: Sequence[str], texts: Sequence[str], topic
             query = f"{asked.format(_with_article(subject))}{more}?"
             found = f"{subject}{more}", query
             first = first if first[1] else found
-            # The place and the month that several share are the subtopic's: a question that names them gives nothing away.
+            # A place and month that several insights share belong to the subtopic: a question with them reveals nothing.
             known = f"{topic}{more}" if len(texts) > 1 else topic
             if query not in used and not any(leak(query, text, known).found for text in texts):
                 used.add(query)
@@ -197,7 +197,7 @@ def _asked(names: Sequence[str], own: Sequence[str], texts: Sequence[str], topic
 
 
 def _events(subject: str, texts: Sequence[str]) -> Iterator[str]:
-    """Questions about an event: what the subject did in most insights, or the event that the subject is."""
+    """Questions about an event: what the subject did in most insights, or the event that is the subject."""
     did = re.compile(rf"\b{re.escape(subject)}(?: (?:in|at|on) [A-Z]\w+)?(?: \w+ly)? ({'|'.join(_DID)})\b", re.IGNORECASE)
     said = Counter(match[1].lower() for text in texts if (match := did.search(text)))
     if 2 * said.total() > len(texts):
@@ -212,7 +212,7 @@ def _share(pattern: str, texts: Sequence[str]) -> float:
 
 
 def _when(texts: Sequence[str]) -> str:
-    """The month that all insights which name one share, where it is most of them: ` in July 2021`."""
+    """The month shared by all insights that name one, if these are the majority: ` in July 2021`."""
     dates = [{" ".join(found) for found in _DATE.findall(text)} for text in texts]
     named = [found for found in dates if found]
     common = set.intersection(*named) if named else set()
@@ -227,12 +227,12 @@ def _where(texts: Sequence[str]) -> str:
 
 
 def _apart(one: str, other: str) -> bool:
-    """Whether two names share no word."""
+    """Whether two names have no word in common."""
     return not {word.lower() for word in one.split()} & {word.lower() for word in other.split()}
 
 
 def _with_article(subject: str) -> str:
-    """A noun phrase as it stands in a question: "the label printer", "badge readers", "Frankfurt"."""
+    """A noun phrase in the form used in a question: "the label printer", "badge readers", "Frankfurt"."""
     last = subject.split()[-1]
     if last.startswith("“"):
         return subject
@@ -248,7 +248,7 @@ def _weight(key: tuple[str, ...], surface: str) -> float:
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
-    """The words that are mostly written with a capital: names. One that only begins sentences is a name if a verb follows it."""
+    """Words that are usually capitalized: names. One that only begins sentences is a name if a verb follows it."""
     capital, small, first = Counter[str](), Counter[str](), set[str]()
     for text in insights:
         words = re.findall(r"[^\W\d_][\w-]*", text)
@@ -260,7 +260,7 @@ def _proper(insights: Sequence[str]) -> set[str]:
 
 
 def _phrases(text: str, proper: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The noun phrases of a statement and their ends, from the longest on: (roots, the words)."""
+    """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
     run: list[str] = []
     tokens = [*_WORD.findall(text), "."]
     for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
@@ -290,7 +290,7 @@ def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The last three, two and one words of a run, where they name a subject."""
+    """The last three, two and one words of a run, if they name a subject."""
     if not run:
         return
     last = run[-1]

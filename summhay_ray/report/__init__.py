@@ -1,6 +1,6 @@
 """Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store.
 
-What makes and serves a page is imported when it is used: every command prints tables, few make a page.
+The modules that make and serve pages are imported on first use: every command prints tables, few make a page.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from summhay_ray.metrics import TOO_FEW, of_column
 from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain
 
 MOST_ROWS = 2000
-"""Most rows shown on a page; CSV and JSON have all rows."""
+"""Maximum rows shown on a page; CSV and JSON have all rows."""
 MOST_PAPER_ROWS, MOST_COLUMNS = 400, 16
-"""Most rows, and most columns, of a table for a paper."""
+"""Maximum rows and columns of a table for a paper."""
 WORDY = 60
-"""A text of more letters gets a wider column on a page."""
+"""Texts longer than this many letters get a wider column on a page."""
 LONG = 30
 """A table with more rows is folded on a page."""
 
@@ -30,7 +30,7 @@ class Cell:
     value: str = ""
     """The sort key: a number or a text; empty sorts as missing."""
     small: str = ""
-    """Text in small print: the interval of a figure."""
+    """Text in small print: the figure's interval."""
     href: str = ""
     """Address of the samples behind the cell."""
     cls: str = ""
@@ -39,17 +39,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """How the figures of a table lead to the samples behind them."""
+    """How a table's figures link to the samples behind them."""
 
     facets: Mapping[str, Collection[str]]
-    """Columns of text by which samples are filtered -> their values."""
+    """Text columns that filter samples -> their values."""
     run: str = ""
-    """The run of the table, where a report has several."""
+    """The table's run, if a report has several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A head above several columns: the figure that they show."""
+    """A heading above several columns: the figure that they show."""
 
     name: str
     span: int
@@ -57,19 +57,19 @@ class Group:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of cells. Every row has as many cells as there are heads."""
+    """A table of cells. Every row has as many cells as there are column headings."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     n_heads: int
-    """Number of columns, from the left, that name the row."""
+    """Number of columns, from the left, that identify the row."""
     groups: Sequence[Group] = ()
-    """Heads above the heads, in a pivot."""
+    """Headings above the column headings, in a pivot."""
     cut: int = 0
     """Total number of rows if some are left out, else 0."""
 
     def figures(self, column: int) -> bool:
-        """Whether a column shows numbers, which stand to the right."""
+        """Whether a column shows numbers, which are right-aligned."""
         return any("figure" in row[column].cls for row in self.rows[:1])
 
     @property
@@ -81,7 +81,7 @@ class Grid:
 def grids_of(section: Section, links: Links | None = None, most: int = MOST_ROWS) -> list[Grid]:
     """The table of a section for a page. With a pivot, one grid per figure.
 
-    `links`: how figures lead to their samples; None: they do not. `most`: rows to show.
+    `links`: how figures link to their samples; None for no links. `most`: maximum rows to show.
     """
     if section.table is None or not section.table.columns:
         return []
@@ -100,7 +100,7 @@ def grids_of(section: Section, links: Links | None = None, most: int = MOST_ROWS
 
 
 def paper_grids(section: Section) -> list[Grid]:
-    """The table of a section for a paper. With a pivot, all figures are side by side if the table is not too wide."""
+    """The table of a section for a paper. With a pivot, all figures are next to each other if the table is not too wide."""
     if section.pivot is None or section.table is None or not section.table.height:
         return grids_of(section, most=MOST_PAPER_ROWS)
     whole = _wide(section, None, section.pivot.figures)
@@ -114,7 +114,7 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
     rows = list(section.table.iter_rows(named=True))
     across = list(dict.fromkeys(row[pivot.columns] for row in rows))
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
-    # Figures with missing answers, which may be the hardest ones, are no column's best.
+    # Figures with missing answers, possibly the hardest ones, are never marked as a column's best.
     may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not lacks(row)}
     best = {
         (figure, column): max(
@@ -135,7 +135,7 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            # The mean of the columns' figures, or a text that they share.
+            # The mean across columns, or their common value.
             known = [row[rest] for row in own if row[rest] is not None]
             floats = bool(known) and all(isinstance(value, float) for value in known)
             value = sum(known) / len(known) if floats else next(iter(known), None)
@@ -180,14 +180,14 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, lin
 
 
 def figure_text(section: Section, name: str, value: float) -> str:
-    """A figure as text, in its unit: per cent and points with one decimal, other numbers with four digits."""
+    """A figure as text in its unit: percentages and points with one decimal, other numbers with four digits."""
     if section.units.get(name) in SHARES:
         return f"{100 * value:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value:,}"
 
 
 def _samples(row: Mapping[str, Any], links: Links | None) -> str:
-    """The address of a row's samples in the viewer, filtered by every column that is also a facet; empty if there are none."""
+    """The address of a row's samples in the viewer, filtered by every column that is also a facet; empty without samples."""
     if links is None or not row.get("n"):
         return ""
     chosen = {name: value for name, value in row.items() if name in links.facets and isinstance(value, str) and value}

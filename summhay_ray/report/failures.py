@@ -69,7 +69,7 @@ def _title(run: str, failures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _labelled(failure: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The failure with its system as people know it."""
+    """The failure, with its system under its displayed name."""
     return {**failure, "system": failure["label"]} if failure.get("label") else failure
 
 

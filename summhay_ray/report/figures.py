@@ -29,8 +29,8 @@ FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
 """Widths of a figure: one column of a paper, and the page of a report."""
 MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
-"""Most names along an axis, most series with a colour, and most characters of a name and of a title. A figure says if
-names are left out."""
+"""Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says if names are left
+out."""
 MOST_ZEROS, LEAST = 15, 0.0005
 """With more bars than MOST_ZEROS, bars shorter than LEAST are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
@@ -63,7 +63,7 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
         axes = made.add_subplot()
         _KINDS[chart.kind](axes, section, chart, rows)
         if ink != _INK:
-            # On a page the title is above the figure; a file is copied without it.
+            # On a page the title is above the figure; a copied file has no title.
             lines = [*textwrap.wrap(_text(section.title, MOST_TITLE), int(inches * 17)), *filter(None, [made.get_suptitle()])]
             made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
         axes.spines[["top", "right"]].set_visible(False)
@@ -72,7 +72,7 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
 
 @functools.cache
 def _figure_class() -> type[Figure]:
-    """A figure that a notebook displays without pyplot. matplotlib is imported only where a figure is drawn."""
+    """A figure that a notebook displays without pyplot. matplotlib is imported only when a figure is drawn."""
     from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
@@ -154,7 +154,7 @@ def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
     line = 0.17 if inches <= COLUMN_INCHES else 0.22
     if chart.kind in ("bar", "forest"):
         named = len(_names(chart, rows)) if chart.kind == "bar" else len(rows)
-        # Beside few rows the legend is the taller one.
+        # Next to few rows, the legend is taller.
         series = len(_series(chart, rows)) if chart.kind == "bar" and chart.series else 0
         return max(1.4, 0.9 + line * min(named, MOST_ROWS), 0.3 + line * series)
     if chart.kind == "matrix":
@@ -179,7 +179,7 @@ def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
 
 def _text(value: Any, longest: int = LONGEST) -> str:
     text = plain("None" if value is None else value)
-    # Names of systems differ at their ends more often than in their middle.
+    # System names differ at their ends more often than in the middle.
     return text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}"
 
 
@@ -233,7 +233,7 @@ def _names(chart: Chart, rows: Sequence[Row]) -> list[Any]:
 
 
 def _left_out(axes: Axes, n: int, drawn: int, what: str) -> None:
-    """Note in the figure that it does not show everything."""
+    """Add a note that the figure does not show everything."""
     if n > drawn:
         assert axes.figure is not None
         text = f"{drawn} of {n:,} shown{what}; the table has all"
@@ -293,7 +293,7 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
     points = []
     for place, (label, own) in enumerate(_series(chart, rows).items()):
         xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
-        # What is missing may be the hardest.
+        # Missing answers may be the hardest.
         points += [point for row, *point in zip(own, xs, ys, strict=True) if not lacks(row)]
         axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
     if chart.front:
@@ -310,7 +310,7 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
 
 
 def _from_zero(axes: Axes, *names: Literal["x", "y"]) -> None:
-    """Extend these axes to 0, with room at the other end: points at an edge would be cut."""
+    """Extend these axes to 0, with space at the other end: points at an edge would be cut."""
     for name in names:
         low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
         if low > 0:
@@ -338,7 +338,7 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
 
 
 def _fields(chart: Chart, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
-    """The rows and the columns of a matrix; the same list, in one order, where each column is a row, too."""
+    """The rows and columns of a matrix; both are one list in the same order if each column is also a row."""
     down, across = (list(dict.fromkeys(row[name] for row in rows)) for name in (chart.y, chart.x))
     return (down, down) if set(across) <= set(down) else (down, across)
 

@@ -52,7 +52,7 @@ _LINES_A_FLOAT, _FOLDED = 40, 25
 _LONG_HEAD, _LONG_TEXT = 9, 45
 """Longer column heads of figures are rotated, and longer texts are folded (in characters)."""
 _WORD = re.compile(r"\S{1,20}(?!\S)|\S{20}|\s+")
-"""Pieces between which a folded text may break: words, spaces, and parts of words longer than a line."""
+"""The parts between which a folded text may break: words, spaces, and parts of words longer than a line."""
 
 
 def csv_text(section: Section) -> str:
@@ -106,7 +106,7 @@ Line = tuple[Grid, Sequence[Cell]]
 
 
 def _parts(rows: Sequence[Line]) -> list[list[Line]]:
-    """The rows of all grids, split into parts that fit a page."""
+    """The rows of all grids, in parts that fit a page."""
     parts: list[list[Line]] = [[]]
     used = 0
     for row in rows:
@@ -125,7 +125,7 @@ def _parts(rows: Sequence[Line]) -> list[list[Line]]:
 
 
 def _tabular(rows: Sequence[Line]) -> list[str]:
-    """The grids one below the other under one line of heads. With several grids, each is preceded by its group's name."""
+    """The grids, one below the other, under one line of headings. With several grids, each is preceded by its group's name."""
     first = rows[0][0]
     kinds = ["l" if place < first.n_heads else "r" for place in range(len(first.heads))]
     for place in range(len(kinds)):
@@ -167,12 +167,12 @@ def _set(cell: Cell, wide: bool) -> str:
     if not cell.small:
         return text
     small = f"{{\\tiny {_escaped(cell.small)}}}"
-    # Beside many columns, the interval is below its figure.
+    # In a table with many columns, the interval is below its figure.
     return f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
 
 
 def _escaped(text: str) -> str:
-    """Text escaped for LaTeX. A character that common fonts lack becomes a question mark."""
+    """Text escaped for LaTeX. Characters missing from common fonts become question marks."""
     return "".join(
         _SPECIAL.get(letter, letter if letter.isascii() or (letter < "\u0100" and letter.isalpha()) else "?")
         for letter in plain(text)
@@ -218,7 +218,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
 
 
 def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:
-    """The columns that name a row, and its figures."""
+    """The columns that identify a row, and its figures."""
     assert section.table is not None
     if section.pivot is not None:
         return [section.pivot.rows, section.pivot.columns], [*section.pivot.figures]
@@ -229,7 +229,7 @@ def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:
 
 
 def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
-    """A figure's fields: its value, and its standard error and interval where they are known."""
+    """A figure's fields: its value, and its standard error and interval if known."""
     yield f"{figure},none", _finite(row[figure])
     if (reason := row.get(f"{figure}_reason")) and row[figure] is not None:
         yield f"{figure}_ci95,none", None

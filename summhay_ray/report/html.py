@@ -1,4 +1,4 @@
-"""The HTML page of a report: tables and figures in the page, samples in files beside it.
+"""The HTML page of a report: the page has tables and figures, and files in its folder have the samples.
 
 Text from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
 only the page's own script.
@@ -41,13 +41,13 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """The data files beside the page."""
+    """The data files in the page's folder."""
 
     n_samples: int = 0
     facets: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Columns of text by which samples can be filtered -> their values."""
+    """Text columns that can filter samples -> their values."""
     version: str = ""
-    """Identifies the state of the runs that is shown."""
+    """Identifies the shown state of the runs."""
     live: bool = False
     """Whether the page is served, and checks for a newer version."""
 
@@ -83,7 +83,7 @@ def page(runs: Sequence[PageRun], data: PageData | None = None) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """A name that may be broken after `_`, `/` and `,`, escaped."""
+    """A name that may break after `_`, `/` and `,`, escaped."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))

@@ -22,7 +22,7 @@ BENCH_LEGEND = (
 def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
     """Agreement with people and dollars (Table 1), and bias by summarizer and length (Table 6); one row per judge.
 
-    Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure, `*` fewer
+    Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure; `*` means fewer
     insights than expected.
     """
     agreement = tuple(
@@ -42,7 +42,7 @@ def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
 
 
 def _beyond_chance(rows: Sequence[BenchRow]) -> list[TextTable]:
-    """Kappa and alpha of the labels; no table where neither is defined for any judge."""
+    """Kappa and alpha of the labels; no table if neither is defined for any judge."""
     cells = tuple(
         (row.judge, *(_figure(one) + _star(row) for one in (row.figures.kappa, row.figures.alpha)), str(row.figures.n_scored))
         for row in rows

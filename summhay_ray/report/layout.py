@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from summhay_ray.report.terminal_tables import TextTable
 
 FRAME = 3
-"""Characters that a column takes besides its text: a border, and a space on either side."""
+"""Width of a column in addition to its text: a border, and a space on either side."""
 _NARROWEST = 4
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
-"""What stays on one line."""
+"""Text that stays on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Fitted:
 
 
 def fitted(grid: TextTable, width: int) -> list[Fitted]:
-    """The table split into parts that fit `width` characters. Every part repeats the columns that name the rows.
+    """The table split into parts that fit `width` characters. Every part repeats the columns that identify the rows.
 
-    Columns that name rows are folded if they exceed both two fifths of the width and the space left by the others. Columns of
-    figures are folded only if one alone exceeds the space beside the names.
+    Columns that identify rows are folded if they exceed both two fifths of the width and the space that the others leave. Columns
+    of figures are folded only if one alone exceeds the space next to the names.
     """
     available = width - 1
     natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
@@ -52,8 +52,8 @@ def fitted(grid: TextTable, width: int) -> list[Fitted]:
 
 
 def folded(text: str, width: int) -> str:
-    """The text with a line's end after a blank, a slash, a dash or an underscore, where it is wider than the column; a piece that
-    is itself wider stays whole."""
+    """The text with line breaks after a blank, a slash, a dash or an underscore if it is wider than the column; wider pieces
+    stay whole."""
     if cell_len(text) <= width:
         return text
     lines = [""]
@@ -65,7 +65,7 @@ def folded(text: str, width: int) -> str:
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Indexes of the columns in each part: as many as fit into `room`, and at least one."""
+    """Indices of the columns in each part: as many as fit into `room`, but at least one."""
     parts: list[list[int]] = [[]]
     used = 0
     for place, width in enumerate(widths):

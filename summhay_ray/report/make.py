@@ -47,7 +47,7 @@ class Report:
         return draw(self.section(name))
 
     def _repr_html_(self) -> str:
-        """The page in a sandboxed frame, from which nothing can reach the notebook around it."""
+        """The page in a sandboxed frame that cannot access the surrounding notebook."""
         from html import escape
 
         look, text = "width:100%;height:640px;border:1px solid #ccc", page([reported.page_run() for reported in self.runs])
@@ -103,7 +103,7 @@ class Report:
         return [(name, kind) for name, _, kind in drawn]
 
     def write_page(self, files: Files, live: bool = False) -> None:
-        """Write the page and its data. `live`: it is served, and looks for a newer version of itself."""
+        """Write the page and its data. `live`: the page is served, and checks for a newer version of itself."""
         n, facets = write_data(
             files,
             [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs],
@@ -128,7 +128,7 @@ def report(
     labels: str = "",
     over: Literal["queries", "haystacks"] | None = None,
 ) -> Report:
-    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`, `over`: see `ReadOptions`.
+    """A report on the current state of the runs; later commits do not change it. `judge`, `labels`, `over`: see `ReadOptions`.
 
     Raises UserError, StoreError.
     """

@@ -68,7 +68,7 @@ def minutes(value: float | None) -> str:
 
 
 def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:
-    """A run's dollars as text: spent, reserved and uncertain where there is any, and left of the budget."""
+    """A run's dollars as text: spent, reserved and uncertain (if any), and left of the budget."""
     said = [f"{usd['spent'] or 0:.{digits}f} spent"]
     said += [f"{usd[name]:.{digits}f} {name}" for name in ("reserved", "uncertain") if usd[name]]
     if usd["budget"] is not None:

@@ -1,4 +1,4 @@
-"""The sections that every run has: overview, failures, money, and how it was made."""
+"""The sections that every run has: overview, failures, money, and how the run was made."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _STATUS = {
     "limited": "a first look at some of its items",
     "interrupted": "interrupted: its driver was stopped or died",
 }
-"""Statuses of a run that need more words."""
+"""Run statuses that need an explanation."""
 _END = "END OF SPEC"
 
 
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run with its sections, as it was when it was opened."""
+    """A run with its sections, as it was when opened."""
 
     workload: Workload[Any]
     run: RunStore
     sections: Sequence[Section]
     status: str
     judge: str = ""
-    """The judge whose figures the report shows, if the run may have those of several."""
+    """The judge whose figures the report shows, for a run that may have several judges."""
     options: ReadOptions = ReadOptions()
 
     @property
@@ -55,7 +55,7 @@ class ReportedRun:
 
 
 def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
-    """The run with all its sections: the decision first, and those of its benchmark in the middle."""
+    """The run with all its sections: the decision first, its benchmark's sections in the middle."""
     now = status(run)
     results = results_of(workload, run, replace(options, whole=True))
     made = [_overview(run, now, results.warnings), *results.sections, *_compared(workload, run, options)]
@@ -65,7 +65,7 @@ def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -
 
 
 def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
-    """The state of the run, in a few figures."""
+    """The state of the run in a few figures."""
     cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
     record = run.record
     facts = [
@@ -170,7 +170,7 @@ def versions() -> dict[str, str]:
 
 
 def hashes(record: Mapping[str, Any]) -> dict[str, str]:
-    """What a run depends on -> its content's hash: haystacks, judges and the files that its spec names."""
+    """Dependency of a run -> its content hash: haystacks, judges and the files that its spec names."""
     digests = {f"haystack {haystack['name']}": str(haystack["haystack_id"]) for haystack in record.get("haystacks", ())}
     digests |= {f"judge {label}": str(identity) for label, identity in record.get("judges", ())}
     return digests | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}

@@ -1,4 +1,4 @@
-"""The data files beside a report's page: samples, their shared contents, and their index, as scripts loaded on demand.
+"""The data files of a report's page: samples, their shared contents, and their index, as scripts loaded on demand.
 
 Everything is written in one pass, with one chunk in memory at a time.
 """
@@ -19,13 +19,13 @@ from summhay_ray.store import Files
 CHUNK_BYTES = 400_000
 """Size of a file of samples or of shared contents."""
 ROWS_A_LIST = 50_000
-"""Samples in one file of the index."""
+"""Number of samples in one index file."""
 LONGEST = 200_000
-"""Most characters of a text in a report. A longer text is cut, and its length is given."""
+"""Maximum characters of a text in a report. Longer texts are cut, with their length noted."""
 
 
 def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
-    """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each facet of text."""
+    """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each text facet."""
     every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
     facets = list({one.name: one for one in every}.values())
     book = _Book(files, facets)
@@ -105,7 +105,7 @@ class _Book:
 
 
 def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
-    """Write a shelf of shared contents, given sorted by id. Returns the first id of each chunk."""
+    """Write the shared contents of one kind, given sorted by id. Returns the first id of each chunk."""
     firsts: list[str] = []
     chunk: list[str] = []
     size = 0
@@ -129,7 +129,7 @@ def _put(files: Files, name: str, text: str) -> None:
 
 
 def put_version(files: Files, version: str) -> None:
-    """Write the version of the data, by which an open, served page notices changes."""
+    """Write the version of the data, from which an open, served page notices changes."""
     _put(files, "version", _json(version))
 
 

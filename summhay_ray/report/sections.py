@@ -18,8 +18,8 @@ from summhay_ray.report.terminal_tables import TextTable
 
 ENDS = ("_low", "_high", "_floor")
 HIDDEN = (*ENDS, "_reason", "n_expected")
-"""Endings of columns shown in the cell of another: interval (or why there is none) and floor beside their figure, the expected
-number beside `n`."""
+"""Suffixes of columns shown in another column's cell: interval (or the reason for its absence) and floor with their figure,
+the expected number with `n`."""
 FLOORS = "floor: with every missing answer as 0"
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
@@ -47,7 +47,8 @@ class Shown:
 
 
 def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[Shown]:
-    """The sections laid out for a terminal. Those marked `more` only if `more` is set. Chart lines fit `width` characters."""
+    """The sections laid out for a terminal. Those marked `more` are included only if `more` is set. Chart lines fit `width`
+    characters."""
     return [
         Shown(one.title, one.text, section_table(one), tuple(chart_lines(one, width)), tuple(notes(one)))
         for one in sections
@@ -58,12 +59,12 @@ def shown(sections: Iterable[Section], width: int, more: bool = False) -> list[S
 def section_table(section: Section) -> TextTable | None:
     """The table of a section: figures in their units with intervals, and `n`, the number of answers behind a row.
 
-    It has no title, since the section's title stands above its text.
+    It has no title, because the section's title is above its text.
     """
     if section.table is None:
         return None
     columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
-    # The columns that name a row come first, and n comes last.
+    # The columns that identify a row come first, and n comes last.
     columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
     n_heads = next((place for place, name in enumerate(columns) if is_figure(section, name)), len(columns))
     heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
@@ -151,7 +152,7 @@ def _as_it_stands(lines: Iterable[str]) -> str:
 
 
 def is_figure(section: Section, name: str) -> bool:
-    """Whether a column holds figures, and not names of the rows."""
+    """Whether a column holds figures rather than names of rows."""
     assert section.table is not None
     kind = section.table.schema[name]
     measured = name in section.units or name == "n" or f"{name}_low" in section.table.columns
@@ -160,7 +161,7 @@ def is_figure(section: Section, name: str) -> bool:
 
 
 def is_too_few(row: Mapping[str, Any], name: str) -> bool:
-    """Whether a figure has no interval because it is of too few queries."""
+    """Whether a figure has no interval because it covers too few queries."""
     return row[name] is not None and str(row.get(f"{name}_reason") or "").startswith(TOO_FEW)
 
 
@@ -195,7 +196,7 @@ def _value(value: Any, scale: int, percent: bool) -> str:
 
 
 def four_digits(value: float) -> str:
-    """A number with four significant digits, and with all digits before the point. -0.0 is 0."""
+    """A number with four significant digits, and with all digits before the point. -0.0 becomes 0."""
     return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}"
 
 

@@ -1,8 +1,8 @@
 """Serve a report on this machine and update it when its runs change.
 
-Nobody but the person who started it is to read the report, least of all a page of another site in the same browser. The server
-listens on this machine alone, answers to its own name alone (another site's name may be made to point here), under a secret
-path, with files that the report wrote alone; and browsers are told not to hand them to other sites, since data files are scripts.
+Only the person who started it may read the report; a page of another site in the same browser must not. The server therefore
+listens on this machine only, answers to its own name only (another site's name may point here), uses a secret path, and serves
+only files that the report wrote. It also tells browsers not to pass them to other sites, since data files are scripts.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from summhay_ray.report.make import Report, state_of
 from summhay_ray.store import LocalFiles, StoreError, open_files
 
 LOOK_EVERY_S = 5.0
-"""Seconds between two looks at the runs."""
+"""Seconds between checks of the runs."""
 HOST = "127.0.0.1"
 _TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
 
 class _Written(LocalFiles):
-    """Files that remember which of them were written."""
+    """Files that record which of them were written."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -43,26 +43,26 @@ class _Written(LocalFiles):
         self.written.add(name)
 
     def file(self, name: str) -> Path | None:
-        """The path of a file that was written; None for any other, and if a link has taken the place of it or of its folder."""
+        """The path of a file that was written; None for any other file, and if a link has replaced it or its folder."""
         with contextlib.suppress(StoreError):
             return path if name in self.written and (path := self.path(name)).is_file() else None
         return None
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves what was written of `files` below a secret path."""
+    """Serves the written files of `files` below a secret path."""
 
     def __init__(self, port: int, files: _Written) -> None:
         super().__init__((HOST, port), _Handler)
         self.files = files
         self.path = f"/{secrets.token_urlsafe()}/"
-        # A browser leaves out port 80.
+        # Browsers omit port 80.
         ends = [f":{self.server_port}", *([""] if self.server_port == 80 else [])]
         self.names = [[f"{host}{end}"] for host in (HOST, "localhost") for end in ends]
 
     @property
     def url(self) -> str:
-        """Where the report is."""
+        """The address of the report."""
         return f"http://{HOST}:{self.server_port}{self.path}"
 
 
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[[str], None]) -> None:
     """Write the report into the folder `out`, or a temporary one, serve it, and rewrite it whenever a run changes.
 
-    `port` 0: any free one. `say` receives the address, whose path is a secret. Stops on Ctrl-C. Raises UserError if the port
+    `port` 0: any free port. `say` receives the address, whose path is a secret. Stops on Ctrl-C. Raises UserError if the port
     cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="summhay-report-") as folder:

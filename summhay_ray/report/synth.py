@@ -1,4 +1,4 @@
-"""Tables of a synthesis: its haystacks, its plan, its audit, and what `explain` shows of it."""
+"""Tables of a synthesis: its haystacks, plan and audit, and the tables of `explain`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def otherwise_table(verified: VerifiedFile) -> TextTable:
 
 
 def _number(rows: Sequence[object]) -> str:
-    """The number of rows, with a note if not all are shown."""
+    """The number of rows, with a note if some are not shown."""
     return f"{len(rows):,}" + (f", the first {MOST_ROWS}; --json has all" if len(rows) > MOST_ROWS else "")
 
 
@@ -149,7 +149,7 @@ def kinds_table(kinds: _Rows) -> TextTable:
 def amiss_table(checks: _Rows, made: bool) -> TextTable:
     """The checks whose final result was not the expected one, with the score of the offline check.
 
-    `made`: whether a haystack was made; then none of these checks makes it wrong.
+    `made`: whether a haystack was made; if so, none of these checks makes it wrong.
     """
     rows = [
         (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")

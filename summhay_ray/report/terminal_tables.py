@@ -39,17 +39,17 @@ class TextTable:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     heads: int = 1
-    """Number of columns, from the left, that name the row."""
+    """Number of columns, from the left, that identify the row."""
 
     @property
     def figures(self) -> str:
-        """All cells but those that name the rows."""
+        """All cells except those that identify the rows."""
         return " ".join(cell for row in self.rows for cell in row[self.heads :])
 
 
 def score_lines(scores: Any, more: bool = True, ends: bool = True) -> list[str]:
-    """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals are for, and each judge's
-    bias. `more`: the release's table follows, too. `ends`: the tables have intervals."""
+    """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals cover, and each judge's
+    bias. `more`: the release's table follows. `ends`: the tables have intervals."""
     over = "further haystacks" if over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
     last = ", but in the last table, the release's" if more else ""
     intervals = f"; [low, high]: 95 % intervals, for {over}" if ends else ""
@@ -58,11 +58,11 @@ def score_lines(scores: Any, more: bool = True, ends: bool = True) -> list[str]:
 
 
 def score_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
-    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, in the order
-    in which the judges appear among the systems.
+    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, with judges
+    in the order of the systems.
 
-    If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; with people's
-    labels, again two. Without gold documents there are only the tables of coverage. Without `more`, only the first table is
+    If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; people's labels
+    add another two. Without gold documents there are only the tables of coverage. Without `more`, only the first table is
     returned. `ends`: with 95 % intervals. `*` marks a figure with fewer insights scored than expected, `-` one without any scored
     insight. `n` is scored/expected insights of the row.
     """
@@ -73,7 +73,7 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool =
 
 def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[TextTable]:
     by = f"judged by {judge}"
-    # Without gold documents, coverage alone is known.
+    # Without gold documents, only coverage is known.
     ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
     metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
     bias = next((system.bias for system in systems if system.bias is not None), None)
@@ -103,7 +103,7 @@ def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, wo
 
 
 def release_table(systems: Sequence[SystemScore]) -> TextTable:
-    """The release's own table: a row for each system, where insights weigh the same."""
+    """The release's own table: a row for each system, with equal weight for each insight."""
     judges = ", ".join(dict.fromkeys(system.judge for system in systems))
     several = len({system.judge for system in systems}) > 1
     rows = tuple(
@@ -121,7 +121,7 @@ def release_table(systems: Sequence[SystemScore]) -> TextTable:
 
 
 def label_lines(scores: Any) -> list[str]:
-    """What people's labels say of a `ScoreResult` as a whole."""
+    """A summary of people's labels for a whole `ScoreResult`."""
     if not scores.n_labels:
         return []
     found = [
@@ -138,13 +138,13 @@ def label_lines(scores: Any) -> list[str]:
 
 
 def table_legends(tables: Sequence[TextTable]) -> list[str]:
-    """What the marks in tables of scores mean, without those that do not occur."""
+    """The meaning of the marks that occur in tables of scores."""
     figures = " ".join(table.figures for table in tables)
     return [legend for mark, legend in (("*", LEGEND), (TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
 
 
 def names_line(systems: Sequence[SystemScore]) -> str:
-    """A line that says how systems are called elsewhere, with the keys of those that have no retriever in theirs; else empty."""
+    """A line with the systems' names elsewhere, and the keys of systems without a retriever in their name; else empty."""
     whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
     keys = dict.fromkeys(f"{one.system} ({one.label})" for one in whole if one.model == whole[0].model)
     return (
@@ -160,7 +160,7 @@ def _n_of(systems: Sequence[SystemScore]) -> str:
 
 
 def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
-    """A line for each judge with the bias that was subtracted, and a last line that names the judges of unknown bias."""
+    """A line for each judge with the subtracted bias, and a last line that names the judges of unknown bias."""
     lines = []
     for judge, bias in biases.items():
         if bias is not None:
@@ -207,7 +207,7 @@ def _placed(row: PositionSensitivity, name: str) -> str:
 
 
 def _figure(system: SystemScore | None, field: str, ends: bool) -> str:
-    """A figure, with its interval if `ends`, and with its floor and the missing share where insights are missing."""
+    """A figure, with its interval if `ends`; if insights are missing, also with its floor and the missing share."""
     if system is None:
         return ""
     value = getattr(system, field)

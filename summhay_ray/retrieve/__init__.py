@@ -1,7 +1,7 @@
-"""The retrieve room: queries and a corpus in, rankings out. Imports records, plugins, text and encoders; `benchmarks` imports it.
+"""Retrievers: rank the documents of a corpus for queries.
 
-A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. Make a retriever by its name with
-`make`, or construct a class of this room. Then call `rankings`, or await `rank_all` where the models are remote services.
+A corpus is a list of documents with ids, and queries; `corpus_of` turns a haystack into one. `make` makes a retriever by its
+name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
 from __future__ import annotations
@@ -129,5 +129,5 @@ def _ranks(candidate: type) -> bool:
 
 
 def known() -> list[str]:
-    """The names of this room's retrievers, sorted. `released` needs an argument: `released/NAME`."""
+    """The names of the built-in retrievers, sorted. `released` needs an argument: `released/NAME`."""
     return sorted(plugins.discover(sys.modules[__name__]))

@@ -1,9 +1,9 @@
-"""The contract of a retriever. Imports records only; other rooms import `summhay_ray.retrieve`.
+"""The contract of a retriever. Imports records only; use it through `summhay_ray.retrieve`.
 
-To add a retriever, put a file into this folder with a class that has the members of `Retriever`; specs can then use its `name`.
-A class in your own module needs no file here: write `retrievers: [my_package.my_module:MyRetriever]`. A retriever that handles
-all queries of a corpus at once has `rank_all` instead of `rank` (`BatchRetriever`).
-Options in a spec, as `{first: 20}`, are fields in `benchmarks/retrieval/entries.py`.
+To add a retriever, put a file into this folder with a class that has the members of `Retriever`; specs can then use its `name`. A
+class in your own module needs no file here: write `retrievers: [my_package.my_module:MyRetriever]`. A retriever that handles all
+queries of a corpus together has `rank_all` instead of `rank` (`BatchRetriever`). Options in a spec, such as `{first: 20}`, are
+fields in `benchmarks/retrieval/entries.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from summhay_ray.retrieve.models import Models
 
 KEPT = 1000
-"""Documents of a long ranking that are kept in memory."""
+"""Number of documents of a long ranking that stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +42,30 @@ class Retriever(Protocol):
 
     name: ClassVar[str]
     whole: ClassVar[bool]
-    """True where the ranking is the haystack itself: orderings apply, but the token budget does not."""
+    """True if the ranking is the haystack itself: orderings apply, but the token budget does not."""
 
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """The documents that may be shown, best first, ties in document order. A context of none is the retriever's failure.
+        """The documents that may be shown, best first, ties in document order. An empty ranking is the retriever's failure.
 
-        Raises LookupError, naming what is missing, where the haystack lacks data that the retriever needs.
+        Raises LookupError, naming the missing data, if the haystack lacks data that the retriever needs.
         """
         ...
 
 
 @runtime_checkable
 class BatchRetriever(Protocol):
-    """Queries and corpus in, one ranking per query out: for retrievers that handle many queries faster than one by one."""
+    """Returns one ranking per query of a corpus: for retrievers that handle many queries faster together."""
 
     def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
-        """One ranking per query, in their order. Each ranking, and LookupError, as in `Retriever.rank`."""
+        """One ranking per query, in their order. Rankings and LookupError are as in `Retriever.rank`."""
         ...
 
 
 @runtime_checkable
 class ModelRetriever(Protocol):
-    """A retriever of this room that needs models: embeddings of texts, or relevance scores of texts for a query."""
+    """A built-in retriever that needs models: embeddings of texts, or relevance scores of texts for a query."""
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
         """Like `BatchRetriever.rank_all`, with models provided by the caller."""
@@ -79,16 +79,16 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
 
 
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
-    """The ranking of `n` documents by their scores, in document order; of equal scores the earlier document comes first.
+    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier document comes first.
 
-    `scores` may be called again. Of a long ranking only the first documents are kept.
+    `scores` may be called again: only the first documents of a long ranking are kept.
     """
     ranking = Best(n, scores, later_first)
     return list(ranking) if n <= KEPT else ranking
 
 
 class Best(Sequence[Ranked]):
-    """A ranking in the memory of its first `KEPT` documents: whoever reads on has all documents scored again."""
+    """A ranking that keeps its first `KEPT` documents in memory: reading further scores all documents again."""
 
     def __init__(self, n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool) -> None:
         self._n, self._scores, self._later_first = n, scores, later_first

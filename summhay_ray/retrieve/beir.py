@@ -1,4 +1,4 @@
-"""Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (Thakur et al. 2021). Part of `retrieve`."""
+"""Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (Thakur et al. 2021)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
-    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, of each split in a file of its own
-    (without a split: `test`), a query's references and split as its `metadata`. Raises BadTrec for an id that a line of the qrels
-    cannot hold."""
+    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, with one file for each split
+    (without a split: `test`). A query's references and split are in its `metadata`. Raises BadTrec for an id that a line of
+    the qrels cannot hold."""
     qrels = {QRELS: ["query-id\tcorpus-id\tscore\n"]}
     for query in corpus.queries:
         rows = qrels.setdefault(f"qrels/{query.split or 'test'}.tsv", [*qrels[QRELS][:1]])
@@ -67,7 +67,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def _references(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts in the list `references` of a query's metadata; empty where there is no such list."""
+    """The texts in the list `references` of a query's metadata; empty without such a list."""
     metadata = record.get("metadata")
     found = metadata.get("references") if isinstance(metadata, dict) else None
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()

@@ -1,8 +1,8 @@
-"""BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations. Part of `retrieve`.
+"""BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations.
 
 The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of
 any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such weight of common terms.
-tools/bm25_costs.py measures what each of them costs.
+tools/bm25_costs.py measures the cost of each.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def _stems(text: str) -> list[str]:
 
 
 def _any_words(text: str) -> list[str]:
-    """The words that ICU finds in a text of any script; those of ASCII letters as `_words` has them."""
+    """The words that ICU finds in a text of any script; ASCII words are the same as in `_words`."""
     return [term for word in words_of(text) for term in (_words(word) if word.isascii() else [word])]
 
 
 def _any_stems(text: str) -> list[str]:
-    """`_any_words`, of ASCII letters their stems."""
+    """`_any_words`, with stems of ASCII words."""
     return [_stem(term) if term.isascii() else term for term in _any_words(text)]
 
 
@@ -77,7 +77,7 @@ def _lemma_stem(term: str) -> str:
 
 @functools.cache
 def _wordnets() -> tuple[Any, Any]:
-    """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName where WordNet's data is not installed."""
+    """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName if WordNet's data is not installed."""
     stem = whole_nltk().stem
     lemmatizer = stem.WordNetLemmatizer()
     try:
@@ -106,7 +106,7 @@ _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
     "wordnet": _wordnet,
 }
 _ANY_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {**_TERMS, "words": _any_words, "stems": _any_stems}
-"""The terms of corpora that are not Latin. `split` and `wordnet` are the release's, whatever the script."""
+"""The terms of corpora that are not Latin. `split` and `wordnet` follow the release, whatever the script."""
 
 
 class Index:
@@ -125,19 +125,19 @@ class Index:
             ends.append(len(terms))
             lengths.append(len(document))
         self._columns = dict(columns)
-        """Term -> its place in the order of first occurrence."""
+        """Term -> its index in the order of first occurrence."""
         n_documents = len(lengths)
         by_document = csr_array((frequencies, terms, ends), shape=(n_documents, len(columns)))
         self._by_term = by_document.tocsc()
-        """(documents, terms): how often a document has a term."""
+        """(documents, terms): how often a document contains a term."""
         spread = np.diff(self._by_term.indptr)
         weight_of = {n: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for n in set(spread.tolist())}
         weights = np.array([weight_of[n] for n in spread.tolist()])
-        # Summed one after the other, as rank_bm25 does, not in pairs as `sum` of numpy does.
+        # Summed one by one, as in rank_bm25; numpy's `sum` adds in pairs.
         mean = float(np.cumsum(weights)[-1]) / len(weights) if len(weights) else 0.0
         weights = np.where(weights >= 0, weights, EPSILON * mean)
         self._weights = weights if floor is None else np.maximum(weights, floor)
-        """(terms,) the inverse document frequency of each."""
+        """(terms,) inverse document frequencies."""
         of_words = np.array(lengths)
         self._norm = K1 * (1 - B + B * of_words / (int(of_words.sum()) / n_documents)) if columns else of_words
 
@@ -158,7 +158,7 @@ def _terms(tokenization: Tokenization, latin: bool) -> Callable[[str], list[str]
 
 
 def _index(tokenization: Tokenization, latin: bool) -> Callable[[Corpus], Index]:
-    # With few documents the mean weight, and so the weight of common terms, can be negative: a document would lose score by
+    # With few documents, the mean weight, and so the weight of common terms, can be negative: a document would lose score by
     # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
     return lambda corpus: Index(map(_terms(tokenization, latin), corpus.texts), floor)
@@ -189,5 +189,5 @@ class Bm25(OfWords):
         """All documents, best first; a document without any term of the query scores 0."""
         latin = self.latin(corpus)
         index, terms = _INDEXES[self.tokenization, latin](corpus), _terms(self.tokenization, latin)(query.text)
-        # The release sorts in ascending order and reverses: of equal scores the later document comes first.
+        # The release sorts in ascending order and reverses: among equal scores the later document comes first.
         return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from summhay_ray.records import Haystack, Subtopic
 
 LONGEST_QUERY = 1_000_000
-"""Most characters of a query. Every retriever and every prompt repeats it: a shelf of books would keep a run busy for hours."""
+"""Maximum characters of a query. Every retriever and prompt repeats the query: one as long as a book would keep a run busy for
+hours."""
 
 
 def query_flaw(text: str) -> str:
@@ -30,18 +31,18 @@ class Query:
     text: str
     """The search text."""
     gold: Mapping[str, float] = field(default_factory=dict)
-    """document_id -> grade of relevance; all 0 where a judged query has no relevant document; empty where unknown."""
+    """document_id -> grade of relevance. All 0 if a judged query has no relevant document; empty if unknown."""
     stored: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Retriever name -> document_id -> score, for scores stored in the source."""
+    """Retriever name -> document_id -> score stored in the source."""
     references: tuple[str, ...] = ()
-    """Reference answers, where the source has some; no retriever reads them."""
+    """Reference answers, if the source has any; no retriever reads them."""
     split: str = ""
-    """train, dev or test; empty where the source has no splits."""
+    """train, dev or test; empty if the source has no splits."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, whose order breaks ties in rankings, and the queries to them."""
+    """Documents, whose order breaks ties in rankings, and queries about them."""
 
     name: str
     document_ids: tuple[str, ...]
@@ -57,12 +58,12 @@ class Corpus:
     titles: tuple[str, ...] = field(default=(), repr=False)
     """One per document, or empty. A document's text begins with its title (see `titled`)."""
     ignore_identical_ids: bool = False
-    """Whether a document is left out of the ranking of a query that has its id, as BEIR's evaluation does."""
+    """Whether a document is left out of the ranking of a query with the same id, as in BEIR's evaluation."""
 
     def grades(self, query: Query) -> dict[str, float]:
-        """document_id -> grade of relevance to a query, for metrics and files; 1 where relevance is binary.
+        """document_id -> grade of relevance to a query, for metrics and files; 1 if relevance is binary.
 
-        Holds the relevant documents; where a judged query has none, its judged documents with grade 0.
+        Contains the relevant documents; if a judged query has none, its judged documents with grade 0.
         """
         relevant = {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
         return relevant or dict.fromkeys(query.gold, 0.0)

@@ -1,4 +1,4 @@
-"""Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), `{embed: MODEL, ...}`. Part of `retrieve`."""
+"""Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), `{embed: MODEL, ...}`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Chunks:
     """max: a document scores as its most similar piece; mean: as the mean of its pieces' vectors; weighted: by tokens."""
 
     def of(self, text: str) -> list[tuple[str, int]]:
-        """(text, tokens) of each piece of a text; an empty text is one piece. A character that a cut would split belongs to the
-        piece before the cut."""
+        """(text, tokens) of each piece of a text; an empty text is one piece. A character that a cut would split belongs to
+        the piece before the cut."""
         tokens, pieces = token_pieces(text), []
         for start in range(0, max(1, len(tokens) - self.overlap), self.tokens - self.overlap):
             part = tokens[start : start + self.tokens]
@@ -43,7 +43,8 @@ class Chunks:
 
 
 def _decoded(tokens: Sequence[bytes], start: int, end: int) -> str:
-    """The text of the tokens from `start` to `end`: all of a character that begins in them, and nothing of one begun earlier."""
+    """The text of the tokens from `start` to `end`. Includes all of a character that begins there, and nothing of one that
+    began earlier."""
     text = b"".join(tokens[start:end])
     while end < len(tokens) and tokens[end] and _continues(tokens[end][0]):
         text, end = text + tokens[end], end + 1
@@ -117,7 +118,7 @@ def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArr
     """Dot products (queries, documents)."""
     import numpy as np
 
-    # No matrix product: its rounding depends on the number of rows, and a query's scores must not depend on other queries.
+    # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.
     return np.stack([(documents * row).sum(axis=1) for row in queries]) if len(queries) else np.zeros((0, len(documents)))
 
 
@@ -145,8 +146,8 @@ class Vector(Embed):
 class Longe:
     """dwzhu/e5-base-4k, with positions stretched to 4,096 (paper, section 5.1, "LongE"), as in the release.
 
-    Score: 100 times the cosine. The release encodes a document and the query in one batch: the positions of both are stretched
-    where both are within 512 tokens, and of neither where one is longer.
+    Score: 100 times the cosine. The release encodes a document and the query in one batch: the positions of both are stretched if
+    both are within 512 tokens; if one is longer, neither is stretched.
     """
 
     name: ClassVar[str] = "longe"
@@ -170,7 +171,7 @@ class Longe:
         if not passages:
             return [[] for _ in queries]
         stretched_passages = await models.embed(self.stretched, passages)
-        # A short document's plain vector is needed only with a query of more than 512 tokens, which is rare.
+        # A short document's plain vector is needed only for a query of more than 512 tokens, which is rare.
         long_query = stretched_queries.n_tokens.max(initial=0) > self.ORIGINAL
         plain_passages = await models.embed(self.plain, passages) if long_query else stretched_passages
         rankings = []

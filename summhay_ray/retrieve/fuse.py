@@ -44,7 +44,7 @@ def _by_rank(ranking: Sequence[Ranked]) -> list[tuple[int, float]]:
 
 
 def _by_share(ranking: Sequence[Ranked]) -> list[tuple[int, float]]:
-    """(document number, min-max scaled score) of each document; 0 where all scores are equal."""
+    """(document number, min-max scaled score) of each document; 0 if all scores are equal."""
     if not ranking:
         return []
     lowest, highest = min(one.score for one in ranking), max(one.score for one in ranking)

@@ -23,9 +23,10 @@ _VOCABULARIES = {latin: _vocabularies(words) for latin, words in _WORDS.items()}
 
 
 class Keywords(OfWords, Plain):
-    """Score: share (0..1) of the search text's tokens that occur in the document; stop words are removed, repeats count.
+    """Score: share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count.
 
-    In a Latin corpus punctuation marks are tokens, as in the release. A search text of only stop words scores 0 everywhere.
+    In a Latin corpus punctuation marks are tokens, as in the release. If a search text has only stop words, every document scores
+    0.
     """
 
     name: ClassVar[str] = "keywords"

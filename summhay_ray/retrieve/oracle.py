@@ -1,4 +1,4 @@
-"""The `oracle` retriever: retrieval's upper bound (paper, section 5.1, "Orac"), optionally with errors. Part of `retrieve`."""
+"""The `oracle` retriever: retrieval's upper bound (paper, section 5.1, "Orac"), optionally with errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Errors = Literal["replace", "add", "drop", "shuffle"]
 class Oracle(OverCorpus):
     """Score: each document's grade of relevance to the query; in a haystack, how many of the subtopic's insights it contains.
 
-    `{oracle: replace, share: 0.2}` makes errors for a share of the relevant documents, drawn by seed and content. `replace`: an
-    irrelevant document takes the score of each, which falls to 0. `add`: as many irrelevant documents get the same scores.
-    `drop`: their scores fall to 0. `shuffle`: they exchange their scores.
+    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: an
+    irrelevant document takes each one's score, which falls to 0. `add`: the same number of irrelevant documents get these scores,
+    too. `drop`: their scores fall to 0. `shuffle`: they exchange their scores.
     """
 
     name: ClassVar[str] = "oracle"

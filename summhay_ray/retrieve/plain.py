@@ -1,4 +1,4 @@
-"""Base classes of the retrievers of this room."""
+"""Base classes of the built-in retrievers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _is_latin = PerCorpus(lambda corpus: all(map(is_latin, corpus.texts)))
 
 
 class OfWords(OverCorpus):
-    """Base of retrievers that compare words: those of the papers, or ICU's where a document of the corpus is not Latin."""
+    """Base of retrievers that compare words: the papers' words, or ICU's if a document of the corpus is not Latin."""
 
     script: Script = "auto"
 
     def latin(self, corpus: Corpus) -> bool:
-        """Whether texts have the words that the papers find."""
+        """Whether texts are split into words as in the papers."""
         return self.script == "latin" or _is_latin(corpus)
 
 

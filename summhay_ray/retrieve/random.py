@@ -19,7 +19,7 @@ class Random(Plain):
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, in pseudo-random order."""
-        # Not the corpus's id: it changes when a summary is added to a haystack's file, and the scores must not.
+        # Not the corpus's id: that changes when a summary is added to a haystack's file, and the scores must not.
         cell = (self.seed, corpus.topic, query.query_id)
         return by_score([_fraction(*cell, document_id) for document_id in corpus.document_ids])
 

@@ -1,4 +1,4 @@
-"""Calls any kind of retriever, for all queries of a corpus at once, and checks its rankings."""
+"""Calls any kind of retriever for all queries of a corpus, and checks its rankings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class BadRanking(ValueError):
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
     """One checked ranking per query, by a `Retriever`, `BatchRetriever` or `ModelRetriever`.
 
-    Raises LookupError where the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers,
-    duplicate documents, scores that are not finite, or a wrong number of rankings.
+    Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers, duplicate
+    documents, scores that are not finite, or a wrong number of rankings.
     """
     if isinstance(retriever, ModelRetriever):
         found: Any = await retriever.rank_with(models, queries, corpus)
@@ -43,7 +43,7 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
 
 
 def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-    """The ranking with plain numbers: a list, or what this room made. Raises BadRanking."""
+    """The ranking with plain numbers: a list, or a ranking made by this package. Raises BadRanking."""
     if isinstance(ranking, Best):
         return ranking
     where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
@@ -52,7 +52,7 @@ def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[
     n, found = len(corpus.texts), dict[int, Ranked]()
     for place, one in enumerate(ranking, start=1):
         try:
-            # A user's own retriever may return numpy numbers.
+            # A user-defined retriever may return numpy numbers.
             number, score = operator.index(one.number), float(one.score)
         except (AttributeError, TypeError, ValueError):
             raise BadRanking(f"{where}: place {place} holds {one!r:.60}; expected Ranked(number, score)") from None
@@ -76,7 +76,7 @@ def rankings(
 def at_once(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that never suspends. Works with and without a running event loop.
 
-    Raises RuntimeError where the coroutine suspends.
+    Raises RuntimeError if the coroutine suspends.
     """
     try:
         work.send(None)

@@ -1,4 +1,4 @@
-"""The `released/NAME` retrievers: scores stored in the corpus's source (vector, rerank3, ...). Part of `retrieve`."""
+"""The `released/NAME` retrievers: scores stored in the corpus's source (vector, rerank3, ...)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Released(OverCorpus):
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents. Stored scores of documents outside the corpus are ignored.
 
-        Raises LookupError where the source has no scores of this retriever, or none for one of the documents.
+        Raises LookupError if the source has no scores of this retriever, or none for one of the documents.
         """
         scores = query.stored.get(self.argument)
         where = f"haystack {corpus.name!r}, subtopic {query.query_id!r}"

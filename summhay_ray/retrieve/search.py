@@ -1,4 +1,4 @@
-"""Retrieval by a search service of one's own: `{search: NAME, api_base: URL, ...}`."""
+"""Retrieval by your own search service: `{search: NAME, api_base: URL, ...}`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from summhay_ray.retrieve.ranking import BadRanking
 
 @runtime_checkable
 class Searches(Protocol):
-    """Models that can ask a search service."""
+    """Models that can query a search service."""
 
     async def search(self, service: str, query: str, corpus: str) -> Any:
-        """The JSON that the service answers a query with; None if that is not known yet, in a plan."""
+        """The JSON with which the service answers a query; None if a plan does not know it yet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where the answer of a service holds what it found. Names inside one another are joined by dots."""
+    """Where a service's answer holds its results. Nested names are joined by dots."""
 
     results: str = ""
-    """The list of what was found, best first; empty: the answer itself."""
+    """The list of results, best first; empty: the answer itself."""
     id: str = ""
-    """In each result, the document's id; empty, without a `text` either: the result itself."""
+    """In each result, the document's id; if this and `text` are empty, the result itself."""
     text: str = ""
-    """In each result, a text of the document, whole or a passage."""
+    """In each result, a text of the document: the whole text or a passage."""
 
 
 class Search:
-    """Documents in the order in which a service returns them. Of several results from one document the first counts."""
+    """Documents in the order in which a service returns them. Among several results from one document the first counts."""
 
     whole: ClassVar[bool] = False
 
@@ -42,7 +42,7 @@ class Search:
         self.name, self._fields = service, fields
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-        """See `ModelRetriever`. Raises BadRanking for an answer without these fields, or with what no document is."""
+        """See `ModelRetriever`. Raises BadRanking for an answer without these fields, or with a result that is not a document."""
         if not isinstance(models, Searches):
             raise BadRanking(f"{self.name}: a search service cannot be asked here")
         answers = [await models.search(self.name, query.text, corpus.name) for query in queries]

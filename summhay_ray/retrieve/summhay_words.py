@@ -1,4 +1,4 @@
-"""The tokenization of SummHay's release, equal to `nltk.word_tokenize`. For this room; nothing is downloaded or unpickled.
+"""The tokenization of SummHay's release, equal to `nltk.word_tokenize`. Nothing is downloaded or unpickled.
 
 `nltk.word_tokenize` applies the Punkt sentence splitter for English (here `text/punkt.py`), then a tokenizer after the Penn
 Treebank's script. Its rules are reimplemented here, since importing NLTK takes seconds. The stop words are in `data/`;
@@ -23,13 +23,13 @@ _MARK = re.compile(rf"[{_APART}]|[,:](?= )")
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        # Opening quotation marks: `` stands for those whose sign does not tell.
+        # Opening quotation marks: `` stands for quotation marks whose sign does not show whether they open.
         (r"[«“‘„]|`+", r" \g<0> "),
         (r'^"', "``"),
         (r"``", " `` "),
         (r"([ (\[{<])(?:\"|'')", r"\1 `` "),
         (r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' "),
-        # Punctuation. A full stop is a token of its own only at the end of the sentence.
+        # Punctuation. A full stop is a separate token only at the end of the sentence.
         (r"([^.])(\.)([\])}>\"'»”’ ]*+)\s*$", r"\1 \2 \3 "),
         (r"([:,])(\D)", r" \1 \2"),
         (r"[:,]$", r" \g<0> "),
@@ -47,7 +47,7 @@ _RULES = tuple(
         (r"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
     )
 )
-"""The patterns that a text goes through, in this order, each with what replaces it; then it is split at blanks."""
+"""Patterns with their replacements, applied to a text in this order; it is then split at blanks."""
 _CONTRACTION = re.compile(
     r"(?i)\b(?:(can)(not)|(d)('ye)|(gim)(me)|(gon)(na)|(got)(ta)|(lem)(me)|(more)('n))\b|\b(wan)(na)(?=\s)",
 )
@@ -61,7 +61,7 @@ def word_tokens(text: str) -> list[str]:
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """The tokens of a sentence by NLTK's word tokenizer, most of whose patterns a plain sentence does not need."""
+    """The tokens of a sentence by NLTK's word tokenizer; a plain sentence skips most of its patterns."""
     lowered = sentence.lower()
     if not _PLAIN.fullmatch(sentence) or any(word in lowered for word in _CONTRACTED):
         return _by_rules(sentence)

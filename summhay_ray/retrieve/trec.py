@@ -35,14 +35,14 @@ def read_run(text: str, name: str) -> Lines:
 
 @dataclass(frozen=True)
 class Qrels:
-    """Judgments of relevance, of one file or of several pooled."""
+    """Relevance judgments from one file, or pooled from several."""
 
     name: str
     """The files that they come from, for messages."""
     grades: dict[str, dict[str, float]] = field(default_factory=dict)
     """Query, by its id or as in `query_names` -> document_id -> grade; above 0 is relevant."""
     contradicted: set[str] = field(default_factory=set)
-    """Queries with a document that was judged twice, differently."""
+    """Queries with a document that has two different judgments."""
 
     def add(self, query: str, document_id: str, grade: float) -> None:
         """Add a judgment; it replaces an earlier one of the same document, as in BEIR's loader and ir_measures."""
@@ -72,17 +72,17 @@ def read_qrels(text: str, name: str) -> Qrels:
 
 
 def long_name(corpus_id: str, query_id: str) -> str:
-    """The name of a query in files, where several corpora have a query of this id."""
+    """The name of a query in files, for ids that occur in several corpora."""
     return f"{corpus_id[:12]}/{query_id}"
 
 
 def query_names(corpus: str, corpus_id: str, query_id: str) -> tuple[str, str, str]:
-    """The names by which files may call a query of a corpus, the most specific first."""
+    """The names that files may use for a query of a corpus, most specific first."""
     return f"{corpus}/{query_id}", long_name(corpus_id, query_id), query_id
 
 
 def found_for(query: Query, corpus: Corpus, lines: Lines) -> Mapping[str, float] | None:
-    """The lines of a query; None where there are none."""
+    """The lines of a query; None without any."""
     names = query_names(corpus.name, corpus.corpus_id, query.query_id)
     return next((lines[name] for name in names if name in lines), None)
 
@@ -90,7 +90,7 @@ def found_for(query: Query, corpus: Corpus, lines: Lines) -> Mapping[str, float]
 def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False) -> tuple[Corpus, list[str]]:
     """The corpus with the queries that the qrels judge, and one sentence for each oddity of the judgments.
 
-    `ignore_identical_ids`: leave a document out of the ranking of a query that has its id, as BEIR's evaluation does.
+    `ignore_identical_ids`: leave a document out of the ranking of a query with the same id, as in BEIR's evaluation.
     """
     documents = set(corpus.document_ids)
     queries, unjudged, empty, identical, contradicted, absent = [], [], [], [], [], []
@@ -121,9 +121,9 @@ def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False)
 
 
 def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
-    """A corpus for run files and qrels alone: the documents that either names, without texts.
+    """A corpus for run files and qrels without one: the documents that either names, without texts.
 
-    Documents are in falling order of their ids, so that ties are broken as trec_eval breaks them.
+    Documents are in descending order of their ids, so that ties are broken as in trec_eval.
     """
     lines = [qrels.grades, *runs]
     named = {document_id for one in lines for scores in one.values() for document_id in scores}
@@ -132,10 +132,10 @@ def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
-    """The lines of one ranking. `scores`: None where only the order is known; they then fall by one per rank.
+    """The lines of one ranking. `scores`: None if only the order is known; they then fall by one per rank.
 
-    A score that is not below the one before it, as a 4-byte float, becomes the next number below that: trec_eval reads such
-    floats, and breaks ties by document name, which would lose our order.
+    Scores that do not fall, as 4-byte floats, are lowered to the next smaller number: trec_eval reads such floats, and breaks
+    ties by document name, which would lose our order.
     """
     ranked = list(document_ids)
     names = [_word(name) for name in (query_id, *ranked, tag)]

@@ -1,6 +1,6 @@
-"""The simulator room: an OpenAI-compatible provider on loopback that bills its calls, to rehearse paid runs and test the gateway.
+"""An OpenAI-compatible provider on loopback that bills its calls, to rehearse paid runs and test the gateway.
 
-It uses `llm` and the local models. The web server is loaded only when it serves.
+It uses `llm` and the local models. The web server is imported only to serve.
 """
 
 from summhay_ray.simulator.answering import Answer, Answers

@@ -49,6 +49,6 @@ class Answers:
             self._characters -= len(self._known.pop(next(iter(self._known))))
 
     def close(self) -> None:
-        """Stop: no more answers are started."""
+        """Stop: start no more answers."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

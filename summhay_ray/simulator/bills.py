@@ -37,11 +37,12 @@ class Call:
     """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` without a key."""
     model: str = ""
     prompt: str = ""
-    """sha256 (hex) of the user message's text; of all messages if there are several; or of the inputs of another request."""
+    """sha256 (hex) of the prompt: the text of a single user message, all messages if there are several, or the inputs of a
+    request that is not a chat."""
     attempt: int = 0
     """Earlier requests for this prompt that were admitted, for the same key and model."""
     status: int = 0
-    """HTTP status; 0 until there is an answer, and if the connection ends without one."""
+    """HTTP status; 0 before the answer, and if the connection ends without one."""
     fault: str = ""
     """The simulated fault, or the code of the error."""
     served: bool = False
@@ -49,10 +50,10 @@ class Call:
     tokens_cached: int = 0
     tokens_out: int = 0
     searches: int = 0
-    """Searches that a reranking is billed for."""
+    """Searches that a rerank request is billed for."""
     micros: int = 0
     answered: bool = False
-    """Whether a whole answer, not an error, was sent to an open connection."""
+    """Whether a complete answer, not an error, was sent over an open connection."""
     done: float = 0.0
     """Unix seconds at the end of the request; 0 until then."""
 
@@ -68,7 +69,7 @@ class Totals:
     tokens_cached: int = 0
     tokens_out: int = 0
     repeated: int = 0
-    """Served calls for a prompt that was served before (served calls minus distinct prompts)."""
+    """Served calls for prompts that were served before (served calls minus distinct prompts)."""
     repeated_answered: int = 0
     """Repeated calls made after an answer to the prompt had been sent."""
     in_flight: int = 0
@@ -121,7 +122,7 @@ class Books:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, including bills, limits and caches. Calls in flight no longer count."""
+        """Delete everything, including bills, limits and caches. Calls in flight no longer count."""
         self.calls: dict[int, Call] = {}
         self.arrived = 0
         self.micros: Counter[str] = Counter()

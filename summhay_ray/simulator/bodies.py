@@ -32,7 +32,7 @@ class Refused(Exception):
         self.param: str | None = details.get("param")
         self.headers: Mapping[str, str] = details.get("headers", {})
         self.limit: str = details.get("limit", code)
-        """The name under which the totals count it."""
+        """The name under which the totals count the error."""
 
     def reply(self) -> Reply:
         """The error in the form of OpenAI's API."""
@@ -125,7 +125,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
     if not isinstance(messages, list) or not messages:
         raise _bad("messages", "messages is a list of at least one message")
     roles_texts = [(_role(message), _text(message)) for message in messages]
-    # Like OpenAI, it answers a request with only a system message, in which released judges send their whole prompt.
+    # As at OpenAI, a request may have only a system message; released judges send their whole prompt in one.
     by_user = [text for role, text in roles_texts if role == "user"]
     prompt = "\n\n".join(by_user or (text for _, text in roles_texts))
     if body.get("stream"):
@@ -177,7 +177,7 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
 
 
 def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | None) -> bytes:
-    """The body of a reranking. `ranked`: (index of a document, score), best first; `searches`: None: left out."""
+    """The body of a reranking. `ranked`: `searches`: None leaves them out."""
     results = [{"index": index, "relevance_score": score} for index, score in ranked]
     body: dict[str, Any] = {"id": f"rerank-simulated-{number}", "results": results}
     billed = {} if searches is None else {"billed_units": {"search_units": searches}}
@@ -277,7 +277,7 @@ def too_long(window: int, tokens_in: int, max_tokens: int) -> Refused:
 
 
 def over_limit(which: str, model: str, limit: float, amount: int, wait_s: float) -> Refused:
-    """429 with the time to wait, in seconds and in milliseconds, both rounded up; without it if waiting never helps."""
+    """429 with the time to wait, in seconds and in milliseconds, both rounded up; without a time if waiting never helps."""
     words, kind = _KINDS[which]
     if math.isinf(wait_s):
         message = f"Request too large for {model} on {words}: Limit {limit:g}, Requested {amount}."

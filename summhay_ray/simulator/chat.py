@@ -51,7 +51,7 @@ def finish(text: str, fault: str, max_tokens: int | None, factor: float, encoder
 
 
 def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any] | None:
-    """The usage in the answer: true, or, by fault, left out, zero, a thousand million, or negative."""
+    """The usage in the answer: correct or, as a fault, missing, zero, a thousand million, or negative."""
     if fault == "no_usage":
         return None
     if fault == "wrong_usage":
@@ -62,7 +62,7 @@ def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: in
 
 _OTHERS = [b" the", b" a", b" and", b" of", b" to", b" in", b" is", b" it", b" no", b" yes", b"0", b"1", b"2", b"3"]
 _OTHERS += [b"4", b"5", b".", b",", b"\n", b"[", b"]"]
-"""The alternatives to any token: one more than can be requested, since the token itself may be one of them."""
+"""The alternatives to any token: one more than can be requested, because the token itself may be among them."""
 
 
 def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
 
 
 def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
-    """The name in whose share of [0, 1) the number falls; empty beyond all shares."""
+    """The name whose share of [0, 1) contains the number; empty beyond all shares."""
     total = 0.0
     for name in names:
         total += getattr(settings, name)

@@ -19,7 +19,7 @@ class Amount:
 
 
 class Minute:
-    """Amounts taken within the last 60 seconds; those at `now - 60` and before no longer count."""
+    """Amounts used within the last 60 seconds; those at `now - 60` and before no longer count."""
 
     def __init__(self) -> None:
         self._taken: deque[Amount] = deque()

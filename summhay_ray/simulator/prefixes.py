@@ -20,8 +20,8 @@ _TOKEN = array("I").itemsize
 _KEPT_BYTES = 256 * 2**20
 _KEPT_STEPS = 1_000_000
 
-# cl100k's pattern has no lookbehind and starts a new match at a non-blank after a line break. So a text's tokens are those of
-# its paragraphs, and a paragraph that many prompts share is encoded only once.
+# cl100k's pattern has no lookbehind and starts a new match at a non-blank after a line break. A text's tokens are therefore those
+# of its paragraphs, and a paragraph that many prompts share is encoded only once.
 _PARAGRAPH = re.compile(r"\n(?=\S)")
 
 
@@ -83,13 +83,13 @@ class PrefixCache:
 
     def cached_tokens(self, prefixes: list[bytes], now: float, lifetime_s: float) -> int:
         """The number of cached tokens of a prompt with these prefixes (see `steps`)."""
-        # A prefix is never served without all shorter ones, so the cached prefixes come first: binary search.
+        # A prefix is never served without all shorter ones, so the cached prefixes come first: binary search works.
         n = bisect_left(prefixes, True, key=lambda prefix: now - self._served.get(prefix, -math.inf) >= lifetime_s)
         return LEAST + (n - 1) * STEP if n else 0
 
     def remember(self, prefixes: list[bytes], now: float) -> None:
         """Note that a prompt with these prefixes was answered."""
-        # Reinserted, longest first: the oldest are forgotten first, and the longest among these.
+        # Reinserted longest first, so that the oldest are forgotten first, and among these the longest.
         for prefix in reversed(prefixes):
             self._served.pop(prefix, None)
             self._served[prefix] = now

@@ -41,9 +41,9 @@ from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator_settings import Settings
 
 _LONG_TEXT = 100_000
-"""Characters of a text that is encoded in a thread."""
+"""Minimum length, in characters, of a text that is encoded in a thread."""
 _KEPT_TEXTS = 128
-"""How many shorter texts are kept with their tokens."""
+"""Number of shorter texts whose tokens are cached."""
 _MODELS = ("simulated", "simulated-judge")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | RerankAsk]] = {
     "chat": read_chat,
@@ -117,7 +117,7 @@ class Provider:
         self._encoder.count("warm")
 
     def close(self) -> None:
-        """Stop: no more answers are started."""
+        """Stop: start no more answers."""
         self._answers.close()
 
     async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
@@ -225,7 +225,7 @@ class Provider:
         async def compute() -> bytes:
             return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
 
-        # A client that disconnects while the answer is computed pays for it nevertheless.
+        # A client that disconnects while its answer is computed still pays for it.
         return await asyncio.shield(asyncio.ensure_future(compute()))
 
     def _charge(self, job: _Job, ask: ChatAsk, text: str) -> bytes:
@@ -245,7 +245,7 @@ class Provider:
         claimed = (round(n * job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
         usage = reported_usage(job.fate.usage_fault, job.fate.variant, *claimed)
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
-        # All answers of a call are the same, as those of a real provider at temperature 0.
+        # All answers of a call are equal, as from a real provider at temperature 0.
         return completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
 
     def _embed(self, job: _Job, ask: EmbeddingAsk) -> bytes:

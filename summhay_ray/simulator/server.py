@@ -64,7 +64,7 @@ def _handler(provider: Provider, kind: str) -> Handler:
 
 async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner, str]:
     """Start to listen. Returns the runner, which the caller cleans up, and the API's base URL. Raises OSError."""
-    # Cancellation ends a hang when its client disconnects, so that it no longer counts as in flight.
+    # Cancellation ends a hang when the client disconnects, so that it no longer counts as in flight.
     runner = web.AppRunner(application(provider), access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     await web.TCPSite(runner, host, port, backlog=4096).start()

@@ -1,4 +1,4 @@
-"""Starts the simulated provider, and chooses its answers: those of our local models."""
+"""Starts the simulated provider, and chooses its answers: the offline models'."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from summhay_ray.synth import Faults, faulty, task_of
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
 READERS, NAMER = ("offline/order", "offline/match"), "offline/names"
 INSTRUCTION, SUMMARY, FINAL_SCORE = "\n### Instruction:\n", "summar", "\n# Final Score\n"
-"""Marks of ETHIC's prompts, and of those of information coverage."""
+"""Phrases that identify ETHIC's prompts, and those of information coverage."""
 SHORT_SCORE = "# Final Score\n1"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
@@ -104,11 +104,11 @@ def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
 
 
 def offline_answer() -> Answer:
-    """A function that answers each prompt by the local model for it.
+    """A function that answers each prompt with the local model for it.
 
-    A synthesis's prompt is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (with the
-    rating alone), one of ETHIC by the model for its task, any other by `offline/support`. The question whether a passage is
-    needed is always answered with yes.
+    Each prompt of a synthesis is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (only
+    with the rating), ETHIC's by the model for its task, and others by `offline/support`. The question whether a passage is needed
+    is always answered with yes.
     """
     models = LocalModels()
 

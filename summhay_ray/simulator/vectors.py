@@ -22,7 +22,7 @@ def embed(text: str, dimensions: int) -> list[float]:
         vector[(number >> 1) % dimensions] += math.sqrt(n) if number & 1 else -math.sqrt(n)
     norm = math.sqrt(sum(value * value for value in vector))
     if norm == 0:
-        # No words, or words that cancel out: still a unit vector, since a provider returns no other.
+        # No words, or words that cancel out: return a unit vector anyway, as a real provider does.
         vector[_hashed(text) % dimensions] = norm = 1.0
     return [value / norm for value in vector]
 
@@ -32,7 +32,7 @@ SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 
 
 def relevance(query: str, documents: Sequence[str]) -> list[float]:
-    """A score of each document, 0 to 1: its share of the query's words, a little less for longer documents."""
+    """A score of each document, 0 to 1: its share of the query's words, slightly lower for longer documents."""
     wanted = set(_WORD.findall(query.lower()))
     found = []
     for document in documents:

@@ -1,4 +1,5 @@
-"""Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
+"""Tables, sources, response log and commits. Only this package reads and writes a store; it contains no benchmark's record
+classes."""
 
 from summhay_ray.errors import StoreError
 from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreUnavailable, Superseded

@@ -4,7 +4,7 @@ from summhay_ray.errors import StoreError
 
 
 class DamagedRecord(StoreError):
-    """A record of the store is not as it was written or does not fit its schema, or a link or the like is in its place.
+    """A record of the store was changed, does not fit its schema, or was replaced by something like a link.
 
     `flaw`: what is damaged, and how to mend it. With `uri`, the message also names the command that reads the whole store there.
     """
@@ -27,6 +27,6 @@ class StoreUnavailable(StoreError):
 
 
 class Superseded(StoreError):
-    """Another driver has taken the run over. What this driver committed stays valid."""
+    """Another driver has taken the run over. The commits of this driver stay valid."""
 
     exit_code = 1

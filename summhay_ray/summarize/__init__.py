@@ -1,4 +1,4 @@
-"""The summarize room: contexts, prompts, strategies, bullets and offline summarizers. Imports records, outcome and llm."""
+"""Contexts, prompts, strategies, bullets and offline summarizers."""
 
 from __future__ import annotations
 

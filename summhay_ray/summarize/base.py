@@ -1,4 +1,4 @@
-"""The contract of a summarizer. Imports records, outcome and llm; other rooms import `summhay_ray.summarize`.
+"""The contract of a summarizer. Imports records, outcome and llm; imported from `summhay_ray.summarize`.
 
 To add a strategy, put a file into `strategies/` with a class that has the members of `Summarizer`. A spec names it with
 `strategies: [NAME]`, with `summarizers: [{model: ..., strategy: NAME}]`, or as `my_package.my_module:MyStrategy`. The parameters
@@ -32,7 +32,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """A model that merges summaries which another model wrote."""
+    """A model that merges summaries written by another model."""
 
     model: str
     sampling: Mapping[str, Any] = field(default_factory=dict)
@@ -64,10 +64,10 @@ class Task:
 
 
 class Summarizer(Protocol):
-    """Query and context in, outcome of a summary out. Every model call goes through `ask`."""
+    """Turns a query and its context into the outcome of a summary. Every model call goes through `ask`."""
 
     name: ClassVar[str]
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The raw answer whose text is the summary (`bullets_of` splits its lines), or the reason that there is none."""
+        """The raw answer whose text is the summary (`bullets_of` splits its lines), or the reason for its absence."""
         ...

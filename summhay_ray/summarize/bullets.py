@@ -69,7 +69,7 @@ def without_references(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _said(text: str) -> str:
-    """What remains of a text without citations, names of files, addresses and punctuation."""
+    """The remainder of a text without citations, names of files, addresses and punctuation."""
     for group in reversed(read_citations(text).groups):
         text = text[: group.begin] + " " + text[group.end :]
     return _NO_WORDS.sub("", _FILE_OR_URL.sub(" ", text))

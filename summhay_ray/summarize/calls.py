@@ -12,7 +12,7 @@ from summhay_ray.text import UnusableAnswer, without_thinking
 
 
 async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
-    """The model's answer to the prompt of the task's step, or the reason that there is none."""
+    """The model's answer to the prompt of the task's step, or the reason for its absence."""
     request = Request(
         model=task.model,
         messages=render(task),

@@ -1,4 +1,4 @@
-"""The context of one query: which documents the model is shown, in which order, and how much of the last. Part of `summarize`.
+"""The context of one query: which documents the model sees, in which order, and how much of the last.
 
 After retrieval, documents are taken in rank order up to a token budget (paper, section 5.1: 15,000). A whole haystack is shown in
 the order that the plan names. A `Context` holds only document numbers; `shown` restores the texts, equal on every machine.
@@ -19,7 +19,7 @@ from summhay_ray.text import count_tokens, first_tokens
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
-    """How contexts are made for one retriever and ordering; the same for every query."""
+    """How to make contexts for one retriever and ordering; the same for every query."""
 
     retriever: str
     """Retriever as the spec names it."""
@@ -28,9 +28,9 @@ class ContextPlan:
     token_budget: int | None = None
     """Maximum cl100k tokens of documents, at least 1; None for no limit. Ignored for a whole haystack."""
     seed: int = 0
-    """The spec's seed. Part of the context's id, even where the retriever is not random."""
+    """The spec's seed. Part of the context's id, even if the retriever is not random."""
     whole: bool = False
-    """The retriever's `whole`: whether its ranking is the haystack itself."""
+    """Whether the ranking is the haystack itself (`Retriever.whole`)."""
 
     def __post_init__(self) -> None:
         if self.token_budget is not None and self.token_budget < 1:
@@ -43,8 +43,8 @@ def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: 
     """The context of one query. `ranked`: document numbers in ranking order.
 
     Documents are taken while the total is below the budget. The last document may exceed it: `last_tokens` is then the number of
-    its tokens within the budget, and None where nothing is cut. Raises ValueError where `ranked` repeats a document or has an
-    unknown number.
+    its tokens within the budget; it is None if nothing is cut. Raises ValueError if `ranked` repeats a document or has an unknown
+    number.
     """
     _check(haystack, ranked, plan)
     if plan.whole:
@@ -95,7 +95,7 @@ def _check(haystack: Haystack, ranked: Sequence[int], plan: ContextPlan) -> None
 
 
 def _cut(texts: dict[int, str], numbers: list[int], budget: int | None) -> tuple[list[int], int, int | None]:
-    """(numbers within the budget, their tokens, tokens kept of the last document or None where it is not cut)."""
+    """(numbers within the budget, their tokens, tokens kept of the last document or None if it is not cut)."""
     total = 0
     for place, number in enumerate(numbers, start=1):
         length = count_tokens(texts[number])

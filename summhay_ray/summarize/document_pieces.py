@@ -32,13 +32,14 @@ def head(shown: Sequence[Shown], budget: int | None) -> tuple[Shown, ...]:
             break
         cut = _cut(document, left)
         kept.append(cut)
-        # A cut document uses up the budget, even where the cut text is a token shorter.
+        # A cut document uses up the budget, even if the cut text is a token shorter.
         left = left - count_tokens(cut.text) if cut is document else 0
     return tuple(kept)
 
 
 def heads(shown: Sequence[Shown], budget: int | None, share_unused: bool = False) -> tuple[Shown, ...]:
-    """The first `budget // n` tokens of each of n documents. `share_unused`: what short documents leave goes to longer ones."""
+    """The first `budget // n` tokens of each of n documents. `share_unused`: longer documents get the tokens that short ones
+    leave."""
     if budget is None or not shown:
         return tuple(shown)
     rooms = [budget // len(shown)] * len(shown)
@@ -77,7 +78,7 @@ def chunks(shown: Sequence[Shown], chunk_tokens: int) -> list[tuple[Shown, ...]]
 
 
 def _parts(document: Shown, budget: int | None) -> Iterator[Shown]:
-    """The document in parts of at most `budget` tokens, cut between words where possible."""
+    """The document in parts of at most `budget` tokens, cut between words if possible."""
     text = document.text
     while budget is not None and count_tokens(text) > budget and (part := first_tokens(text, budget)):
         part = part if text[len(part)].isspace() else _WORD_CUT.sub("", part) or part

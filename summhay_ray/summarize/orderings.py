@@ -1,4 +1,4 @@
-"""The order in which a whole haystack is shown (paper, section 5.4 and Table 3). Part of the `summarize` room.
+"""The order in which a whole haystack is shown (paper, section 5.4 and Table 3).
 
 To add one, write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path, and name it in the
 spec: `orderings: [my_package.my_module:my_ordering]`.
@@ -21,7 +21,7 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
 
     given: document order. random: pseudo-random, by seed and content. top, bottom: by oracle score, descending or ascending, ties
     in document order. middle: relevant documents in the middle (`_middle`). Raises UnknownName for an unknown name, and
-    ValueError where a user's function does not return every document exactly once.
+    ValueError if a user's function does not return every document exactly once.
     """
     numbers = list(_find(name)(haystack, subtopic_id, seed))
     if sorted(numbers) != sorted(document.number for document in haystack.documents):
@@ -93,7 +93,7 @@ def _draws(purpose: str, haystack: Haystack, subtopic_id: str, seed: int) -> dic
     """Document number -> a hash of seed and content, used as a uniform draw; equal in every process."""
     draws = {}
     for document in haystack.documents:
-        # Not the haystack's id: it changes when a summary is added to a haystack's file, and the order must not.
+        # Not the haystack's id: that changes when a summary is added to a haystack's file, and the order must not.
         content = ["ordering", purpose, seed, haystack.topic, subtopic_id, document.document_id]
         draws[document.number] = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
     return draws

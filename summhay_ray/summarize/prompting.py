@@ -1,4 +1,4 @@
-"""Room summarize: renders the prompt of a task. Used through `summhay_ray.summarize`; imports records and base.
+"""Renders the prompt of a task. Imports records and base.
 
 Documents come first and the query after them, so that all queries over one context share a long prefix. The content of the
 prompts follows sections 3.3 and 5.5 of the paper. Built-in prompts and users' prompt files use the same placeholders, which
@@ -11,7 +11,7 @@ include those of the release:
     [NOTES]   [N_notes]                                   earlier summaries, for a reduce or refine step
 
 All texts enter by `summhay_ray.text`'s `fill`, and cannot end the documents or imitate a header (`text/material.py`). A user's
-template gets the end mark with its documents, and a line which says that they are material.
+template gets the end mark with its documents, and a line that says that they are material.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MORE = ("[PARTICIPANTS]", "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
 _KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
 _LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
 _MARKUP = {"[INST]"}
-"""Bracketed words of chat templates, which are not misspelt placeholders."""
+"""Bracketed words of chat templates; they are not misspelt placeholders."""
 
 
 def render(task: Task) -> str:
@@ -63,7 +63,7 @@ def template_hash(task: Task) -> str:
 
 @functools.lru_cache(maxsize=64)
 def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False) -> str:
-    """sha256 (hex) of a user's prompt file, or of the form's built-in prompts where `text` is empty: part of a run's identity.
+    """sha256 (hex) of a user's prompt file, or of the form's built-in prompts if `text` is empty: part of a run's identity.
 
     `steps`: include the prompts of reduce and refine steps, which some strategies need.
     """
@@ -73,7 +73,7 @@ def prompt_identity(text: str = "", form: Form = "bullets", steps: bool = False)
 
 
 def check_prompt(text: str) -> None:
-    """Raises ValueError where a user's prompt file lacks a required placeholder or has an unknown one."""
+    """Raises ValueError if a user's prompt file lacks a required placeholder or has an unknown one."""
     if not any(name in text for name in _DOCUMENTS):
         raise ValueError(f"the prompt has no placeholder for the documents: add {' or '.join(_DOCUMENTS)}")
     if not any(name in text for name in _ASKS):
@@ -91,10 +91,9 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
 
 
 def n_insights(task: Task) -> int:
-    """How many insights to request: the subtopic's insights that some document contains, or all where that is not known.
+    """How many insights to request: the subtopic's insights that some document contains; all of them if that is unknown.
 
-    For a subtopic about what no document says as many as the haystack's other subtopics have, on average: a prompt must not give
-    it away.
+    For a subtopic that no document covers: the average over the haystack's other subtopics, since a prompt must not reveal it.
     """
     if task.subtopic.absent:
         present = sum(not subtopic.absent for subtopic in task.haystack.subtopics)

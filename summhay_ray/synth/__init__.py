@@ -1,4 +1,4 @@
-"""The synth room: synthesizes haystacks, from a topic to verified documents. For the rooms above it."""
+"""Synthesizes haystacks, from a topic to verified documents."""
 
 from summhay_ray.synth.absent import absent_subjects, absent_subtopics
 from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit

@@ -1,5 +1,4 @@
-"""Room synth: subjects that no document speaks of, and the queries that ask about them. Other rooms import it from
-`summhay_ray.synth`."""
+"""Subjects that no document mentions, and queries about them. Imported from `summhay_ray.synth`."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A subject, and the roots of the words by which documents speak of it, its own included."""
+    """A subject, and the roots of the words with which documents would mention it, its own included."""
 
     text: str
     roots: frozenset[str]
@@ -29,7 +28,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of which documents may be, with the roots of its usual words, and its subjects."""
+    """A field that documents may be about: the roots of its usual words, and its subjects."""
 
     roots: frozenset[str]
     subjects: tuple[Subject, ...]
@@ -49,10 +48,11 @@ def fields() -> tuple[Field, ...]:
 
 
 def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[str]:
-    """Up to `wanted` subjects of which no text has a word, those of the texts' own field first: they could well speak of them.
+    """Up to `wanted` subjects whose words occur in no text. Subjects of the texts' own field come first: the texts could
+    plausibly mention them.
 
-    The texts' field is the one of whose usual words they have most. The same texts and topic give the same subjects. The words
-    are English: for texts in another language the answer means nothing.
+    The texts' field is the one whose usual words they contain most. The same texts and topic give the same subjects. The words
+    are English: for texts in another language the result is meaningless.
     """
     words = set[str]()
     for text in texts:
@@ -68,10 +68,10 @@ def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[
 
 
 def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The subjects as subtopics of a haystack's released JSON: with a query each, and without insights.
+    """The subjects as subtopics of a haystack's released JSON, each with a query and without insights.
 
-    `asked`: the haystack's own subtopics and their queries. Each subject is asked about in the words of one of them, the usual
-    ones first, so that no form tells which queries have no answer.
+    `asked`: the haystack's own subtopics and their queries. Each subject's query has the form of one of them, the usual forms
+    first, so that no form reveals which queries have no answer.
     """
     counted = Counter(_form(text, query) for text, query in asked)
     forms = [form for form, _ in counted.most_common() if form]
@@ -88,7 +88,7 @@ def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) 
 
 
 def _form(subtopic: str, query: str) -> str:
-    """The query with a gap for its subtopic, where the subtopic is what it asks about; empty if it is not."""
+    """The query with a gap in place of its subtopic; empty if the query does not ask about it."""
     asks = rf"(.*\b(?:about|with|for|of|on|regarding|concerning)) (?:the )?{re.escape(subtopic)}\b(\W*)"
     found = re.fullmatch(asks, query, re.IGNORECASE | re.DOTALL)
     return f"{found[1]} {_GAP}{found[2]}" if found else ""

@@ -1,4 +1,4 @@
-"""Room synth: the contract by which the room asks models. All of the room may import it.
+"""The contract for asking models.
 
 To add a task: name it in `kinds.Task`, give it a prompt in `prompts/` and a reader in `parsing.py`.
 """
@@ -21,12 +21,13 @@ class Asker(Protocol):
     """
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` asks again, for another answer.
+        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` requests another answer.
 
         Raises only what cannot be recorded as an outcome (a full disk, a bug).
         """
         ...
 
     def model(self, task: Task) -> str:
-        """The model for the task. Empty if there is none: `ask` must then not be called for this task."""
+        """The model for the task. Empty without one; `ask` must then not be called for this task. `ask` must then not be
+        called for this task."""
         ...

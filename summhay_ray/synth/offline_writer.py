@@ -1,10 +1,10 @@
-"""Room synth: the local model `offline/writer`, which answers all prompts of a synthesis from templates.
+"""The local model `offline/writer`, which answers all prompts of a synthesis from templates.
 
-How any model is asked to write documents is in `making/documents.py`.
+`making/documents.py` describes how models are asked to write documents.
 
-A subtopic is a theme of three things and the topic; an insight is "when, who did so many things, with what result", with numbers
-and names that no other insight has. A document states its insights among filler, which has neither numbers nor names. Prompts of
-checks are answered by the room's offline checks. The templates are in `templates.yaml`.
+A subtopic is a theme of three things, and the topic. An insight states when, who did how many things, and with what result, with
+numbers and names that no other insight has. A document states its insights among filler, which has neither numbers nor names.
+Prompts of checks are answered by the offline checks. The templates are in `templates.yaml`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _Banks = Mapping[str, Sequence[str]]
 """Name of a bank -> its alternatives."""
 
 _TRIES = 50
-"""Draws of a fact until one is not in use, and of invented themes for each that is wanted: a range may be used up."""
+"""Maximum attempts to draw an unused fact, and to invent each theme: a range may be exhausted."""
 _WORDS, _TOKENS = 12, 60
-"""Most words and tokens of a topic that a sentence repeats."""
+"""Maximum words and tokens of a topic that a sentence repeats."""
 _SPLIT = (0.0, 0.1, 0.5, 1.0)
-"""By paraphrase level: the chance that an insight's facts are spread over several sentences."""
+"""By paraphrase level: the probability that an insight's facts are spread over several sentences."""
 _ABOUT = 0.1
 """Chance that a sentence of filler is about the topic."""
 _SHORTEST = 6
 """Words of the shortest sentence of filler."""
 _QUOTED = 3
-"""Least words of a sentence, and of evidence, for one to be found in the other."""
+"""Minimum words of a sentence, and of evidence, for one to be found in the other."""
 
 _JOINT = " with regard to "
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -62,14 +62,14 @@ _LINKS = {
     "because": "The reason was that",
     "while": "Meanwhile,",
 }
-"""How the last clause begins as a sentence of its own."""
+"""Beginning of the last clause when it is a sentence of its own."""
 _NO_NAME = re.compile(r"\A(The|An?|In|On|At|Its?|This|These|They|There|After|Some|Many|Most|By|Since|For|With)(?= )")
-"""A first word that loses its capital within a sentence."""
+"""A first word that becomes lower-case within a sentence."""
 
 
 @cache
 def _templates() -> tuple[_Banks, Mapping[str, _Banks]]:
-    """The banks of all domains, and by domain all that it has, its own themes first."""
+    """The banks of all domains, and all banks of each domain, its own themes first."""
     raw = load(resources.files("summhay_ray.synth").joinpath("templates.yaml").read_text(encoding="utf-8"))
     domains = raw.pop("domains")
     shared = {name: tuple(text if isinstance(text, list) else text.splitlines()) for name, text in raw.items()}
@@ -84,12 +84,12 @@ def _banks(given: Input, spoken: bool = False) -> _Banks:
 
 
 def _texts(listed: Any) -> list[str]:
-    """The texts of a list of an input, whose entries are texts or objects with one."""
+    """The texts in a list of an input, whose entries are texts or objects with one."""
     return [entry["text"] if isinstance(entry, dict) else entry for entry in listed]
 
 
 class _Facts:
-    """Draws numbers and names that are nowhere in an input, each once."""
+    """Draws numbers and names that do not occur in an input, each once."""
 
     def __init__(self, rng: random.Random, given: Any) -> None:
         self._rng, self._taken = rng, json.dumps(given, ensure_ascii=False).lower()
@@ -114,7 +114,7 @@ class _Facts:
         return {"town": name, "person": f"{first} {name}", "firm": f"{name} {last}"}[kind]
 
     def like(self, number: str) -> str:
-        """Another number of the same form; for a year, one near it."""
+        """A different number of the same form; for a year, one near it."""
         if _YEAR.fullmatch(number):
             return str(int(number) + self._rng.choice((-3, -2, -1, 1, 2, 3)))
         return self._new(lambda: re.sub(r"\d", lambda sign: str(self._rng.randint(not sign.start(), 9)), number), str)
@@ -129,9 +129,9 @@ class _Facts:
 
 
 def _subtopics(given: Input, rng: random.Random) -> Any:
-    """`n` subtopics with three things each, which share no word but the topic's.
+    """`n` subtopics of three things each, which have only words of the topic in common.
 
-    Each has one thing of a subtopic in `avoid`, where there are any: later subtopics distract from those asked about.
+    Each has one thing of a subtopic in `avoid`, if there are any: later subtopics are distractors of those with queries.
     """
     topic, avoid, found = given.get("topic", ""), _texts(given.get("avoid", ())), list[dict[str, str]]()
     used = set(read(topic).roots).union(*(read(text).roots for text in avoid))
@@ -157,7 +157,7 @@ def _themes(given: Input, rng: random.Random) -> Iterator[str]:
 
 
 def _subject(topic: str) -> str:
-    """The topic as it stands in a sentence: the beginning of a long one; in quotation marks unless it is plainly a phrase."""
+    """The topic as part of a sentence: shortened if long; in quotation marks unless it is clearly a phrase."""
     text = first_tokens(" ".join(topic.replace('"', "'").split()[:_WORDS]), _TOKENS).rstrip(".!?:;, ") or "the subject"
     first, _, rest = text.partition(" ")
     text = f"{first.lower()} {rest}" if rest and first in ("The", "A", "An", "Our", "My") else text
@@ -165,7 +165,7 @@ def _subject(topic: str) -> str:
 
 
 def _theme(subtopic: str) -> list[str]:
-    """The three things of a subtopic that was made here; empty for any other."""
+    """The three things of a subtopic that was made here; empty for others."""
     theme, mark, _ = subtopic.partition(_JOINT)
     things = re.split(", | and ", theme) if mark else []
     if len(things) == 3 and things[1][:1].islower():
@@ -174,7 +174,7 @@ def _theme(subtopic: str) -> list[str]:
 
 
 def _insights(given: Input, rng: random.Random) -> Any:
-    """`n` insights about things of the subtopic, or in its words, with numbers and names that are nowhere in the input."""
+    """`n` insights about things of the subtopic, or in its words, with numbers and names that do not occur in the input."""
     subtopic, known = " ".join(given["subtopic"].split()), FUNCTION_WORDS.union(plain_words(given.get("topic", "")))
     own = [word for word in plain_words(subtopic) if word.isalpha() and word not in known][:4]
     things = [f"{one} and {other}" for one, other in combinations(_theme(subtopic), 2)]
@@ -197,7 +197,8 @@ def invented_insight(rng: random.Random, prompt: str) -> str:
 
 
 def _conflicting(given: Input, rng: random.Random) -> Any:
-    """The insight with its longest number changed, but for the topic's; without one, with another name or an added number."""
+    """The insight with its longest number changed, unless the topic has it; without a number, with a different name or an
+    added number."""
     insight, topic, facts = " ".join(given["insight"].split()), given.get("topic", ""), _Facts(rng, given)
     numbers, names = ([one for one in kind.finditer(insight) if one[0] not in topic] for kind in (_NUMBER, _NAME))
     if numbers or names:
@@ -244,7 +245,7 @@ def _restated(sentence: str, level: int, may_split: bool, banks: _Banks, rng: ra
 
 
 def _filled(line: str, banks: _Banks, rng: random.Random) -> str:
-    """A template with a line of the bank in each slot; a slot with a capital gets a capital."""
+    """A template with each slot filled by a line of the bank; a capitalized slot gets a capital."""
 
     def slot(name: re.Match[str]) -> str:
         text = rng.choice(banks[name[1].lower()])
@@ -256,7 +257,7 @@ def _filled(line: str, banks: _Banks, rng: random.Random) -> str:
 def _document(given: Input, rng: random.Random) -> str:
     """A text of about `words` words that states each of `insights`, or one `insight`; longer if these and the opening are.
 
-    Of a document written in chapters, only the first has an opening. Where there are participants, they speak in turn.
+    In a document written in chapters, only the first has an opening. If there are participants, they speak in turn.
     """
     speakers, before, subject = given.get("participants"), given.get("before", "").strip(), _subject(given.get("topic", ""))
     banks = {**_banks(given, bool(speakers)), "topic": (subject,)}
@@ -298,7 +299,7 @@ def _day(iso: str) -> str:
 
 
 def _edited(given: Input, rng: random.Random) -> str:
-    """The document without the sentences that state what is in `remove`, and with what is in `add`; all else as it is."""
+    """The document without the sentences that state what is in `remove`, and with those of `add`; the rest is unchanged."""
     lines, speakers = given["document"].splitlines(), given.get("participants") or []
     for entry in given.get("remove", ()):
         lines = _without(lines, entry.get("evidence", ""), speakers)
@@ -317,7 +318,7 @@ def _edited(given: Input, rng: random.Random) -> str:
 
 
 def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
-    """The lines without the sentences that are in the evidence, or that it is in; a line of nothing else goes."""
+    """The lines without the sentences that are in the evidence, or that contain it; lines with no other sentence are dropped."""
     shown, kept = f" {' '.join(plain_words(evidence))} ", list[str]()
 
     def shows(sentence: str) -> bool:
@@ -334,7 +335,7 @@ def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> li
 
 
 def _same(given: Input, name: str, alike: Callable[[str, str], bool]) -> list[list[int]]:
-    """The ids of the pairs of a list's texts that are alike."""
+    """The ids of the pairs of similar texts in a list."""
     return [[one["id"], other["id"]] for one, other in combinations(given[name], 2) if alike(one["text"], other["text"])]
 
 
@@ -381,7 +382,7 @@ class OfflineWriter:
     """The local model `offline/writer` (llm.LocalModel): invents outlines, writes documents from templates, and checks by words.
 
     It reads only the `Input:` of a prompt. The same prompt and sample get the same answer on every machine. Its inventions and
-    filler are English whatever `language` says; insights are stated in the language of the input.
+    filler are English whatever `language` says; insights are in the language of the input.
     """
 
     name: ClassVar[str] = "offline/writer"
@@ -390,7 +391,7 @@ class OfflineWriter:
     def answer(self, request: Request) -> str:
         """The answer to a prompt of the synthesis: a document's text, or JSON.
 
-        Raises LookupError, which says what is wrong, if the prompt has no input, no known task, or not the fields of its task.
+        Raises LookupError, which says why, if the prompt has no input, no known task, or lacks a field of its task.
         """
         given = read_input(request.prompt)
         try:

@@ -1,4 +1,4 @@
-"""Room synth: parses an answer's text into the value that `base.Asker` promises for its task. For the room alone.
+"""Parses an answer's text into the value that `base.Asker` promises for its task.
 
 `text.answers` reads the JSON; ids may be strings. Malformed answers have an `error` of `text.answers`, or wrong_type,
 wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
@@ -17,11 +17,11 @@ from summhay_ray.synth.making.kinds import Input, Task
 from summhay_ray.text import UnusableAnswer, count_tokens, final_text, json_value, plain_words, whole_number
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
-"""Longest text of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
+"""Maximum length of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
 _MAX_EVIDENCE = 2000
-"""Characters of evidence kept for one insight."""
+"""Maximum characters of evidence for one insight."""
 _LEAST_SHARE = 0.4
-"""Least share of the requested words that a text must have."""
+"""Minimum share of the requested words that a text must have."""
 
 _FIELD: Mapping[Task, str] = {
     "subtopics": "subtopics",
@@ -45,7 +45,7 @@ _NO = re.compile(
 _SHOWS = ("evidence", "quote", "quotes")
 _WHETHER = frozenset(("present", "is_present", "found", "contained", "contains", "included", "stated"))
 _WHETHER |= {"status", "verdict", "answer", "label"}
-"""Fields in which a model that lists all insights says whether each is there."""
+"""Fields in which a model that lists all insights states whether each is present."""
 _JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
 _EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
 _TABS = re.compile(r"\t{2,}")
@@ -92,10 +92,10 @@ def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
 
 
 def _document(task: Task, answer: str, given: Input) -> str:
-    """The text, without code fences around all of it and without a line that announces it.
+    """The text, without a code fence around it and without a line that announces it.
 
     Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
-    Raises UnusableAnswer for far fewer words than requested, which are most likely a refusal.
+    Raises UnusableAnswer for far fewer words than requested, most likely a refusal.
     """
     text = answer
     for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
@@ -113,7 +113,7 @@ def _document(task: Task, answer: str, given: Input) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON, or more JSON than what follows: a report may begin with a log line, say."""
+    """Whether a text is JSON, or contains more JSON than other text: a report may begin with a log line, for example."""
     named = _JSON_TEXT.match(text) is not None
     try:
         end = json.JSONDecoder(strict=False).raw_decode(text)[1]
@@ -165,12 +165,12 @@ def _pair(entry: Any, n: int) -> tuple[int, int]:
 
 
 def _present(entries: list[dict[str, Any]], n: int, document: str) -> dict[int, str]:
-    """Index of an insight -> the evidence that the document has it."""
+    """Index of an insight -> the evidence that the document contains it."""
     evidence: dict[int, str] = {}
     without_evidence = 0
     for entry in entries:
         index = _index(entry.get("id"), n)
-        # Some models list all insights and say of each whether it is there.
+        # Some models list all insights and state for each whether it is present.
         whether = [entry[name] for name in _WHETHER if name in entry]
         if any(said in (False, 0) or (isinstance(said, str) and _NO.fullmatch(said.strip())) for said in whether):
             continue

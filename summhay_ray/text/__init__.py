@@ -1,8 +1,8 @@
-"""The text room: one tokenizer, sentence splitter, word list, stemmer and reader of models' answers that all rooms share.
+"""One tokenizer, sentence splitter, word list, stemmer and reader of models' answers for all packages.
 
-It imports nothing of ours.
+It imports no other module of this package.
 
-A tokenization that a paper fixes, or that parameters were fitted to, lies beside its metric, retriever or model instead.
+A tokenization that a paper fixes, or that parameters were fitted to, is kept with its metric, retriever or model instead.
 """
 
 from summhay_ray.text.answers import (

@@ -1,4 +1,4 @@
-"""Reading what models answer: thinking is removed, then JSON, a label or a number is read.
+"""Reads models' answers: removes thinking, then reads JSON, a label or a number.
 
 Thinking is found at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced, within
 prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class UnusableAnswer(ValueError):
-    """An answer without what was asked for. `error` is its class; the message is one line."""
+    """An answer without the requested content. `error` is its class; the message is one line."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ _MARK = re.compile(
 """A code fence, or a mark that begins or ends thinking."""
 _ENDS = tuple(f"ends{number}" for number in range(1, 8))
 _LOUD = re.compile(r"\[(?:THINK|THOUGHT|REASONING)")
-"""A tag in square brackets needs its end in the text, unless it is such a one, or begins the answer."""
+"""A tag in square brackets that may lack its end. Any other needs its end in the text, unless it begins the answer."""
 _CLOSED = re.compile(rf"[\[{{(【]/({_NAME})[\]}})】]", re.IGNORECASE)
 _HEADING = (
     r"(?:\#{{1,6}}[ \t]*)?[*_]{{0,3}}(?:my[ ]|the[ ])?(?i:{})"
@@ -73,11 +73,11 @@ _BLOCKS = tuple(
         # A quoted block, and headings.
         (rf"\s*>[ \t]*{_HEADING.format(_THOUGHTS)}", r"\n(?=[^>\s])"),
         (rf"\s*{_HEADING.format(_THOUGHTS)}(?=.*{_ANSWER})", _ANSWER),
-        # Without an end it fails, unless JSON follows: whatever stands around that does not count.
+        # Without an end it fails, unless JSON follows: text around JSON does not count.
         (rf"\s*{_HEADING.format(_THINKS)}(?:(?=.*{_RULE})|(?!.*\{{))", _RULE),
     )
 )
-"""What thinking begins with at the start of an answer, and what it ends with."""
+"""Patterns for the beginning of thinking at the start of an answer, and for its end."""
 _WRAPPED = re.compile(
     r"<(answer|response|output|solution|result|summary|final(?:_answer|_response)?)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)"
     r"|\$*\\boxed\{(.*)\}\$*",
@@ -90,9 +90,9 @@ _EDGE_TOKENS = re.compile(
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
 _WITHIN = re.compile(r"(?:[\w,;(&/*\u2022\u2013\u2014-]|^\s*\d+[.)])\s*\Z")
-"""What stands before a tag on its line if the tag is a part of a sentence or of a list's entry."""
+"""The text before a tag on its line if the tag is part of a sentence or of a list's entry."""
 _GOES_ON = re.compile(r"[ \t]+[^\W\d_A-Z]|[.,;:!?)\"'`]")
-"""What follows such a tag."""
+"""The text after such a tag."""
 
 
 def final_text(text: str, finish_reason: str = "stop") -> str:
@@ -106,9 +106,9 @@ def final_text(text: str, finish_reason: str = "stop") -> str:
 
 
 def without_thinking(text: str) -> str:
-    """The answer without thinking, end tokens, and tags around the whole of it, stripped.
+    """The answer without thinking, end tokens, and tags around all of it, stripped.
 
-    Thinking stands between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If
+    Thinking is between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If
     only the closing tag is there, all text before it is thinking. Tags in code, in quotation marks and within a sentence are
     text. Raises UnusableAnswer for thinking that does not end: the model has not answered.
     """
@@ -160,15 +160,15 @@ def _unfinished() -> UnusableAnswer:
 
 
 _MOST_BROKEN = 50
-"""An answer with more braces that begin no object is given up: each is tried."""
+"""Maximum number of braces without an object in an answer, since each is tried."""
 _DEEPEST = 50
-"""JSON with slips is not nested more deeply."""
+"""Maximum depth of JSON with slips."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _OPEN, _CLOSE = (
     "`\u2018\u201a\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e\uff02",
     "`\u2018\u2019\u201c\u201d\u00bb\u00ab\u203a\u300d\u300f\uff02",
 )
-"""Quotation marks; some that open a text in one language close it in another."""
+"""Quotation marks. Some open a text in one language and close it in another."""
 _END = rf"(?=\s*(?:[,:}}\]，：]|//|/\*|\#|\Z|[\"'{_OPEN}][^\"'{_CLOSE}\n]*[\"'{_CLOSE}]\s*[:：]))"
 _TOKEN = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<sign>[{}\[\]:,，：])"
@@ -177,12 +177,12 @@ _TOKEN = re.compile(
     rf"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?){_END}|(?P<word>(?!(?:nan|infinity)\b)[^\W\d]\w*(?:-\w+)*){_END}",
     re.DOTALL | re.IGNORECASE,
 )
-"""A token of JSON with slips. A quotation mark ends a text only if what follows is not more of it."""
+"""A token of JSON with slips. A quotation mark ends a text only if the text does not continue after it."""
 _ESCAPE = re.compile(r"\\(.)|(\")", re.DOTALL)
 
 
 def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """The one JSON object of an answer, or with `kind=list` the one list; several must be equal. `fields`: names it must have.
+    """The only JSON object of an answer, or with `kind=list` the only list; several must be equal. `fields`: required names.
 
     Raises UnusableAnswer ("no_json", "broken_json", "two_answers").
     """
@@ -195,10 +195,10 @@ def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list
 
 
 def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested: bool = False) -> list[dict[str, Any]]:
-    """The JSON objects of an answer that have the fields, in order. `nested`: those within another such object, too.
+    """The JSON objects of an answer that have the fields, in order. `nested`: including objects inside another such object.
 
-    Names of `fields` and `optional` are found whatever their case, blanks and underscores. An object that cannot be read counts
-    only if none that can follows it. Raises UnusableAnswer ("broken_json") for it.
+    Case, blanks and underscores in names of `fields` and `optional` do not matter. An unreadable object is ignored if a readable
+    one follows; otherwise raises UnusableAnswer ("broken_json").
     """
     names = {_plain(name): name for name in (*fields, *optional)}
     found: list[dict[str, Any]] = []
@@ -217,7 +217,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
         if n_broken > _MOST_BROKEN:
             broken, begin = True, -1
     if not found and '{\\"' in answer:
-        # JSON within a text of JSON.
+        # JSON inside a JSON string.
         return json_objects(re.sub(r'\\(["\\])', r"\1", answer), *fields, optional=optional, nested=nested)
     if broken:
         raise UnusableAnswer("broken_json", "the answer's JSON is broken or cut off")
@@ -250,7 +250,7 @@ def _having(value: Any, fields: Sequence[str], names: dict[str, str], nested: bo
 
 
 def _lists(answer: str) -> Iterator[list[Any]]:
-    """The outermost lists. What is inside one that is cut off is none."""
+    """The outermost lists. Lists inside one that is cut off are left out."""
     depth, place, n_broken = 0, 0, 0
     while (begin := answer.find("[", place)) >= 0 and n_broken <= _MOST_BROKEN:
         depth = max(0, depth - answer.count("]", place, begin))
@@ -262,7 +262,7 @@ def _lists(answer: str) -> Iterator[list[Any]]:
 
 
 def _decoded(answer: str, begin: int) -> tuple[Any, int]:
-    """The JSON object or list that begins at a position, with its end; None, and the next position, if there is none."""
+    """The JSON object or list that begins at a position, and its end; without one, None and the next position."""
     try:
         return _DECODER.raw_decode(answer, begin)
     except RecursionError:
@@ -277,10 +277,10 @@ def _decoded(answer: str, begin: int) -> tuple[Any, int]:
 
 
 def _mended(answer: str, begin: int) -> tuple[str, int]:
-    """The JSON text of an object or list with slips, and its end. Raises ValueError for one that is cut off or is none.
+    """The corrected JSON text of an object or list with slips, and its end. Raises ValueError if it is cut off or is not JSON.
 
-    Mended are single and curly quotation marks, unescaped ones within a text, names and words without any, Python's literals,
-    comments, commas too many at an end, and missing commas before a name.
+    It corrects single and curly quotation marks, unescaped ones within a text, unquoted names and words, Python's literals,
+    comments, superfluous commas at an end, and missing commas before a name.
     """
     tokens: list[str] = []
     depth, place = 0, begin
@@ -337,9 +337,10 @@ def without_fences(answer: str) -> str:
 
 
 def read_label(answer: str, labels: Collection[str]) -> str:
-    """The label that begins lines of an answer, perhaps behind a name: `Verdict: **supported**`. `labels` are in lower case.
+    """The label at the beginning of lines of an answer, perhaps after a name: `Verdict: **supported**`. `labels` are in lower
+    case.
 
-    Text behind it does not count. Raises UnusableAnswer ("no_label", "two_labels").
+    Text after it is ignored. Raises UnusableAnswer ("no_label", "two_labels").
     """
     words = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     begins = re.compile(rf"(?:[^\W\d_][\w ]{{0,30}}:[*_`\"' ]*)?({words})(?=[*_`\"' )\]]*(?:[.,:;!(\u2013\u2014-]|\Z))")
@@ -357,14 +358,14 @@ def read_label(answer: str, labels: Collection[str]) -> str:
 _LEAD_IN = re.compile(r"\A[^\d\n{]{0,100}:[*_ \t]*\n\s*")
 """A line without a number that ends with a colon."""
 _NUMBERED = re.compile(r"\d{1,2}[.)][ \t]+(?=\S*\d|[^\W\d_])")
-"""The number of a list's entry."""
+"""The number of a list entry."""
 _LINE = re.compile(
-    # A name of at most five words, perhaps with the scale behind it.
+    # A name of at most five words, perhaps followed by the scale.
     r"(?:[-•] )?(?P<name>[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
     r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
     r"(?P<number>\d{1,9})(?:\.0+)?"
     r"(?P<tail>[*_` \])]*(?:(?:/|out of|of|von|sur|de|di|su|из)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
-    # What the number means: behind a sign, or in words that all are capitals or units.
+    # The meaning of the number: after a sign, or in words that are all capitals or units.
     r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
     r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
     r"|(?:[^\W\d][\w’'-]* ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
@@ -378,14 +379,14 @@ _NAMES_IT = re.compile(r"\b(?:rating|score|grade)\b", re.IGNORECASE)
 
 
 def read_number(answer: str) -> tuple[int, int | None, str]:
-    """The whole number that an answer gives, the end of its scale if it names one (`4/5`), and what follows on the line.
+    """The whole number in an answer, the end of its scale if given (`4/5`), and the rest of the line.
 
-    It is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or behind the name `rating` or `score`.
-    Fractions, ranges and alternatives are none. Raises UnusableAnswer ("no_rating", "two_ratings").
+    It is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or after the name `rating` or `score`.
+    Fractions, ranges and alternatives do not count. Raises UnusableAnswer ("no_rating", "two_ratings").
     """
     first, *rest = _LEAD_IN.sub("", without_fences(answer)).splitlines() or [""]
     match = _numbered_line(first)
-    # Below the first line a number counts by its name, or alone on its line.
+    # Below the first line a number counts only with its name, or alone on its line.
     found = [one for line in rest if (one := _numbered_line(line))]
     named = [one for one in found if (_NAMES_IT.search(one["name"]) if one["name"] else not one["tail"].strip(_MARKS + "."))]
     numbers = {int(one["number"]) for one in ([match] if match else []) + named}

@@ -1,4 +1,4 @@
-"""Splitting a text into chunks of limited length at sentence and paragraph ends."""
+"""Splits a text into chunks of limited length at sentence and paragraph ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PIECE = re.compile(rf".+?(?:\n\s*\n|(?<=[.!?。！？]){_NO_END}[\"'”’)\]]*
 def chunks(text: str, most_tokens: int) -> list[tuple[int, int]]:
     """(begin, end) offsets of consecutive chunks of at most `most_tokens` cl100k tokens, without surrounding white space.
 
-    A chunk holds as many whole sentences or lines as fit; only a sentence that is too long by itself is cut. Together the
-    chunks cover every word. Raises ValueError for less than one token.
+    A chunk holds as many whole sentences or lines as fit; only a sentence longer than a chunk is cut. The chunks cover every
+    word. Raises ValueError for less than one token.
     """
     if most_tokens < 1:
         raise ValueError(f"chunks of {most_tokens} tokens; expected at least 1")

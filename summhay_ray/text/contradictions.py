@@ -1,8 +1,8 @@
-"""What a statement says otherwise than its evidence: numbers, amounts, dates, times, names, denials.
+"""Finds contradictions between a statement and its evidence: numbers, amounts, dates, times, names, denials.
 
-A fact of the statement contradicts one of the evidence that has the same role and another value: the same noun, unit or
-neighbours, in sentences that share words with the statement. A fact that the evidence repeats anywhere, in whatever form,
-contradicts nothing, and what the evidence leaves out does not either.
+A fact of the statement contradicts a fact of the evidence with the same role (the same noun, unit or neighbouring words, in
+sentences that share words with the statement) and another value. There is no contradiction if the evidence contains the fact
+anywhere, in any form, or does not mention it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from summhay_ray.text.sentences import sentences
 from summhay_ray.text.stems import root
 
 _WINDOW = 3
-"""Neighbouring sentences that are read together."""
+"""Number of adjacent sentences in a window."""
 _SHARED = 0.4
-"""Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
+"""Minimum share of the statement's words in its evidence, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
 _NEAR = 3
-"""Content words so far from a fact belong to it."""
+"""Content words up to this distance from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
 _SOFT_WORDS = """
     prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely barely
     hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
 """
 _SOFT = frozenset(map(root, _SOFT_WORDS.split()))
-"""Words that deny without a negation: near one, nothing is said to be so."""
+"""Words that deny without a negation, or make a statement uncertain."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
     / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss
@@ -66,7 +66,7 @@ _OPPOSITE_WORDS = """
     all every each / none
 """
 _SIDES: dict[str, list[tuple[int, int]]] = {}
-"""Word, as a statement's tokens have it -> the pairs of opposites and the side of each on which it is."""
+"""Word, in the form of a statement's tokens -> (pair of opposites, the word's side in it)."""
 for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
@@ -76,7 +76,7 @@ for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What the statement and its evidence say otherwise."""
+    """A contradiction between the statement and its evidence."""
 
     kind: Kind
     statement: str
@@ -86,10 +86,10 @@ class Contradiction:
 
 
 def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
-    """What a statement says otherwise than its evidence, in the order of the statement; each fact at most once.
+    """The contradictions between a statement and its evidence, in the order of the statement; each fact at most once.
 
-    `evidence`: a passage of any length, or its sentences. Each sentence of the statement is held against the three neighbouring
-    ones of the evidence that share most words with it. A statement never contradicts itself.
+    `evidence`: a passage of any length, or its sentences. Each sentence of the statement is compared with the three adjacent
+    sentences of the evidence that share most words with it. A statement never contradicts itself.
     """
     said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _gathered(tuple(evidence))
     found: list[Contradiction] = []
@@ -106,7 +106,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
             continue
         for fact in missing:
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
-            # What the statement says elsewhere is no rival, nor is a sum of its numbers or of the evidence's.
+            # Other facts of the statement do not count as contradictions, nor do sums of its numbers or of the evidence's.
             rivals = [other for other in rivals if not any(_agree(own, other) for own in said.facts)]
             sums = any(_adds_up(fact, near.facts) for near in window) or any(_adds_up(other, one.facts) for other in rivals)
             if rivals and not sums:
@@ -120,11 +120,11 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """The sentences of a text that were read, and what they have together."""
+    """The sentences of a text, and their combined facts."""
 
     statements: Sequence[Statement]
     facts: Sequence[Fact]
-    """Each value once."""
+    """The facts, without repeated values."""
     roots: frozenset[str]
     denies: bool
     """Whether one of them has a negation."""
@@ -144,7 +144,7 @@ def _read(text: str) -> _Passage:
 
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
-    """The neighbouring sentences that have most of a statement's words, as few as have them."""
+    """The shortest run of adjacent sentences with the most words of a statement."""
     shared = [statement.roots & one.roots for one in shown]
     windows = [(begin, begin + size) for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
     begin, end = max(windows, key=lambda window: len(frozenset().union(*shared[slice(*window)])), default=(0, 0))
@@ -152,7 +152,7 @@ def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[S
 
 
 def _agree(one: Fact, other: Fact) -> bool:
-    """Whether both facts can be the same: the same value, or a part of it."""
+    """Whether both facts can be the same: their values are equal, or one is part of the other."""
     if one.name or other.name:
         return bool(one.name and other.name and _same_name(one.name, other.name))
     if one.days and other.days:
@@ -166,7 +166,7 @@ def _agree(one: Fact, other: Fact) -> bool:
 
 
 def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
-    """Whether a number is the sum of two others of its unit: 3,300 units are 3,000 here and 300 there."""
+    """Whether a number is the sum of two others with its unit: 3,300 units are 3,000 here and 300 there."""
     if fact.quantity is None:
         return False
     given = [other.quantity for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
@@ -175,7 +175,7 @@ def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
 
 
 def _same_day(one: Day, other: Day) -> bool:
-    """Whether what both say of a date is the same; what one leaves out is no difference."""
+    """Whether two dates agree in the parts that both give."""
     for first, second in ((one[0], other[0]), (one[1], other[1]), (one[3], other[3])):
         if first is not None and second is not None and first != second:
             return False
@@ -187,7 +187,7 @@ def _same_day(one: Day, other: Day) -> bool:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether one name is a part of the other, or made of its initials."""
+    """Whether one name is a part of the other, or consists of its initials."""
     for part, whole in ((one, other), (other, one)):
         if all(any(long.startswith(word) or word.startswith(long) for long in whole) for word in part):
             return True
@@ -195,7 +195,7 @@ def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, common: frozenset[str]) -> bool:
-    """Whether two facts that do not agree say the same thing of the same thing."""
+    """Whether two different facts have the same role: they are about the same thing."""
     if fact.kind != other.kind:
         return False
     if fact.name:
@@ -208,7 +208,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.quantity and other.quantity:
         nouns, other_nouns = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
-            # The same number of another currency is another amount.
+            # The same number in another currency is another amount.
             return fact.kind == "amount" and fact.quantity.low == other.quantity.low
         if nouns and other_nouns:
             return bool(nouns & other_nouns)
@@ -216,14 +216,14 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
 
 
 def _alike_around(span: tuple[int, int], statement: Statement, other: tuple[int, int], near: Statement) -> bool:
-    """Whether the words at two places have the same nearest content word on a side, or two of the near ones."""
+    """Whether the words at two places share the nearest content word on one side, or two of the nearby ones."""
     (before, after), (other_before, other_after) = _around(span, statement), _around(other, near)
     nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
     return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
 
 
 def _around(span: tuple[int, int], statement: Statement) -> tuple[list[str], list[str]]:
-    """Roots of the content words near a place (its begin and end), before it and behind it, the nearest first."""
+    """Roots of the content words near a place (begin, end): those before it and those after it, the nearest first."""
     before = [token for token in statement.tokens[: span[0]] if token in statement.roots]
     after = [token for token in statement.tokens[span[1] :] if token in statement.roots]
     return before[: -_NEAR - 1 : -1], after[:_NEAR]
@@ -239,7 +239,7 @@ def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) 
 
 
 def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
-    """The two words before a fact, the nearest first, and the two behind it."""
+    """The two words before a fact, the nearest first, and the two after it."""
     before = [token for token in statement.tokens[: fact.place] if token not in _ARTICLES]
     after = [token for token in statement.tokens[fact.end :] if token not in _ARTICLES]
     return before[:-3:-1], after[:2]
@@ -248,7 +248,7 @@ def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]
 def _denied(
     one: Statement, said: Sequence[Statement], window: Sequence[Statement], shown: Sequence[Statement]
 ) -> Iterator[Contradiction]:
-    """What one of the two denies and the other says."""
+    """A statement that one of the two denies and the other makes."""
     for near in window:
         for negation in near.negations:
             if _says(one, negation) and not any(_denies(other, negation) for other in said):
@@ -262,7 +262,7 @@ def _denied(
 
 
 def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
-    """What both say in opposite words, such as rose and fell, of the same thing and without a negation."""
+    """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
         rest = len(one.roots) - 1
         if one.negations or near.negations or len(one.roots & near.roots) < max(2, _SHARED_BY_OPPOSITES * rest):
@@ -270,7 +270,7 @@ def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradict
         for place, token in enumerate(one.tokens):
             for pair, side in _SIDES.get(token, ()):
                 sides = {(pair, side), (pair, 1 - side)}
-                # Who says both says neither.
+                # A text with both words counts as having neither.
                 own, others = (
                     [spot for spot, word in enumerate(said.tokens) if sides.intersection(_SIDES.get(word, ()))]
                     for said in (one, near)
@@ -283,7 +283,7 @@ def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradict
 
 
 def _says(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement says what is negated elsewhere, of the same thing."""
+    """Whether a statement asserts a thing that is negated elsewhere, about the same subject."""
     if not negation.certain:
         return False
     if negation.whole:
@@ -291,7 +291,7 @@ def _says(statement: Statement, negation: Negation) -> bool:
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
-        # Without a verb ("no customers"), only what stands before tells that it is the same thing.
+        # Without a verb ("no customers"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
         soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR])
         if token in negation.what and shared and not soft:
@@ -300,5 +300,5 @@ def _says(statement: Statement, negation: Negation) -> bool:
 
 
 def _denies(statement: Statement, negation: Negation) -> bool:
-    """Whether a statement denies the same."""
+    """Whether a statement denies the same thing."""
     return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in statement.negations)

@@ -27,20 +27,20 @@ Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, or all numbers between two, in its base unit: seconds, bytes, dollars, per cent, or things that are counted."""
+    """A number, or a range of numbers, in its base unit: seconds, bytes, dollars, per cent, or counted things."""
 
     low: float
     high: float
     grain: float
     """The size of its last digit: 2 hours has 3600 seconds, 1.2 million has 100,000."""
     unit: str
-    """Empty for things that are counted."""
+    """Empty for counted things."""
     nouns: frozenset[str] = frozenset()
-    """Roots of the words for what is counted or measured."""
+    """Roots of the words for the counted or measured thing."""
 
     def agrees(self, other: Quantity) -> bool:
-        """Whether both can be the same number, as far as the coarser one says: 12 lies in 10 to 15, "more than 10" is not "more
-        than 20"."""
+        """Whether both can be the same number, at the coarser precision: 12 is in 10 to 15, but "more than 10" is not "more than
+        20"."""
         if self.unit != other.unit:
             # "Two to three hours" leaves out a unit.
             return not (self.unit and other.unit) and self.low == self.high == other.low == other.high
@@ -48,7 +48,7 @@ class Quantity:
         if self.low == self.high or other.low == other.high or (self.low == -math.inf) != (other.low == -math.inf):
             gap = max(self.low, other.low) - min(self.high, other.high)
             if math.inf in (self.high, other.high) and -math.inf in (self.low, other.low):
-                # "At least 50" and "at most 50" share no more than their bound.
+                # "At least 50" and "at most 50" have only their bound in common.
                 return gap < 0
             return gap <= 0 or gap < bound
         return all(one == two or abs(one - two) < bound for one, two in ((self.low, other.low), (self.high, other.high)))
@@ -61,47 +61,46 @@ class Fact:
     kind: Kind
     words: str
     place: int
-    """Place of its first token in the sentence."""
+    """Index of its first token in the sentence."""
     end: int
-    """Place after its last token."""
+    """Index after its last token."""
     quantity: Quantity | None = None
     days: tuple[Day, ...] = ()
-    """The dates that it may mean: 3/4/2021 means two."""
+    """The possible dates: 3/4/2021 has two."""
     minutes: frozenset[int] = frozenset()
-    """The minutes of the day that it may mean: 2:30 means two."""
+    """The possible minutes of the day: 2:30 has two."""
     name: tuple[str, ...] = ()
     """The roots of a name's words."""
     begins: bool = False
-    """Whether a name is one word at the beginning of a sentence, which may be no name."""
+    """Whether a name is one word at the beginning of a sentence, and so perhaps not a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
-    """What a sentence denies."""
+    """A denial in a sentence."""
 
     words: str
     what: frozenset[str]
-    """The root of the word that is negated; of an event that is said not to have happened, or of a statement that is said to be
-    untrue, all roots."""
+    """The root of the negated word; for an event that did not happen, or a statement that is called untrue, all its roots."""
     whole: bool
     """Whether `what` is an event or a statement."""
     before: frozenset[str]
     after: frozenset[str]
-    """Roots of the two content words before the negation, and behind the negated word."""
+    """Roots of the two content words before the negation, and of those after the negated word."""
     scope: frozenset[str]
-    """Roots of all words that the negation may bear on."""
+    """Roots of all words that the negation may apply to."""
     certain: bool = True
     """Whether it denies: a condition ("if it does not") and "cannot without" do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence that was read."""
+    """A parsed sentence."""
 
     tokens: tuple[str, ...]
     """Every token in lower case, words other than function words as roots."""
     roots: frozenset[str]
-    """Roots of all content words, those of names too."""
+    """Roots of all content words, including names."""
     facts: tuple[Fact, ...]
     negations: tuple[Negation, ...]
 
@@ -122,7 +121,7 @@ _MONTH_NAMES = """
 _MONTHS = {name: place % 12 + 1 for place, name in enumerate(_MONTH_NAMES.split())} | {"sept": 9}
 _UNAMBIGUOUS = "january february april june july august september october november december"
 _ALONE = frozenset(_UNAMBIGUOUS.split())
-"""Months that are recognized without a day or a year beside them; March and May need a preposition."""
+"""Months that are recognized without an adjacent day or year; March and May need a preposition."""
 _PREPOSITIONS = "in of since until till by early late mid last next this every through during"
 _BEFORE_A_MONTH = frozenset(_PREPOSITIONS.split())
 _WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
@@ -239,7 +238,7 @@ _ABOVE = re.compile(r"(?:more than|over|above|at least|exceed\w*|greater than|no
 _BELOW = re.compile(r"(?:less than|fewer than|under|below|up to|at most|no more than|within|[<≤]) ?$")
 _ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|circa|ca|an estimated|close to|~) ?$")
 _TOLERANCE = 0.1
-"""How far from the truth "about" may be."""
+"""Relative tolerance of a number after "about"."""
 
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
@@ -264,13 +263,14 @@ _UNTRUE = re.compile(
 )
 _DENIED_BEFORE = re.compile(r"なかった|なかっ|ません|(?<!か)ない(?![わとか])|않[았는]|못했|없[었다]|\bnicht(?=\s*[.!;])")
 _NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|間違い|少なく|しか|だけで)な|なければ")
-"""What denies the words before it, in languages that put the negation last; and what only looks like it."""
+"""Patterns for negations of the words before them, in languages that put the negation last; and for similar text that is no
+negation."""
 _DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
-"""A negation bears on at most so many content words after it; a denial on more."""
+"""Maximum number of following content words that a negation applies to; a denial applies to more."""
 
 
 @dataclass(slots=True)
@@ -281,7 +281,7 @@ class _Token:
     start: int
     end: int
     root: str = ""
-    """Of a content word."""
+    """The root of a content word; else empty."""
 
 
 _END = _Token("", "", "", -9, -9)
@@ -305,7 +305,7 @@ def _value(fact: Fact) -> str:
 
 
 class _Reader:
-    """Reads one sentence. Each step takes the place of a token, and returns the facts there and the place of the next token."""
+    """Reads one sentence. Each step takes the index of a token, and returns the facts there and the index of the next token."""
 
     def __init__(self, sentence: str) -> None:
         self.text = " ".join(unicodedata.normalize("NFKC", _BRACKETS.sub(" ", sentence)).split())
@@ -318,7 +318,7 @@ class _Reader:
             if token.text[:-1].isupper():
                 plain = plain.removesuffix("s")
             if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
-                # Endings of other alphabets are cut alike: the nouns of 2 часа and 9 часов are one.
+                # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
                 token.root = root(plain) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
 
     def read(self) -> Statement:
@@ -380,7 +380,7 @@ class _Reader:
         if half and hour <= 12:
             minutes = {(hour % 12 + (12 if half[0] == "p" else 0)) * 60 + minute}
         else:
-            # 2:30 may be in the afternoon, 02:30 and 14:30 say when.
+            # 2:30 may be in the afternoon; 02:30 and 14:30 are unambiguous.
             afternoon = {(hour % 12 + 12) * 60 + minute} if 0 < hour <= 12 and token.text[0] not in "0T" else set()
             minutes = {hour * 60 + minute} | afternoon
         return Fact("time", token.text, place, place + 1, minutes=frozenset(minutes))
@@ -425,18 +425,18 @@ class _Reader:
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
 
     def _fraction(self, place: int) -> tuple[float, float, int] | None:
-        """What `_number` returns for "half of", "a third of" and "two thirds of", in per cent."""
+        """The result of `_number` for "half of", "a third of" and "two thirds of", in per cent."""
         many = _UNITS_OF_TEN.get(self._at(place).lower, 0)
         end = place + (1 if many or self._at(place).lower == "a" else 0)
         share = _FRACTIONS.get(self._at(end).lower)
         return None if share is None or self._at(end + 1).lower != "of" else (share * (many or 1), 1.0, end + 1)
 
     def _number(self, place: int) -> tuple[float, float, int] | None:
-        """The value of a number in digits or words, the size of its last digit, and the place after it."""
+        """The value of a number in digits or words, the size of its last digit, and the index after it."""
         token = self._at(place)
         if token.kind == "number":
             value, after = _decimal(token.text), self._at(place + 1)
-            # The 1990s are neither a number nor a year.
+            # A decade such as 1990s is neither a number nor a year.
             if value is None or (after.lower == "s" and after.start == token.end and len(token.text) == 4):
                 return None
             number, grain = value
@@ -492,7 +492,7 @@ class _Reader:
         return _MEASURES.get(token.lower.rstrip("."), ("", 1.0)) if token.kind in ("word", "sign") else ("", 1.0)
 
     def _measure(self, place: int, currency: str) -> tuple[str, float, int]:
-        """The unit behind a number, its size in the base unit, and the place after it."""
+        """The unit after a number, its size in the base unit, and the index after it."""
         if currency:
             return currency, 1.0, place + (self._unit(place)[0] == currency)
         token = self._at(place)
@@ -525,8 +525,8 @@ class _Reader:
         return low, high, grain, place
 
     def _nouns(self, begin: int, place: int, unit: str) -> frozenset[str]:
-        """The roots of the two words behind a number and its unit; of the one before a number that counts nothing, or numbers a
-        name ("Boeing 737")."""
+        """The roots of the two words after a number and its unit. If the number counts nothing or is part of a name ("Boeing
+        737"), the root of the word before it."""
         while self._at(place).lower in ("of", "the", "all", "its", "their", "our", "-", "more", "other"):
             place += 1
         after = [self._at(place), self._at(place + 1)]
@@ -556,7 +556,7 @@ class _Reader:
         return token.kind == "word" and token.text[0].isupper() and bool(token.root) and token.lower not in _UNITS_OF_TEN
 
     def _negations(self) -> Iterator[Negation]:
-        """What the sentence denies."""
+        """The denials in the sentence."""
         spared = [match.span() for match in _NO_NEGATION.finditer(self.text)]
         condition = _CONDITION.search(self.text)
         limit = condition.start() if condition else len(self.text)
@@ -582,12 +582,12 @@ class _Reader:
                 yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)
                 continue
             before = frozenset(self._before(match.start(), 1 if match["noun"] else 2)) - {scope[0]}
-            # "Hit no customers" tells by what stands before, "no customers were hit" by what follows.
+            # In "hit no customers" the denied event is before the negation, in "no customers were hit" after it.
             after = frozenset() if match["noun"] and before else frozenset(scope[1:3])
             yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)
 
     def _after(self, start: int, most: int) -> list[str]:
-        """The roots behind a place in the text, up to the end of the clause; adverbs left out."""
+        """The roots after a place in the text, up to the end of the clause, without adverbs."""
         found: list[str] = []
         for token in self.tokens:
             if token.start >= start:
@@ -598,7 +598,7 @@ class _Reader:
         return found
 
     def _before(self, start: int, most: int) -> list[str]:
-        """The roots before a place in the text, the last ones."""
+        """The last roots before a place in the text."""
         return [token.root for token in self.tokens if token.root and token.end <= start][-most:]
 
 
@@ -621,7 +621,7 @@ def _decimal(numeral: str) -> tuple[float, float] | None:
 
 
 def _days_of(token: _Token) -> tuple[Day, ...]:
-    """The dates that a date in words or digits may mean; none if there is no such day."""
+    """The possible dates of a date in words or digits; none if there is no such day."""
     numbers = [int(part) for part in re.findall(r"\d+", token.text)]
     if token.kind == "iso":
         found = [(numbers[0], numbers[1], numbers[2], numbers[2])]

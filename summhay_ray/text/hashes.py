@@ -1,4 +1,4 @@
-"""The hashes that identify a text, and content in JSON."""
+"""The hashes that identify texts and JSON content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @functools.lru_cache(maxsize=256)
 def text_hash(text: str) -> str:
-    """sha256 (hex) of a text. Cached, since every request asks for its template's."""
+    """sha256 (hex) of a text. Cached, since every request needs its template's hash."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -11,7 +11,7 @@ _REPORTER = rf"\d+\s+(?:{_SERIES})\s*{_PAGE}(?:,\s\d+(?:[-–]\d+)?(?!\d*\s[A-Z]
 _SHORT_REPORTER = rf"\d+\s+(?:{_SERIES}),?\s+at\s+\d+(?:[-–]\d+)?"
 """`410 U.S. at 120`, the short form of a reporter citation."""
 _SIGNAL = r"(?!(?:See|Cf|But|In|Also|Accord|Under|And|The|Compare|Contra|As|By|Like|Both|Unlike|While|Although|Since|When)\b)"
-"""Signal words and others that begin a sentence, which are not part of a party's name."""
+"""Signal words and other words that begin a sentence and are not part of a party's name."""
 _PARTY = _SIGNAL + r"[A-Z][\w.'’&-]*(?:\s(?:of|the|and|&|[A-Z][\w.'’&-]*)){0,5}"
 _CASE = rf"\b{_PARTY}\sv\.?\s{_PARTY}|\b(?:In re|Ex parte|Matter of)\s{_PARTY}"
 _NAME = r"[A-Z][\w'’&-]*(?:\s(?:of|the|and|&|v\.|[A-Z][\w.'’&-]*)){0,7}"
@@ -25,7 +25,7 @@ _CITATION = re.compile(
     r"|§+\s*\d[\d.\-–]*|\b(?:(?:Case|Docket)\s)?(?:No|Nos|Docket|Case)\.?\s*\d[\d:\-–\w]*|\bsections?\s+\d+"
 )
 BACK = re.compile(_SAME)
-"""A citation of the source that was cited before it: `Id. at 12`, `Ibid.`"""
+"""A citation of the previously cited source: `Id. at 12`, `Ibid.`"""
 
 
 def citations(text: str) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""HTML pages as Markdown text, by Python's own parser.
+"""Converts HTML pages to Markdown text with Python's own parser.
 
-Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and what
-frames a page (navigation, header, footer) are left out.
+Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and the frame
+of a page (navigation, header, footer) are left out.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _BLOCKS = (
 )
 _HEADINGS = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LONGEST_CELL = 400
-"""A table with a longer cell lays a page out: its cells are read as paragraphs."""
+"""A table with a longer cell is a layout table: its cells are read as paragraphs."""
 _DEEPEST = 40
-"""Elements within one another whose form is kept; text grows by what marks each."""
+"""Maximum depth of nested elements whose form is kept, since each adds marks to the text."""
 _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
@@ -34,13 +34,13 @@ class _Page(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self._open: list[tuple[str, list[str]]] = [("", [])]
-        """Elements whose text is changed when they end: (tag, their text so far)."""
+        """Open elements whose text is converted when they end: (tag, text so far)."""
         self._rows: list[list[list[str]]] = []
-        """The rows of the tables that are open."""
+        """The rows of the open tables."""
         self._aside = self._pre = 0
 
     def text(self) -> str:
-        """What was read."""
+        """The converted text."""
         while len(self._open) > 1:
             self._end(self._open[-1][0])
         lines = (line.rstrip() for line in _BLANK_LINES.sub("\n\n", "".join(self._open[0][1])).split("\n"))
@@ -94,11 +94,11 @@ class _Page(html.parser.HTMLParser):
             self._end(self._open[-1][0])
 
     def _end(self, tag: str) -> None:
-        """End the last open element: its text goes to the one around it."""
+        """End the last open element: its text is added to the enclosing one."""
         _, parts = self._open.pop()
         if tag == "a":
             address, text = parts[0], "".join(parts[1:])
-            # Only a block that is nothing but a link keeps the address: it marks a list of links.
+            # Only a block that consists of a link keeps the address, which marks a list of links.
             around, before = self._open[-1]
             alone = around in ("li", "td") and not "".join(before).strip()
             self._put(f"[{text.strip()}]({address}) " if alone and text.strip() and not re.search(r"[\s()]", address) else text)

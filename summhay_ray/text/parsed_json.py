@@ -1,4 +1,4 @@
-"""Reads JSON of the user's, whose texts must be fit for tables and prompts."""
+"""Reads a user's JSON, whose texts must be valid in tables and prompts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 def parsed_json(content: str | bytes) -> Any:
     """The value of a JSON text.
 
-    Raises ValueError, in a few words, also where a text or a key has a lone surrogate: that is half a character, which UTF-8, and
-    so no table and no request, can hold. Raises RecursionError where it is nested too deeply.
+    Raises ValueError, with a short reason, also if a text or a key has a lone surrogate: half a character, which UTF-8, and so
+    tables and requests, cannot encode. Raises RecursionError if the JSON is nested too deeply.
     """
     value = json.loads(content)
     try:

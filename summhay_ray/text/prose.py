@@ -1,11 +1,12 @@
-"""The prose of a document: its statements, and what is left out of it with the reason.
+"""The prose of a document: its statements, and the omitted parts with the reason.
 
-`read_prose` reads plain text and Markdown, which HTML and Word files are converted to. markdown-it-py finds the blocks; the rules
-here say which of their lines state something. Three kinds of statements are kept:
+`read_prose` reads plain text and Markdown; HTML and Word files are first converted to Markdown. markdown-it-py finds the blocks;
+the rules here decide which of their lines are statements. Three kinds of statements are kept:
 
-- `sentence`: a sentence, a turn of a conversation, or a list item that states something;
+- `sentence`: a sentence, a turn of a conversation, or a list item that makes a statement;
 - `row`: a row of a table as a record with its header (`Region: Frankfurt; Failed payments: 58 %`);
-- `line`: an unmarked line that reads like a title. It is searched, since it may be a terse statement, but states no finding.
+- `line`: an unmarked line that reads like a title. It is searched, since it may be a terse statement, but is not used as a
+  finding.
 
 A text without any markup keeps every line that is not clearly something else, word for word.
 """
@@ -44,7 +45,7 @@ Reason = Literal[
 ]
 
 LEAST_DOCUMENTS = 8
-"""Boilerplate is recognized among so many documents or more."""
+"""Minimum number of documents for recognizing boilerplate."""
 _MARKUP = re.compile(
     r"""^[ ]{0,3}(?:\#{1,6}[ \t]|[-+*][ \t]+\S|\d{1,3}[.)][ \t]+\S|>|```|~~~|\|.*\|)
     |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@\n]*$|<!--|\[[^\]]+\]:[ ])
@@ -57,7 +58,7 @@ _YAML_LINE = re.compile(r"\s|[#\]}-]|[\w.-]+(?: [\w.-]+){0,2}:(?:\s|$)")
 _TOML_LINE = re.compile(r"\s|[#\]}\[\"']|[\w.-]+\s*=")
 _INLINE = re.compile(r"[\\`*_\[\]<&!~]")
 _LONGEST_INLINE = 20_000
-"""Emphasis and links of a longer block are not parsed."""
+"""Maximum length of a block in which emphasis and links are parsed."""
 _TAGS = re.compile(
     r"</?(?:a|abbr|b|br|center|cite|code|del|div|em|font|hr|i|img|ins|kbd|p|q|s|samp|small|span|strike|strong|sub|summary|sup|table"
     r"|tbody|td|th|thead|tr|tt|u|var|details|li|ol|ul|h[1-6]|blockquote|pre|picture|source|video|figure)\b[^<>]*>|<!--.*?-->",
@@ -65,14 +66,14 @@ _TAGS = re.compile(
 )
 _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _DEFINITION = re.compile(r"[ ]{0,3}\[([^\[\]]+)\]:\s*<?([^\s<>]*[/#.][^\s<>]*)>?\s*(?:[\"'(].*)?\Z")
-# Without IGNORECASE the search can look for the first letters alone, which is three times as fast.
+# Without IGNORECASE the search can use the first letters, which is three times as fast.
 _URL = re.compile(r"(?:[hH][tT][tT][pP][sS]?://|[wW][wW][wW]\.|[mM][aA][iI][lL][tT][oO]:)[^\s<>\]]+")
 _END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?[\])]?[ \t,-]*)?"
     r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|/{}=]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
 )
-"""A turn of a conversation: `Speaker: `, or `<speaker> `, maybe after the time."""
+"""A turn of a conversation: `Speaker: `, or `<speaker> `, possibly after the time."""
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
@@ -130,9 +131,9 @@ _VERBS = frozenset(_VERB_WORDS.split())
 _WITHIN_NAMES = ("and", "von", "van", "de", "der", "del", "la", "of", "from", "the", "for", "via")
 _PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
 _FEWEST, _MANY = 4, 12
-"""Words of a list item, and of any other line, from which it states something without a full stop."""
+"""Minimum number of words for a statement without a full stop: in a list item, and in any other line."""
 _WRAPPED = 50
-"""Characters from which a line of Markdown counts as wrapped."""
+"""Minimum length of a wrapped line of Markdown, in characters."""
 _WRAPPED_WIDE = 20
 """The same for Chinese and Japanese."""
 _MORE_WORDS = """
@@ -141,12 +142,12 @@ _MORE_WORDS = """
     its his your my
 """
 _BEFORE_MORE = frozenset(_MORE_WORDS.split())
-"""Words with which no sentence ends."""
+"""Words that cannot end a sentence."""
 _MOSTLY = 0.8
-"""Share of a line that is a link, from which the line only links."""
+"""A line with at least this share of links counts as a list of links."""
 _FEWEST_PAGES = 3
 _LONGEST_JOINED = 4000
-"""Characters from which no further line is joined to a paragraph."""
+"""A paragraph of this many characters gets no further lines."""
 _LONGEST_RECORD = 400
 
 
@@ -162,7 +163,7 @@ class ProseStatement:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A part of a document that is no prose."""
+    """A part of a document that is not prose."""
 
     text: str
     line: int
@@ -171,20 +172,21 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Prose:
-    """What was read of a document."""
+    """The prose of a document."""
 
     statements: list[ProseStatement] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     title: str = ""
     date: str = ""
-    """As the document writes it."""
+    """The date as written in the document."""
 
 
 Split = Callable[[str], list[str]]
 
 
 def read_prose(text: str, split: Split | None = None) -> Prose:
-    """The statements of a document in order, and what is left out. `split`: makes sentences of a line; by its script if None."""
+    """The statements of a document in order, and the omitted parts. `split`: splits a line into sentences; None: depends on the
+    line's script."""
     latin = is_latin(text)
     reader = _Reader(split or (sentences if latin else sentences_of), latin)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -197,7 +199,7 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
 
 
 def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
-    """The statements that more than half of at least 8 documents make in the same words."""
+    """The statements that occur in the same words in more than half of the documents; none for fewer than 8 documents."""
     counts: Counter[str] = Counter()
     n_documents = 0
     for texts in documents:
@@ -208,9 +210,9 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    # `_definitions` reads the definitions of links: the parser takes time by their square.
+    # `_definitions` reads the definitions of links, because the parser needs quadratic time for them.
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
-    # Addresses are not shown.
+    # The addresses of links are not needed.
     for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
         setattr(parser, name, do)
     return parser
@@ -223,12 +225,12 @@ class _Reader:
         self._section: dict[int, str] = {}
         """The headings above the current block, by level: `attendance`, `agenda` or nothing."""
         self._signing = 0
-        """Lines that may still belong to a signature."""
+        """Number of following lines that may belong to a signature."""
         self._width = 0
         self._words: Counter[str] | None = None
         self._body = ""
         self._links: dict[str, Any] = {}
-        """The definitions of links, as the parser keeps them."""
+        """The definitions of links, in the parser's form."""
 
     def front_matter(self, text: str) -> tuple[str, int]:
         """The text below the front matter, and the number of lines before it."""
@@ -245,7 +247,7 @@ class _Reader:
         return text[found.end() :], skipped
 
     def without_running_heads(self, text: str) -> str:
-        """A text in pages, as of a PDF file, with empty lines for what stands at the top or the bottom of half of the pages."""
+        """A text in pages, as from a PDF file. Lines at the top or bottom of half of the pages become empty."""
         pages = text.count("\f")
         if pages < _FEWEST_PAGES:
             return text
@@ -254,7 +256,7 @@ class _Reader:
         begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
         bare = {number: lines[number].strip() for number in edges}
-        # The number of the page changes; a sentence with another number is another sentence.
+        # Ignore changing page numbers only: a sentence with another number is another sentence.
         bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
@@ -324,7 +326,7 @@ class _Reader:
         self._unparsed(lines, covered, len(lines), first)
 
     def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
-        """The lines, with empty ones for definitions of links, which are noted."""
+        """The lines, with empty ones for definitions of links, which are recorded."""
         references = self._links.setdefault("references", {})
         for number, line in enumerate(lines):
             found = _DEFINITION.match(line)
@@ -334,7 +336,7 @@ class _Reader:
             yield "" if found else line
 
     def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
-        """Read lines that the parser made no block of, since they are nested too deeply."""
+        """Read lines that the parser skipped because they are nested too deeply."""
         for number in range(begin, end):
             line = lines[number].strip(" \t>-*+")
             if re.search(r"\w", line) and not _DEFINITION.match(lines[number]):
@@ -375,7 +377,7 @@ class _Reader:
     def _code(self, token: Token, source: Sequence[str], number: int) -> None:
         unclosed = token.type == "fence" and not re.match(r"[\s>]*(?:```|~~~)", source[-1]) and len(source) > 1
         if unclosed or (token.type == "code_block" and not _is_code(token.content)):
-            # A fence that nothing closes would hide the rest of the document; plain text may be indented.
+            # An unclosed fence would hide the rest of the document; plain text may be indented.
             lines: list[str] = []
             for place, line in enumerate([*token.content.split("\n"), ""]):
                 if line.strip():
@@ -418,7 +420,7 @@ class _Reader:
             elif token.type == "inline":
                 cells.append(_flat(_plain_inline(token.content, self._links)[0]))
             elif token.type == "tr_close" and (head or (not any(header) and _is_header(cells))):
-                # A Word table without a header row comes with an empty one.
+                # A Word table without a header row gets an empty one.
                 header = cells
                 if any(cells):
                     self._leave(" | ".join(cells), first + number + 1, "heading")
@@ -454,7 +456,7 @@ class _Reader:
         linked: Sequence[float] = (),
         source: Sequence[str] = (),
     ) -> None:
-        """Keep or leave out the lines of a paragraph, which begins after `number` lines. `item`: how deep it is in lists."""
+        """Keep or omit the lines of a paragraph that begins after `number` lines. `item`: its depth in lists."""
         for place, text in self._joined(lines, source, item):
             bullet = _BULLET.match(text)
             depth, raw = (1, False) if bullet else (item, plain)
@@ -470,9 +472,9 @@ class _Reader:
             self._keep(text, at, kind, raw)
 
     def _joined(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
-        """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one.
+        """(Index of the first line, text) of each logical line of a paragraph, in which wrapped lines are joined.
 
-        `source`: the lines of a Markdown paragraph as they are written; empty for plain text.
+        `source`: the original lines of a Markdown paragraph; empty for plain text.
         """
         text, begin, last = lines[0], 0, lines[0]
         for place, line in enumerate(lines[1:], start=1):
@@ -489,7 +491,7 @@ class _Reader:
         yield begin, text
 
     def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: int) -> bool:
-        """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
+        """Whether a line continues the sentence in `text`, whose last line is `last`."""
         meant = bool(source) and last.endswith("  ")
         last, line = last.rstrip(), line.strip()
         if (
@@ -508,28 +510,28 @@ class _Reader:
             return False
         ends = bool(_END.search(last)) or last.endswith((":", "："))
         if source:
-            # Markdown runs the lines of a paragraph together; where a short one ends, its author meant it to end.
+            # Markdown joins the lines of a paragraph, but the author ended a short line on purpose.
             full = len(source[0].rstrip()) >= _WRAPPED
         else:
             full = _is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
             full |= self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
-            # Where nobody writes capitals, as in a chat, a small letter may begin a sentence.
+            # In a text without capitals, as in a chat, a small letter may begin a sentence.
             return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
         goes_on = last.endswith((",", "(")) or last.rsplit(None, 1)[-1] in _BEFORE_MORE
         return goes_on or (full and not last.endswith((":", "：")))
 
     def _unhyphenated(self, text: str, line: str) -> str:
-        """Two lines of which the first ends in a hyphen: a word that was divided, or a word with a hyphen."""
+        """Join two lines, the first of which ends in a hyphen: a divided word or a hyphenated one."""
         if self._words is None:
             self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))
         second = re.match(r"\w+", line)
-        # The second half itself stands in the text once, at the beginning of the line.
+        # The second half itself occurs once in the text, at the beginning of the line.
         compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
         return f"{text}{line}" if compound else f"{text[:-1]}{line}"
 
     def _reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
-        """Why a line is left out; None if it is kept."""
+        """Why a line is omitted; None if it is kept."""
         bare = text.strip().strip("*_").strip()
         words = _WORD.findall(bare)
         sentence = bool(_END.search(bare)) and len(words) >= 3
@@ -572,7 +574,7 @@ class _Reader:
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        # What is said of a title is deeper in the list.
+        # The items about a title are deeper in the list.
         titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
         if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
             return "agenda"
@@ -621,7 +623,7 @@ class _Reader:
 
 
 def _front_fields(mark: str, content: str) -> dict[str, str] | None:
-    """The fields of front matter, YAML between `---` or TOML between `+++`, as they are written; None if it is none."""
+    """The fields of front matter, YAML between `---` or TOML between `+++`, unparsed; None if it is not front matter."""
     lines = [line for line in content.split("\n") if line.strip()]
     known = _YAML_LINE if mark == "---" else _TOML_LINE
     if not lines or not all(map(known.match, lines)):
@@ -631,7 +633,8 @@ def _front_fields(mark: str, content: str) -> dict[str, str] | None:
 
 
 def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float], bool]:
-    """The text of a block without emphasis, links' addresses and images; the share of links in each line; whether all is bold.
+    """The text of a block without emphasis, links' addresses and images; the share of links in each line; whether all of it is
+    bold.
 
     A line that ends on purpose ends with two blanks. `links`: the definitions of links.
     """
@@ -665,7 +668,7 @@ def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float]
 
 
 def _unspaced(text: str) -> str:
-    """A line without the blanks that some PDF files have between letters; two blanks or more are between words there."""
+    """A line without the blanks that some PDF files have between letters; such files have two or more blanks between words."""
     letters = text.split()
     if "  " not in text or len(letters) < 5 or sum(len(one) == 1 for one in letters) < 0.8 * len(letters):
         return text
@@ -681,7 +684,7 @@ def _is_wide(char: str) -> bool:
 
 
 def _is_names(text: str) -> bool:
-    """Whether a line lists people rather than says something of them."""
+    """Whether a line only lists people and makes no statement about them."""
     text = _HANDLE.sub(" ", re.sub(r"\([^)]*\)|<[^>]*>|\[[^\]]*\]", " ", text))
     words = _WORD.findall(text)
     lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]

@@ -1,6 +1,6 @@
-"""The Punkt sentence splitter for English (Kiss and Strunk, 2006), which some papers fix.
+"""The Punkt sentence splitter for English (Kiss and Strunk, 2006), which some papers require.
 
-The rules and the trained parameters are those of NLTK (3.10), reimplemented: importing NLTK takes seconds. The parameters lie in
+The rules and the trained parameters are those of NLTK (3.10), reimplemented: importing NLTK takes seconds. The parameters are in
 `data/punkt_english` (data/README.txt names their source); nothing is downloaded or unpickled.
 """
 
@@ -58,7 +58,7 @@ class _Token:
 
     @property
     def bare(self) -> str:
-        """The kind without its full stop."""
+        """`kind` without its full stop."""
         return self.kind[:-1] if len(self.kind) > 1 and self.kind.endswith(".") else self.kind
 
 
@@ -90,11 +90,11 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _possible_ends(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """The possible ends of sentences, each with the place where the word before it begins. Of several in one word, the last."""
+    """The possible ends of sentences, each with the offset of the word before it; for several in one word, the last one."""
     last, word, stop = None, 0, 0
     for end in _END.finditer(text):
         blank = max(text.rfind(blank, stop, end.start()) for blank in _BLANKS)
-        # As in NLTK, a blank directly behind the end before does not count.
+        # As in NLTK, a blank directly after the previous end does not count.
         begin = blank + 1 if blank > stop else word
         if last and stop <= begin:
             yield last, word
@@ -107,7 +107,7 @@ def _ends(context: str) -> bool:
     """Whether a sentence ends within `context`: a word, a mark that may end a sentence, and what follows."""
     known = _parameters()
     if plain := _PLAIN_END.fullmatch(context):
-        # Between plain words two look-ups decide.
+        # Between plain words two look-ups are enough.
         word, following = plain[1].lower(), plain[2].lower()
         if word not in known.abbreviations:
             return (word, following) not in known.collocations
@@ -116,7 +116,7 @@ def _ends(context: str) -> bool:
 
 
 def _token(text: str, known: _Parameters) -> _Token:
-    """A token, judged by itself."""
+    """A token, classified without its context."""
     lower = text.lower()
     kind = _NUMBER.sub(_NUMBER_TYPE, lower)
     if text in (".", "?", "!"):
@@ -134,7 +134,7 @@ def _ends_before(token: _Token, following: _Token, known: _Parameters) -> bool:
     kind, next_kind = token.bare, following.bare if following.ends else following.kind
     if (kind, next_kind) in known.collocations:
         return False
-    # A superscript or a fraction is no letter, though `\w` matches it.
+    # A superscript or a fraction is not a letter, although `\w` matches it.
     initial = _INITIAL.match(token.text) is not None and unicodedata.category(token.text[0]) != "No"
     capital = following.text[0].isupper()
     begins = _begins_sentence(following, next_kind, known)
@@ -147,7 +147,7 @@ def _ends_before(token: _Token, following: _Token, known: _Parameters) -> bool:
 
 
 def _begins_sentence(token: _Token, kind: str, known: _Parameters) -> bool | None:
-    """Whether a token is the first of a sentence, by how its word was seen in training; None if that does not say."""
+    """Whether a token is the first of a sentence, by how its word was seen in training; None if undecided."""
     if token.text in (";", ":", ",", ".", "!", "?"):
         return False
     seen = known.contexts.get(kind, 0)

@@ -1,4 +1,4 @@
-"""Reads and writes answers as the TREC tracks for RAG exchange them: sentences, each with the ids of documents that it cites.
+"""Reads and writes answers in the format of the TREC tracks for RAG: sentences, each with the ids of its cited documents.
 
 TREC RAG, RAGTIME, DRAGUN and BioGen share the format (github.com/hltcoe/rag-run-validator). Sentences are in `responses` or
 `answer`; citations are ids, `{id: score}`, or positions in `references`, from 0.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _NUMBERS = re.compile(r"\s*\[[\d\s,;–-]*\d[\d\s,;–-]*\](?!\()")
-"""Numbers in brackets inside a sentence: `citations` says what they are."""
+"""Numbers in brackets inside a sentence, which are explained by `citations`."""
 _TOPIC = ("topic_id", "narrative_id", "request_id", "query_id", "qid", "id")
 _SYSTEM = ("run_id", "team_id", "system")
 _ID = ("id", "docid", "doc_id", "document_id")
@@ -24,15 +24,15 @@ class RagAnswer:
     """A system's answer to one query."""
 
     query_id: str
-    """The topic's id; empty where the answer names none."""
+    """The topic's id; empty if the answer has none."""
     system: str
-    """The run's id, or the team's; empty where the answer names neither."""
+    """The run's id, or the team's; empty if the answer has neither."""
     sentences: tuple[str, ...]
     cited: tuple[tuple[str, ...], ...]
-    """The ids of the documents that each sentence cites, each once, in the answer's order."""
+    """The ids of the documents that each sentence cites, without repetition, in the answer's order."""
 
     def text(self, mark: Callable[[str], str] = "[{}]".format) -> str:
-        """A line for each sentence, followed by its citations. `mark`: id -> how it is cited, by default `[ID]`."""
+        """A line for each sentence, followed by its citations. `mark`: id -> citation mark, by default `[ID]`."""
         lines = zip(self.sentences, self.cited, strict=True)
         return "\n".join(f"{sentence} {''.join(map(mark, ids))}".strip() for sentence, ids in lines)
 
@@ -61,7 +61,7 @@ def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
 
 
 def rag_answer_json(answer: RagAnswer) -> dict[str, Any]:
-    """The line of an answer, as the tracks' validator wants it. A run's id has no spaces there."""
+    """The line of an answer, in the form that the tracks' validator requires. A run's id has no spaces there."""
     run = "_".join(answer.system.split())
     responses = [{"text": text, "citations": list(ids)} for text, ids in zip(answer.sentences, answer.cited, strict=True)]
     return {
@@ -89,7 +89,8 @@ def _id(value: Any, where: str) -> str:
 
 
 def _cited(citations: Any, references: Sequence[str], where: str) -> tuple[str, ...]:
-    """The ids that a sentence cites. A number is a position in `references`, from 0; so are digits in quotes, if no id there."""
+    """The ids that a sentence cites. A number is a position in `references`, from 0; so are quoted digits that are not an id
+    there."""
     if not isinstance(citations, list | dict | None):
         raise ValueError(f"{where}: expected a list of ids or of positions in `references`, or an object {{id: score}}")
 

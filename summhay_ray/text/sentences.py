@@ -1,4 +1,4 @@
-"""Splitting a text into sentences."""
+"""Splits a text into sentences."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ ABBREVIATIONS = ("Mr", "Ms", "Dr", "St", "No", "vs", "Mrs", "Inc", "Ltd")
 """Abbreviations: their full stop does not end a sentence."""
 
 _BEFORE_ORDINAL = ("am", "im", "vom", "zum", "beim", "der", "dem", "des", "seit")
-"""German words after which a number of one or two digits with a full stop is an ordinal one ("am 3. Mai")."""
+"""German words before an ordinal number of one or two digits with a full stop ("am 3. Mai")."""
 _BREAKS = r"\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
 _WIDE_END = re.compile("[。！？]")
 _LONGEST = 600
-"""In characters, about 100 words: anything longer lacks sentence ends, and is cut."""
+"""Maximum length in characters, about 100 words: longer text lacks sentence ends, and is cut."""
 
 
 def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list[str]:
     """The sentences of a text in order, stripped. A line break ends a sentence; none is longer than 600 characters.
 
-    The full stop of an abbreviation, or of a German ordinal number after a preposition or article, ends none.
+    The full stop of an abbreviation, or of a German ordinal number after a preposition or article, does not end a sentence.
     """
     lines = _WIDE_END.sub("\\g<0>\n", text)
     return [piece for part in _end(abbreviations).split(lines) for piece in _pieces(part.strip()) if piece]
@@ -30,7 +30,7 @@ def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list
 def _end(abbreviations: tuple[str, ...]) -> re.Pattern[str]:
     ordinals = [rf"[{word[0].upper()}{word[0]}]{word[1:]} {digits}" for word in _BEFORE_ORDINAL for digits in (r"\d", r"\d\d")]
     none_of_them = "".join(rf"(?<!\b{word}\.\s)" for word in (*abbreviations, *ordinals))
-    # What a pattern begins with is looked for fast if it is one kind of character.
+    # A search is fast if the pattern begins with a single class of characters.
     return re.compile(
         rf"\s(?:(?:(?<=[.!?]\s)|(?<=[.!?][\"'”’)\]]\s)){none_of_them}\s*+(?=[^a-z\s])|(?<=[{_BREAKS}])[{_BREAKS}]*)"
     )

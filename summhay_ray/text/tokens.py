@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 _VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 _LOADING = threading.Lock()
 _KEPT_LETTERS = 16_000_000
-"""Characters of text, in total, whose counts are remembered."""
+"""Total characters of text whose counts are cached."""
 _ENTRY = 100
-"""Overhead of one remembered text, in characters."""
+"""Overhead of one cached text, in characters."""
 _LONG_TEXT = 500
-"""Length, in characters, from which on a text's count is remembered as a whole."""
+"""Minimum length, in characters, of a text whose count is cached as a whole."""
 _MOST_WHOLE = 65_536
-"""How many of these counts are remembered."""
+"""Maximum number of these cached counts."""
 _BLANK_LINE = "\n\n"
 _LONG_PARAGRAPH = 1000
-"""Characters of a paragraph that is counted line by line."""
+"""Minimum length, in characters, of a paragraph that is counted line by line."""
 _LAST_WORDS = 100
-"""Characters at the end of a long line among which a word is expected to end."""
+"""Number of characters at the end of a long line in which a word is expected to end."""
 _LETTERS_A_TOKEN = 6
-"""More than texts have: as far as the first tokens are looked for at once."""
+"""Upper estimate of characters per token, for the first search of `first_tokens`."""
 
 # cl100k_base splits at Unicode whitespace; Python's `\s` would add U+001C to U+001F.
 _BLANKS = "\t\x0b\x0c \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -57,12 +57,12 @@ def token_pieces(text: str) -> list[bytes]:
 
 
 def count_tokens(text: str) -> int:
-    """The number of cl100k tokens in `text`, equal to tiktoken's. Exception: a text without white space may differ by a token
-    or two in each 200,000 characters.
+    """The number of cl100k tokens in `text`, equal to tiktoken's. Exception: the count of a text without white space may differ
+    by a token or two per 200,000 characters.
 
-    Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it; by line, so that a
-    document that is cut elsewhere is not counted again; those of longer texts also by their 64-bit hash, since a run counts the
-    prompts that its plan has counted, and every repeat has the same prompt.
+    Counts are cached by paragraph, so that a document is counted once for all prompts, and by line, so that a document is not
+    counted again if it is cut at another place. Counts of longer texts are also cached by their 64-bit hash, since a run counts
+    the same prompts as its plan, and repeats have the same prompt.
     """
     if len(text) < _LONG_TEXT:
         return _counted(text, _BLANK_LINE)
@@ -79,7 +79,7 @@ _WHOLE: dict[int, int] = {}
 
 
 def _counted(text: str, end: str) -> int:
-    """The sum of what is remembered of the parts of `text` that `end` ends."""
+    """The sum of the cached counts of the parts of `text`, which are separated by `end`."""
     whole, ended = _counts(end)
     *parts, last = text.split(end)
     begins = [part[:1] for part in parts[1:]]
@@ -90,7 +90,7 @@ def _counted(text: str, end: str) -> int:
 
 
 def _joined(given: list[str], end: str) -> list[str]:
-    """The parts joined again, cut after every end that is not followed by whitespace."""
+    """The parts joined again and split after every end that is not followed by whitespace."""
     parts = [[given[0]]]
     for part in given[1:]:
         if not part or part[0].isspace():
@@ -102,12 +102,12 @@ def _joined(given: list[str], end: str) -> list[str]:
 
 
 class _Counts(dict[str, int]):
-    """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: what is long is counted line
-    by line. `divided`: of a long line, all but the last words are remembered once, whatever ends it.
+    """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: long texts are counted line
+    by line. `divided`: for a long line, the count without its last words is cached separately.
 
     Counting by paragraph is exact: no match of cl100k's splitting pattern continues from a line break to anything but
-    whitespace. So every match ends where a run of line breaks is followed by something else, and the tokens of the parts that
-    `count_tokens` looks up are, one after another, the tokens of the text.
+    whitespace. So a match ends wherever a run of line breaks is followed by something else, and the tokens of the parts in
+    sequence are the tokens of the text.
     """
 
     def __init__(self, end: str, lines: bool, divided: bool = True) -> None:
@@ -140,7 +140,7 @@ class _Counts(dict[str, int]):
 def first_tokens(text: str, n: int) -> str:
     """The first `n` cl100k tokens of `text`, as text; all of it if it has no more.
 
-    Where the cut falls inside a character, its incomplete bytes are dropped.
+    If the cut is inside a character, its incomplete bytes are dropped.
     """
     encoding = _encoding()
     kept: list[int] = []
@@ -154,7 +154,7 @@ def first_tokens(text: str, n: int) -> str:
 
 @functools.cache
 def _counts(end: str) -> tuple[_Counts, _Counts]:
-    """Counts of whole texts, and of parts with the `end` that ends them: a blank line or a line break."""
+    """Counts of whole texts, and of parts that end with `end`, a blank line or a line break."""
     lines = end == _BLANK_LINE
     return _Counts("", lines), _Counts(end, lines)
 
@@ -200,11 +200,11 @@ def _vocabulary_folder() -> Path:
 
 
 def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
-    """`text` in pieces whose tokens, one after another, are exactly the tokens of `text`.
+    """`text` in pieces whose tokens, in sequence, are exactly the tokens of `text`.
 
     tiktoken overflows its stack on a million characters of whitespace before a word, and taking the first tokens should not
     encode ten megabytes. So long runs of whitespace, and text beyond `part` characters, are cut where the splitting pattern
-    certainly ends a match. The pattern never looks behind, so what follows encodes as if it stood alone.
+    certainly ends a match. The pattern never looks behind, so the rest is encoded as if it were a separate text.
     """
     start = 0
     for cut in _cuts(text, part, run):
@@ -214,7 +214,7 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
 
 
 def _short(parts: Iterable[str]) -> Iterator[str]:
-    """The parts, long ones cut anyway: tiktoken needs 40 bytes and more for each character of a piece."""
+    """The parts, with long ones cut anywhere: tiktoken needs 40 bytes or more per character of a piece."""
     for part in parts:
         step = _PART if len(part) > 2 * _PART else len(part) or 1
         yield from (part[start : start + step] for start in range(0, len(part), step))
@@ -228,7 +228,8 @@ def _cuts(text: str, part: int, run: int) -> Iterator[int]:
         first, end = blank.span()
         if end == len(text):
             break
-        # Before a word, the pattern matches a run up to its last line break, then up to its last character, which joins the word.
+        # Before a word, the pattern matches a run up to its last line break, then up to its last character, which belongs to the
+        # word.
         line = max(text.rfind("\n", first, end), text.rfind("\r", first, end)) + 1 or first
         yield from _word_ends(text, start, first, part)
         yield line
@@ -245,7 +246,7 @@ def _last_word_end(text: str) -> int:
 
 
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
-    """Places about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
+    """Offsets about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
     while stop - start > part:
         found = _WORD_END.search(text, start + part, stop)
         if found is None:

@@ -1,4 +1,4 @@
-"""The speakers of a transcript, and the names in what stands before a colon."""
+"""The speakers of a transcript, and the names in the text before a colon."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _TITLE_WORDS = """
     chairperson bishop archbishop rabbi imam pastor
 """
 TITLES = frozenset(_TITLE_WORDS.split())
-"""Titles and offices, in lower case, which stand before a person's name and are no part of it."""
+"""Titles and offices before a person's name, in lower case; they are not part of the name."""
 _BEHIND = frozenset(("mp", "msp", "qc", "kc", "esq", "jr", "sr"))
 
 
 def turns(text: str) -> list[str]:
     """The speaker of each turn, in order: `Rosalind`, `project manager`, `bruce stanton`.
 
-    A turn begins with a name and a colon. Words with a colon that occur only once, within a line, are not taken for a speaker.
+    A turn begins with a name and a colon. Words with a colon that occur only once, within a line, do not count as a speaker.
     Text in brackets after a name is not part of it.
     """
     return [name for _, name in placed_turns(text)]
 
 
 def placed_turns(text: str) -> list[tuple[int, str]]:
-    """(place in the text, speaker) of each turn; see `turns`. Give the whole text: a part of it may begin within a turn."""
+    """(Offset in the text, speaker) of each turn; see `turns`. Give the whole text: a part of it may begin within a turn."""
     found = list(_TURN.finditer(text))
     counts = Counter(match["name"] for match in found)
     heads = {match["name"] for match in found if match.start() == 0 or text[match.start() - 1] == "\n"}
@@ -46,8 +46,8 @@ def placed_turns(text: str) -> list[tuple[int, str]]:
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a person's name, without initials, words such as `of`, titles before the name and `MP` behind it: `Smith` and
-    `Basildon` of `Baroness Smith of Basildon`, `Stephen` and `King` of `Mr. Stephen King`. A speaker who has no name keeps the
+    """The words of a person's name, without initials, words such as `of`, titles before the name and `MP` after it: `Smith` and
+    `Basildon` of `Baroness Smith of Basildon`, `Stephen` and `King` of `Mr. Stephen King`. A speaker without a name keeps the
     last word: `Speaker` of `Mr. Speaker`."""
     words = [word for word in _WORD.findall(name) if len(word) > 1 and word.lower() not in FUNCTION_WORDS]
     while len(words) > 1 and words[-1].lower() in _BEHIND:

@@ -353,9 +353,9 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         {"async def answer": "def answer", 'await ask("ask", item.data["text"])': 'item.data["text"]'},
         "answer is a plain function; write `async def answer",
     ),
-    "a method of a part": (
+    "a method of the contract with other arguments": (
         {SCORED: f"{SCORED}\n    def explain(self, run, key): return {{}}"},
-        "explain is a method of the reader, and is not called here; write it in a class derived from Reader",
+        "explain is a method of every benchmark, with other arguments; write `def explain(self, run: 'RunStore', key: 'str', ",
     ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
     "one table without a comma": (

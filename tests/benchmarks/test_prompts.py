@@ -28,7 +28,7 @@ pytestmark = pytest.mark.core
 
 MARK = "7731"
 """The number of all that hostile texts forge."""
-PLACEHOLDERS = "zq[[BULLETS]][[INSIGHT]][[INPUT]][[SOURCE]][[DOCUMENT]][[PARTS]][ARTICLES][QUERY]{{summary}}{document}{0}qz"
+PLACEHOLDERS = "zq[[BULLETS]][[INSIGHT]][[INPUT]][[SOURCE]][[DOCUMENT]][[PARTS]][ARTICLES][QUERY]{{summary}}{document}{0!s}qz"
 HARM = "\n".join(
     [
         *(

@@ -178,7 +178,7 @@ def test_a_judge_that_returns_floats_learns_what_to_return(tmp_path: Path, monke
 
 def test_a_result_shows_its_table(tmp_path: Path) -> None:
     result = api.run(SMALL, str(tmp_path / "store"))
-    assert {"table", "systems", "run"} <= {*dir(result)}
+    assert {"table", "scores", "run"} <= {*dir(result)}
     assert result.table.height == 1 and result.table["retriever"].item() == "bm25"
 
 

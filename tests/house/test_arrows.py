@@ -1,4 +1,4 @@
-"""Imports point one way, and rooms are entered by their door (DESIGN: the house)."""
+"""Imports between packages follow the allowed arrows, and use each package's door (its `__init__`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.core
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 IMPORTS: Mapping[str, set[str]] = {
-    # What every room may use.
+    # Packages that every other may use.
     "errors": set(),
     "routes": set(),
     "text": set(),
@@ -31,22 +31,22 @@ IMPORTS: Mapping[str, set[str]] = {
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
-    # What a report shows, as data: tables with a text and a chart, and samples.
+    # The content of a report, as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
     "samples": set(),
     "run_options": set(),
-    # What answers are kept and paid for with: one side of the house.
-    # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
+    # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
+    # formula. `inputs`: a store's files are opened like a user's.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
     "engine": {
         *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "samples", "sections"},
         *{"store", "text", "yaml_text"},
     },
-    # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
+    # The papers' subjects: the other side. It imports only types from `llm` (`TYPES`).
     "records": set(),
-    # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
-    # `text`: the one place that imports NLTK, whose stemmer is behind ROUGE.
+    # Differs from the design, in which metrics import no records: they score the judgments and citations of `records`. `text`:
+    # the only package that imports NLTK, whose stemmer ROUGE needs.
     "metrics": {"records", "text"},
     "haystack": {"plugins", "errors", "records"},
     "extract": {"encoders", "plugins", "text"},
@@ -54,18 +54,18 @@ IMPORTS: Mapping[str, set[str]] = {
     "summarize": {"llm", "metrics", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
-    # Words, numbers and quotations are read, and queries checked, as a synthesis does it.
+    # It reads words, numbers and quotations, and checks queries, in the same way as synthesis.
     "mine": {"errors", "inputs", "synth", "text"},
-    # Citations are read as they are scored.
+    # Citations are read in the same way as for scores.
     "citations": {"metrics", "text"},
-    # Where they meet.
+    # Where both sides meet.
     "generators": {"encoders", "llm", "summarize"},
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
-    # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
-    # Apart from the simulator, so that the command line has its options without loading it.
+    # Differs from the design, in which it imports only `llm`: its answers come from the models that need no key. The settings are
+    # separate, so that the command line has its options without loading the simulator.
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
-    # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
+    # From `engine`: the contract of benchmarks. The benchmarks and the report compare and show results.
     "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "samples", "store"},
     "benchmarks": {
@@ -94,8 +94,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "text",
     },
     "schemas": {"benchmarks", "engine", "store"},
-    # `store`: a report is written into a folder or a bucket, as tables are.
-    # The label of a system stands with the records that have it.
+    # `store`: a report is written into a folder or a bucket, like tables. The label of a system is defined with its records.
     "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "records", "store", "text"},
     "api": {
         "benchmarks",
@@ -128,7 +127,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "__init__": {"api"},
 }
-"""Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""
+"""Package -> the packages that it may import, and no others. Add a new arrow here, with the reason."""
 
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": ("errors", "files", "tables", "log", "runs"),
@@ -138,12 +137,13 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
         *("state", "registry", "work", "plan", "read", "run", "ray", "start", "jobs"),
     ),
 }
-"""Room -> its folders and files. Each imports only those before it, also in a function."""
+"""Package -> its folders and files. Each imports only those before it, even inside functions."""
 
 PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "citations"}
 ENGINE = {"store", "llm", "engine"}
 TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request", "Sampling"}
-"""What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""
+"""The names that the papers' packages import from `llm`: the types of questions and answers, and nothing that sends, stores or
+pays."""
 
 HEAVY = {
     "ray": {"engine"},
@@ -158,7 +158,7 @@ HEAVY = {
     # Vectors of texts, and texts that models write.
     "torch": {"encoders", "generators"},
 }
-"""Library -> the rooms that know it: one, unless a reason is given."""
+"""Library -> the packages that import it: one, unless a reason is given."""
 
 
 @functools.cache
@@ -168,7 +168,8 @@ def import_nodes(file: Path) -> list[ast.Import | ast.ImportFrom]:
 
 
 def imports(file: Path) -> list[tuple[int, str, str]]:
-    """(line, module, name) of every import of ours in a file, functions' own imports included; no name: the module itself."""
+    """(line, module, name) of every import from this package in a file, including imports inside functions; without a name: the
+    module itself."""
     found = []
     for node in import_nodes(file):
         if isinstance(node, ast.ImportFrom):
@@ -186,12 +187,12 @@ def room_of(package: Path, file: Path) -> str:
 
 
 def is_door(package: Path, parts: list[str]) -> bool:
-    """Whether a module is where its room is entered: the room itself, and of the benchmarks each folder."""
+    """Whether a module is the door of its package: the package itself or, among the benchmarks, each folder."""
     return len(parts) == 1 or (len(parts) == 2 and parts[0] == "benchmarks") or not (package / parts[0]).is_dir()
 
 
 def flaws(package: Path, file: Path) -> list[str]:
-    """What is wrong with a file's imports."""
+    """The forbidden imports of a file."""
     here, found = room_of(package, file), []
     for line, module, name in imports(file):
         where, parts = f"{file.relative_to(package.parent)}:{line}", module.split(".")[1:]
@@ -209,7 +210,7 @@ def flaws(package: Path, file: Path) -> list[str]:
 
 
 def sub_room_flaws(package: Path, room: str) -> list[str]:
-    """The imports of a sub-room that do not come before it in `SUB_ROOMS`."""
+    """The imports of a folder that do not precede it in `SUB_ROOMS`."""
     order, found = SUB_ROOMS[room], []
     for file in sorted((package / room).rglob("*.py")):
         here = file.relative_to(package / room).parts[0].removesuffix(".py")
@@ -221,7 +222,7 @@ def sub_room_flaws(package: Path, room: str) -> list[str]:
 
 
 def reach(room: str) -> set[str]:
-    """All rooms that a room knows, by whatever way."""
+    """All packages that a package imports, directly or indirectly."""
     known: set[str] = set()
     left = set(IMPORTS[room])
     while left:
@@ -231,7 +232,7 @@ def reach(room: str) -> set[str]:
 
 
 def strangers(package: Path, file: Path) -> list[str]:
-    """Imports of a heavy library outside its rooms."""
+    """Imports of a heavy library outside its packages."""
     here, found = room_of(package, file), []
     for node in import_nodes(file):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
@@ -300,7 +301,7 @@ def test_doors_list_what_they_offer_in_order(door: Path) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A small house."""
+    """A small package to test the rules with."""
     for room in ("metrics", "llm", "engine", "judge", "benchmarks/mine"):
         (tmp_path / "summhay_ray" / room).mkdir(parents=True)
     return tmp_path / "summhay_ray"
@@ -330,7 +331,7 @@ def package(tmp_path: Path) -> Path:
     ],
 )
 def test_a_wrong_arrow_is_seen(package: Path, file: str, line: str, told: list[str]) -> None:
-    """In a function, too."""
+    """Imports inside functions are checked, too."""
     (package / file).write_text(f"def f():\n    {line}\n", encoding="utf-8")
     assert [flaw.partition(": ")[2] for flaw in flaws(package, package / file)] == told
 
@@ -342,12 +343,12 @@ def test_a_heavy_library_in_a_foreign_room_is_seen(package: Path) -> None:
 
 
 MEMBERS = 8
-"""Public members that a benchmark may have beyond the contract's."""
+"""Maximum number of public members of a benchmark in addition to the contract's."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_benchmark_adds_few_members_to_the_contract(kind: str) -> None:
-    """Those of its classes, and those that their methods set."""
+    """It counts members of its classes, and attributes that their methods set."""
     benchmark = find(kind)
     ours = [one for one in benchmark.__mro__ if one.__module__.startswith("summhay_ray.")]
     nodes = [node for one in ours for node in ast.walk(ast.parse(inspect.getsource(one)))]

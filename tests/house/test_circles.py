@@ -1,5 +1,4 @@
-"""No file imports another one that imports it, by whatever way: not in a function, and not for a type checker; one thing has one
-name."""
+"""No circular imports between files, not even inside functions or for a type checker; and one name for one thing."""
 
 from __future__ import annotations
 
@@ -16,9 +15,10 @@ PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 
 def neighbours(package: Path) -> dict[str, set[str]]:
-    """File of a package, doors of its rooms included -> the files that it imports, in a function or for types alone, too."""
+    """File of a package, including `__init__` files -> the files that it imports, including imports inside functions or only for
+    types."""
     files = {_dotted(package, file): file for file in sorted(package.rglob("*.py"))}
-    # The package's own door names the types of what it loads on demand.
+    # The package's `__init__` names the types of the objects that it loads on demand.
     del files[package.name]
     found: dict[str, set[str]] = {}
     for name, file in files.items():
@@ -33,12 +33,13 @@ def _dotted(package: Path, file: Path) -> str:
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """The files that are left where none is left that imports nothing of the others: those of circles, and who imports them."""
+    """The files in circles, and those that import them: what remains after repeatedly removing files without remaining
+    imports."""
     left = dict(imports)
     while ends := [name for name, others in left.items() if not others & left.keys()]:
         for name in ends:
             del left[name]
-    # Nor is one in a circle that nobody imports.
+    # A file that no other imports is not in a circle.
     while starts := [name for name in left if not any(name in others for others in left.values())]:
         for name in starts:
             del left[name]
@@ -93,11 +94,11 @@ def test_what_a_dollar_is_stands_in_one_place() -> None:
 
 
 TWICE = {
-    # A strategy's own prompt and its parts, of those who summarize and of those who judge.
+    # A strategy's prompt and its parts, for summarizers and for judges.
     *{"Task", "check_prompt", "prompt_identity"},
-    # What is asked: by a benchmark's item, and of the gateway.
+    # The question of a benchmark's item, and of the gateway.
     "Ask",
-    # What a strategy tells a model of a task, and what a terminal shows of sections.
+    # A strategy's description of a task for a model, and a terminal's output of sections.
     "shown",
     # Frames of rows, and the columns of the store's tables.
     "Tables",
@@ -105,8 +106,8 @@ TWICE = {
 
 
 def test_a_name_is_one_thing_at_every_door() -> None:
-    """Rooms have functions of one name that do one thing each for what is theirs (`TWICE`); new ones get names of their own.
-    What a user calls has the name of what it does in the rooms."""
+    """Two packages may have functions of the same name for the same task (`TWICE`); new functions get different names. A function
+    of the API has the name of the function that it calls."""
     doors = [file.parent for file in PACKAGE.rglob("__init__.py") if file.parent not in (PACKAGE, PACKAGE / "api")]
     places: dict[str, set[int]] = {}
     for folder in doors:

@@ -1,4 +1,4 @@
-"""No dead code: what nothing uses is either gone, or a contract with somebody outside (`vulture_contracts.py`)."""
+"""No dead code: unused names are removed, unless they are a contract with outside code (`vulture_contracts.py`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ pytestmark = pytest.mark.core
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 CONTRACTS = Path(__file__).with_name("vulture_contracts.py")
 SURE = 60
-"""vulture's confidence in what no file names at all; what it is surer of (unreachable code, unused arguments) counts, too."""
+"""vulture's confidence for names that no file uses; findings with more confidence (unreachable code, unused arguments) count,
+too."""
 
 
 def unused(package: Path) -> dict[str, str]:
-    """Name -> where it is defined, for what nothing in the package uses by name: that a door offers it is no use of it."""
+    """Name -> its definition, for names that nothing in the package uses. An export in an `__init__` does not count as a use."""
     found = Vulture()
     for file in sorted(package.rglob("*.py")):
         text = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The engine speaks of items, stages, queues and tables: no benchmark's word is in it, in a name, a text or a comment."""
+"""The engine's vocabulary is items, stages, queues and tables: no name, text or comment in it has a benchmark's word."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ WORDS = re.compile(
     r"haystacks?|topics?|subtopics?|insights?|summari\w+|summar(y|ize)\w*|judg\w+|rejudg\w*|bullets?|cit(e|es|ed|ing|ation|ations)"
     r"|coverage|retriev\w+|rank(ing|ings|ed|er)|rerank\w*|orderings?|cells?|synth\w*|outlines?|odsum|ethic|distractors?|rubrics?"
 )
-"""Words of what papers speak of, each as a whole word of a name or a text, in small letters."""
+"""The papers' words, matched as whole words of a name or a text, in lower case."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 KEPT = {
-    # Documents of `run`, `plan` and `status`, and the records of runs, have said `cells` since before there was an engine.
+    # The JSON documents of `run`, `plan` and `status`, and the records of runs, have always used `cells`.
     *{("contract.py", "cells"), ("money.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
-    # The options of `score`, `report` and `export`, which the engine hands to the benchmark.
+    # The options of `score`, `report` and `export`, which the engine passes to the benchmark.
     *{("contract.py", "judge"), ("items.py", "judge"), ("items.py", "haystacks")},
 }
-"""(file, word): contracts with what is stored, and with those who read our JSON."""
+"""(file, word): contracts with stored data and with readers of our JSON."""
 
 
 def words(source: str) -> set[str]:
-    """The benchmarks' words in a module's names, texts and comments; `summhay`, the command's and the package's name, is none."""
+    """The benchmarks' words in a module's names, texts and comments; `summhay`, the name of the command and the package, does not
+    count."""
     kinds = {tokenize.NAME, tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     found = {part.lower() for token in tokens if token.type in kinds for part in _PARTS.findall(token.string)}

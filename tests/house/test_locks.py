@@ -1,4 +1,4 @@
-"""The locks of requirements/: each package that pyproject.toml asks for, by version and hash."""
+"""The locks in requirements/ have each package that pyproject.toml requires, by version and hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only what Ray publishes is used: no module or name of its own that begins with an underscore, no key-value store of its own."""
+"""Only Ray's public API is used: no module or name that begins with an underscore, and not its internal key-value store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRIVATE = re.compile(r"\bray(\.\w+)*\._(?!_)\w+|\bfrom ray(\.\w+)* import [^\n]*
 
 
 def private_names(text: str) -> list[str]:
-    """Every name of Ray's own in a source."""
+    """Every private name of Ray in a source."""
     return [found[0] for found in PRIVATE.finditer(text)]
 
 

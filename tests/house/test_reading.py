@@ -1,4 +1,4 @@
-"""The user's files are read in one place, `inputs`, which keeps to what was named (DESIGN, law 10)."""
+"""Only `inputs` reads the user's files, and only files in the named places (DESIGN, law 10)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ pytestmark = pytest.mark.core
 
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 OTHER_FILES = ("encoders", "inputs.py", "llm", "simulator", "store")
-"""Rooms that read files of other kinds: model folders, price lists and keys, a store."""
+"""Packages that read other files: model folders, price lists and keys, a store."""
 NOT_DATA = {"engine/jobs/package.py", "mine/converting.py", "report/serve.py"}
-"""What a job sends, which was read as data before; a process's own memory; a report that was just written."""
+"""Other reads: the files of a job, which were already read as data; the process's own memory; a report that was just written."""
 
 PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resources)$", re.MULTILINE)
-"""How a file finds what comes with the package."""
+"""The import by which a file finds the package's data."""
 
 
 def reads(call: ast.AST, packaged: bool) -> bool:
-    """Whether it is a call that reads a file, not one that writes. `packaged`: the module reads texts of the package."""
+    """Whether a call reads a file. `packaged`: the module reads the package's own texts."""
     if not isinstance(call, ast.Call):
         return False
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""

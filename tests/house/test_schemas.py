@@ -1,4 +1,4 @@
-"""`schemas/` is what the code says."""
+"""`schemas/` agrees with the code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_column_has_a_meaning(name: str) -> None:
 
 
 def test_a_name_is_one_table_in_every_kind() -> None:
-    """`schemas/` has one document a name."""
+    """`schemas/` has one document per name."""
     documents: dict[str, list[object]] = {}
     for table in TABLES.values():
         documents.setdefault(file_of(table), []).append(table.describe())

@@ -1,4 +1,4 @@
-"""`schemas/` and the readers take the same specs: an editor that knows a schema marks no line that a run would take."""
+"""`schemas/` and the readers accept the same specs: an editor with a schema marks no line that a run accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def flaws(name: str, fields: Any) -> list[str]:
-    """What the stored schema finds in a spec."""
+    """The errors that the stored schema finds in a spec."""
     return [error.message for error in jsonschema.Draft202012Validator(schema(name)).iter_errors(fields)]
 
 

@@ -1,4 +1,4 @@
-"""The command lines of docstrings work where the repository lies: scripts that are there, and no path that leads out of it."""
+"""The command lines in docstrings work in the repository: their scripts exist, and no path leads out of it."""
 
 from __future__ import annotations
 

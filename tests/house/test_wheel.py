@@ -1,4 +1,4 @@
-"""What people install is a wheel, not this folder: every file that the package reads is in it, and a first run works from it."""
+"""People install a wheel, not this folder: the wheel has every file that the package reads, and a first run works with it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
 LEAST_SETUPTOOLS = 77
-"""Of `build-system.requires`: without network no other one can be had."""
+"""The minimum in `build-system.requires`. Without network access, the installed version must suffice."""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment that has the wheel, and beside it the packages of this one."""
+    """A fresh environment with the wheel and the packages of this environment."""
     if int(version("setuptools").partition(".")[0]) < LEAST_SETUPTOOLS:
         pytest.skip(f"setuptools {LEAST_SETUPTOOLS} or later builds the wheel")
     folder = tmp_path_factory.mktemp("wheel")
@@ -32,7 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _run(sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder)
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     python = folder / "venv" / "bin" / "python"
-    # What stands in a folder's own .pth files is not followed from here: this checkout is not found by that way.
+    # The .pth files of such a folder are not processed, so that this checkout is not found through them.
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     (site / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     [wheel] = folder.glob("*.whl")

@@ -1,11 +1,12 @@
-"""Names of the package that nothing in it uses by name, each with who does: all other such names are dead code.
+"""Names that nothing in the package uses, grouped by their outside users: all other unused names are dead code.
 
-A name stands here once, as an expression; `test_dead_code.py` holds it against what vulture finds, both ways.
+Each name is here once, as an expression; `test_dead_code.py` compares the list with vulture's findings in both directions.
 """
 
 # ruff: noqa: B018, F821
 
 # Python, pydantic, typer and the libraries call these or read these themselves.
+__dir__
 __getattr__
 format_commands
 _repr_png_
@@ -43,12 +44,12 @@ drop_params
 # Fields of stored records, which are read by their schema.
 token_margins
 claimed_margin
-# A notebook, and the server of a served report.
+# Used by notebooks, and by the server of a report.
 do_HEAD
 log_message
-# A task is held so that it is not collected while it runs.
+# A reference to a task, so that it is not garbage-collected while it runs.
 
-# `plugins` finds these classes in their room's files, by the name that each has for specs.
+# `plugins` finds these classes in their package's files, by their name in specs.
 Full
 Keywords
 Released
@@ -78,7 +79,7 @@ Odsum
 OdsumBuild
 _sizes_fit
 
-# Columns of tables and fields of JSON documents, which are written whole.
+# Columns of tables and fields of JSON documents, which are written as a whole.
 usd_per_query
 use
 not_shown_worse
@@ -107,7 +108,7 @@ coverage_labelled
 joint_labelled
 repeated_answered
 
-# The simulated provider's options name these as text.
+# The simulated provider's options use these names as text.
 hangs
 drops
 filtered
@@ -115,13 +116,13 @@ refusals
 no_usage
 wrong_usage
 
-# For those who write a benchmark, by `summhay_ray.benchmark` and `summhay_ray.report`.
+# For authors of benchmarks, through `summhay_ray.benchmark` and `summhay_ray.report`.
 assistant
 
-# For benchmarks with corpora of their own, and `summhay retrieve`.
+# For benchmarks with their own corpora, and `summhay retrieve`.
 Retriever
 
-# The offline writer as a whole, for those who use the synth room as a library.
+# The whole offline writer, for users of `synth` as a library.
 OfflineWriter
 
 # People label criteria of ETHIC on a sheet (docs/how-to/ethic.md).
@@ -134,19 +135,19 @@ Ethic
 EthicBuild
 ExtractEvaluate
 
-# What an actor tells of its computing.
+# An actor's report of its computations.
 compute_s
 
 # A field of the JSON document of a run, which the job reads.
 tried_again
 
-# What the parser of HTML calls.
+# Called by the HTML parser.
 handle_starttag
 handle_endtag
 handle_data
 
-# What markitdown calls.
+# Called by markitdown.
 convert
 
-# Python looks attributes of a module up by its class.
+# Python looks up attributes of a module by its class.
 __class__

@@ -122,7 +122,11 @@ def test_the_table_is_litellms(litellm: Any, monkeypatch: pytest.MonkeyPatch) ->
     seen = 0
     # These log in on the way.
     for provider in sorted(set(WITH_DOMAINS) - {"github_copilot", "chatgpt"}):
-        _, _, _, base = litellm.get_llm_provider(f"{provider}/m", api_key="any")
+        try:
+            _, _, _, base = litellm.get_llm_provider(f"{provider}/m", api_key="any")
+        except litellm.BadRequestError:
+            # A provider of our own, which litellm does not know, is asked directly.
+            continue
         if base is not None:
             seen += 1
             assert place_of(provider, base) == "own", (provider, base)

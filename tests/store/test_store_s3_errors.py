@@ -138,16 +138,6 @@ def test_a_service_that_ignores_conditions_is_refused(s3_bucket: Bucket) -> None
     assert s3_bucket.keys() == ["store/.summhay-check"]
 
 
-def test_a_store_that_was_copied_without_its_metadata_is_used(s3_bucket: Bucket) -> None:
-    files = open_files(s3_bucket.uri())
-    files.check()
-    client = s3_bucket.server.client()
-    content = client.get_object(Bucket=s3_bucket.name, Key="store/.summhay-check")["Body"].read()
-    client.put_object(Bucket=s3_bucket.name, Key="store/.summhay-check", Body=content)
-    files.check()
-    assert client.get_object(Bucket=s3_bucket.name, Key="store/.summhay-check")["Metadata"]
-
-
 REFUSALS = [
     (
         403,

@@ -1,4 +1,4 @@
-"""Information coverage (ETHIC, section 2.3 and appendix A): the share of its context that a question needs, for any benchmark."""
+"""Information coverage for any benchmark: the share of its context that a question needs (ETHIC, section 2.3 and appendix A)."""
 
 from summhay_ray.benchmarks.coverage.run import coverage_fields
 from summhay_ray.benchmarks.coverage.workload import Coverage

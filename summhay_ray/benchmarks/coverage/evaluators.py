@@ -1,9 +1,9 @@
-"""Decide whether a chunk is needed: the prompt for a model (paper, appendix A, worded anew), and two evaluators without a key.
+"""Decide whether a chunk is needed: a prompt for a model (paper, appendix A, in our own words), and two evaluators without a key.
 
-Part of the coverage folder. A model judges one passage at a time. The offline evaluators do not understand a question: they get
-all passages at once, with the contents of a right answer (the references) if the benchmark has them. A passage is needed if it
-supports a sentence of the references: by itself, or, if no passage does (abstracts paraphrase), nearly as well as the best one.
-Without references the query's words take their place. Both are a floor to compare a model's judgments with.
+A model judges one passage at a time. The offline evaluators do not understand a question: they get all passages at once, with the
+contents of a correct answer (the references) if the benchmark has them. A passage is needed if it alone supports a sentence of
+the references. If no passage does (abstracts paraphrase), those nearly as good as the best one are needed. Without references the
+query's words take their place. Both are a baseline for a model's judgments.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ TASK = "Which of these passages of one text are needed to answer the query? Answ
 VERSION = 2
 
 _HEADINGS = re.compile(r"(?:passage|query|scores)\W*$", re.IGNORECASE)
-"""The prompt's own headings, which no passage may imitate. Heads of documents may be in a passage."""
+"""The prompt's own headings; no passage may imitate them. A passage may contain document headings."""
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _SHARED = 0.8
-"""The share of a reference sentence's content words that a passage must contain to support it by itself.
+"""The share of a reference sentence's content words that a passage must contain to support it alone.
 tools/coverage_evaluators.py checks these thresholds against human annotations; docs/how-to/ethic.md has the results."""
 _LEAST, _NEARLY = 0.3, 0.8
-"""For a sentence that no passage supports by itself: the share of its words, weighted by rarity, that the best passage must
-contain, and the fraction of the best passage's share that another passage must reach."""
+"""For a sentence that no single passage supports: the share of its words, weighted by rarity, that the best passage must
+contain, and the fraction of that share that other passages must reach."""
 _NEAR = 0.8
-"""The cosine that a sentence of a passage must reach with a reference sentence to support it by itself."""
+"""The cosine with a reference sentence that a sentence of a passage must reach to support it alone."""
 _LEAST_NEAR, _NEARLY_NEAR = 0.4, 0.9
-"""As `_LEAST` and `_NEARLY`, for cosines."""
+"""Like `_LEAST` and `_NEARLY`, for cosines."""
 _ASKED = 0.3
 """Without references: the share of the query's words (or the cosine) that a passage must reach."""
 _TELLING = 5
-"""The least number of content words of a reference sentence: a passage contains those of a shorter one by chance."""
+"""The minimum number of content words of a reference sentence: passages contain shorter ones by chance."""
 _SHORT = 3
 """A reference of at most this many words is a label: a passage must contain each of its words, unstemmed."""
 _KEPT = 50_000
-"""How many sentence vectors are cached: questions about one context share its sentences."""
+"""Number of cached sentence vectors: questions about one context share its sentences."""
 
 
 def chunk_question(passage: str, query: str) -> str:
@@ -162,7 +162,7 @@ class EmbeddedCoverage:
 
 
 def _supporting(values: Sequence[float], weighted: Sequence[float], enough: float, least: float, nearly: float) -> list[bool]:
-    """Which passages support a sentence: those with enough of it, or, if there are none, those near the best one."""
+    """Which passages support a sentence: those that reach the threshold, or else those close to the best one."""
     by_itself = [value >= enough for value in values]
     best = max(weighted, default=0.0)
     if any(by_itself) or best < least:

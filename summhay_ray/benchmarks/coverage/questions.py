@@ -1,4 +1,4 @@
-"""Sample the questions whose coverage is measured from a benchmark's items. Part of the coverage folder.
+"""Sample the questions whose coverage is measured from a benchmark's items.
 
 Any benchmark works unchanged: the first request of an item is built but not sent, and its prompt is split into context and query.
 The split follows ETHIC's frame, or headers such as `Article 3:` with a mark after the last article; else the last paragraph is
@@ -23,7 +23,7 @@ _HEADER = re.compile(r"^(?:Article|Conversation|Document) \d{1,9}:$", re.MULTILI
 _MARK = re.compile(r"^=== End of [\w ]+ ===$", re.MULTILINE)
 _GROUP = ("task", "domain")
 _TRIES = 3
-"""At most this many times the sample size are tried, because some items yield no question."""
+"""Try at most this many times the sample size, because some items yield no question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Question:
     item: str
     group: str
     document: str
-    """The source document: the cluster of the intervals, since its items are alike."""
+    """The source document: intervals are clustered by it, since its items are similar."""
     context: str = field(repr=False)
     query: str = field(repr=False)
     references: tuple[str, ...] = field(default=(), repr=False)
@@ -42,7 +42,7 @@ class Question:
 def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
     """At most `a_group` questions of each group of items, drawn with the seed.
 
-    A group is an item's task and domain, as far as its data has them. If several models answer the same items, those of the first
+    Items are grouped by task and domain, as far as the data has them. If several models answer the same items, those of the first
     model are used. Raises SpecError if no item asks about a text.
     """
     groups: dict[str, list[Item]] = {}
@@ -51,7 +51,7 @@ def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]
     tasks: dict[str, str] = {}
     for item in workload.items():
         group = "/".join(str(item.data[name]) for name in _GROUP if isinstance(item.data.get(name), str))
-        # Another model may have other tasks; for tasks that several have, one model is enough.
+        # Another model may have other tasks; one model per task is enough.
         if item.queue == first or len(queues) > 1 and tasks.setdefault(group, item.queue) == item.queue != first:
             groups.setdefault(group, []).append(item)
     questions: list[Question] = []

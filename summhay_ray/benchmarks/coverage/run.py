@@ -10,9 +10,9 @@ from summhay_ray.benchmarks.coverage.workload import Coverage
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The fields of the spec that measures a benchmark; `fields` are those of `spec`, which may be of kind coverage already.
+    """The fields of the spec that measures a benchmark; `fields` are those of `spec`, which may already be of kind coverage.
 
-    `given`: fields that replace the spec's, unless they are None. `overrides`: changes of the benchmark's spec.
+    `given`: replacements for the spec's fields; None keeps the spec's. `overrides`: changes of the benchmark's spec.
     """
     changed = {name: value for name, value in given.items() if value is not None}
     if fields.get("kind") == Coverage.kind:

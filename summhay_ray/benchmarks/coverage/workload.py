@@ -49,12 +49,12 @@ from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens
 
 SAMPLED = "questions.jsonl"
-"""The input with the questions: they identify a run, not the spec that they were drawn from."""
+"""The input that holds the questions: they identify a run, whichever spec they were drawn from."""
 ALL = "all"
 OFFLINE = (LexicalCoverage.name, EmbeddedCoverage.name)
 JUDGED, REFERENCES, QUERY, CONSTRUCTION = "judged", "references", "the query's words", "by construction"
-"""The basis of a verdict: a model's judgment; the references; the query alone; or "by construction", where the reference is the
-whole context, so that nothing is measured."""
+"""The basis of a verdict: a model's judgment, the references, or the query alone. "by construction": the reference is the
+whole context, so nothing is measured."""
 PUBLISHED = {
     "ZeroSCROLLS": 56.1,
     "L-Eval": 35.4,
@@ -83,7 +83,7 @@ class CoverageSpec(Spec):
     overrides: list[Text] = Field(default=[], description="changes of that spec: a.b=c")
     sample: int = Field(default=50, ge=1, description="questions per task and domain")
     chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
-    most_chunks: int | None = Field(default=None, ge=1, description="most chunks of a context, drawn by the seed; null: all")
+    most_chunks: int | None = Field(default=None, ge=1, description="maximum chunks of a context, drawn by the seed; null: all")
     evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EvaluatorSpec)]] = (
         Field(
             default=[EvaluatorSpec(model=LexicalCoverage.name)],
@@ -99,8 +99,8 @@ class ChunkVerdict:
 
     item_id: Annotated[str, "the item: evaluator@question"]
     evaluator: Annotated[str, "as the spec names it"]
-    basis: Annotated[str, "judged, references, the query's words; by construction: a right answer holds the whole context"]
-    group: Annotated[str, "task and domain of the question, as far as it has them"]
+    basis: Annotated[str, "judged, references, the query's words; by construction: a correct answer contains the whole context"]
+    group: Annotated[str, "task and domain of the question, if it has them"]
     question: Annotated[str, "id of the benchmark's item"]
     document: Annotated[str, "source document of the question"]
     chunk: Annotated[int, "number of the chunk, from 1"]
@@ -137,7 +137,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return questions.read(self.inputs.read(SAMPLED))
 
     def identity(self) -> Any:
-        """See `Workload`. The questions, prompts and evaluators; not the spec that the questions came from."""
+        """See `Workload`. The questions, prompts and evaluators, but not the spec that the questions came from."""
         _ = self._questions
         identity = super().identity()
         spec = {name: value for name, value in identity["spec"].items() if name not in ("of", "overrides", "sample")}
@@ -152,7 +152,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """One verdict per chunk. A chunk without one is a failure: it is left out of the mean, its question of `n`."""
+        """One verdict per chunk. A chunk without one is a failure: the mean leaves it out, and `n` leaves out its question."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
@@ -180,7 +180,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return judged
 
     async def _whole(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
-        """As `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
+        """Like `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
         reply = await ask("chunk", whole_question(texts, question.query, question.references))
         if ask.planning:
             return []
@@ -241,7 +241,7 @@ class Coverage(Benchmark[CoverageSpec]):
         return ByQuery(frame, {"coverage": "%"}, "document", expected)
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """Coverage beside the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
+        """Coverage next to the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
         coverage = scores["coverage"]
         published = pl.DataFrame(
             [
@@ -291,7 +291,7 @@ class Coverage(Benchmark[CoverageSpec]):
 
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The scores with lost verdicts told: `n` counts only questions that lack none, and in the floor a lost one is 0."""
+    """The scores with lost verdicts reported: `n` counts only complete questions, and the floor counts lost verdicts as 0."""
     # Sorted, since the last digit of a sum of fractions depends on their order.
     lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sort().sum())
     counted = scored.join(lacking, on=list(by), how="left")

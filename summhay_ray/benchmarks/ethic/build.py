@@ -1,8 +1,8 @@
 """Build ETHIC's tasks from your documents (paper, sections 3.2 and 3.3): a run whose items are documents and collections.
 
 A model labels the text chunk by chunk with the prompt of the task, and the labels are merged without duplicates; `labels:
-speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet for a check by
-people is exported with the records. The same spec and seed give the same records."""
+speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
+the records for people to check. The same spec and seed give the same records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OFFICE_WORDS = """
     trust estate service services authority council committee republic crown king queen court agency bureau society club party
 """
 _OFFICES = frozenset(_OFFICE_WORDS.split())
-"""Words in parties' names that name no one by themselves."""
+"""Words in parties' names that identify no one."""
 _LEAST_NAME = 4
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
 _QUESTION = re.compile(
@@ -79,7 +79,7 @@ class TextSource(Strict):
         default=None, ge=1, description="draw at most this many of the documents that are long enough"
     )
     least_tokens: int = Field(default=0, ge=0, description="leave out documents with fewer tokens")
-    most_tokens: int | None = Field(default=None, ge=100, description="keep only so many tokens from the beginning of a document")
+    most_tokens: int | None = Field(default=None, ge=100, description="keep this many tokens from the beginning of a document")
 
 
 class CollectionSource(Strict):
@@ -181,7 +181,7 @@ class _Made:
     labels: list[ChunkLabels] = field(default_factory=list)
 
     def add(self, task: str, prompt: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
-        """Add a record, if its task is to be built. `context`: replaces that of the source. `more`: further fields of meta."""
+        """Add a record if its task is wanted. `context`: replaces the source's context. `more`: additional fields of meta."""
         if task in self.tasks:
             shown = context or self.context
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
@@ -405,7 +405,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return forms
 
     def _other(self, collection: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
-        """The collection with the most documents in common; if none has any, one drawn by the seed; None without others."""
+        """The collection that shares the most documents; one drawn by the seed if none shares any; None without others."""
         others = [other for _, other in self._collections if other is not collection]
         if not others:
             return None
@@ -432,8 +432,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         return " ".join(reply.text.split())
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
-        """The empty `_Made` of a source. `cut`: how the source became the context: borders of chunks in characters (one list per
-        citing text), or numbers of documents."""
+        """The empty `_Made` of a source. `cut`: how the source became the context: chunk borders in characters (one list per
+        citing text), or document numbers."""
         meta = {
             "source_sha256": source.sha256,
             **cut,
@@ -475,12 +475,13 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
 
 def _headed(word: str, parts: Sequence[str]) -> str:
-    """The parts joined, each below a header: `<Section 1>`, `<Section 2>` ..."""
+    """Join the parts, each below a header: `<Section 1>`, `<Section 2>` ..."""
     return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
 
 
 def _unbroken(text: str) -> str:
-    """The text with `_` for white space in citations, so that no chunk ends inside `Roe v. Wade`. The length is the same."""
+    """The text with `_` instead of white space in citations, so that no chunk ends inside `Roe v. Wade`. Its length does not
+    change."""
     parts, end = [], 0
     for begin, stop in citations(text):
         parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
@@ -498,11 +499,11 @@ def _united(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:
-    """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: strings that
-    cite it besides its title and citation.
+    """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: other strings
+    that cite it, in addition to its title and citation.
 
-    Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` behind a citation of the decision, and the name of a party in a
-    text that cites the decision in full, too.
+    Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` after a citation of the decision, and a party's name in a text
+    that also cites the decision in full.
     """
     full = _any_of({decision.title, decision.citation, *forms})
     parties = _parties(decision.title)
@@ -524,7 +525,7 @@ def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> st
 
 
 def _is_short(span: str) -> bool:
-    """Whether a citation names its source in short form: a party alone, `supra`, or a page behind `at`."""
+    """Whether a citation is a short form: a party alone, `supra`, or a page after `at`."""
     return re.search(r"\sv\.?\s|\(\d{4}\)\Z", span) is None
 
 
@@ -539,8 +540,8 @@ def _spaced(name: str) -> str:
 
 
 def _parties(title: str) -> set[str]:
-    """The names by which a decision is called for short: each party of more than one word, and a party's last word if it is a
-    name of its own (`Brandt`, not `Board`)."""
+    """The short names of a decision: each party of more than one word, and a party's last word if it is a proper name
+    (`Brandt`, not `Board`)."""
     names = set()
     for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", title)):
         *first, last = party.split() or [""]
@@ -552,7 +553,7 @@ def _parties(title: str) -> set[str]:
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted spans, those that overlap joined."""
+    """Sorted spans; overlapping ones are merged."""
     merged: list[tuple[int, int]] = []
     for begin, end in spans:
         if merged and begin < merged[-1][1]:
@@ -563,7 +564,8 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Per chunk, the words in its speakers' names, normalized. Turns are the whole text's, since a chunk may begin within one."""
+    """Per chunk, the words in its speakers' names, normalized. Turns are found in the whole text, since a chunk may begin
+    within one."""
     found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
@@ -583,7 +585,7 @@ def sheet(labels: pl.DataFrame, seed: int) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Domain -> mean F1 of the labels against a person's, over the rows that are filled in, and `n` (paper, Table B).
+    """Domain -> mean F1 of the labels against a person's, over the completed rows, and `n` (paper, Table B).
 
     Raises UserError if the file is not such a sheet.
     """

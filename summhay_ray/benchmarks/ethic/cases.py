@@ -1,4 +1,4 @@
-"""Evaluate one of the scripts' metrics on one input as JSON, to check reference cases. Part of the ethic folder."""
+"""Evaluate one of the scripts' metrics on one input as JSON, to check reference cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def evaluate(metric: str, input: Mapping[str, Any], compat: Literal["release"] =
     """The result of one of `METRICS` on an input, by the authors' scripts.
 
     The result is JSON: NaN and infinities are strings, and it is `{"error": NAME}` if the metric raises. Raises KeyError for any
-    other metric or `compat`: no reference case fixes our own reading.
+    other metric or `compat`: reference cases exist for the scripts' reading only.
     """
     if metric not in METRICS or compat != "release":
         raise KeyError(metric, compat)

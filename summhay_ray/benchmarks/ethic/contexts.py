@@ -1,8 +1,7 @@
-"""Select the part of a context that a model is shown: all of it, a view of a training-free method, or a truncation.
+"""Select the part of a context that a model sees: all of it, a view by a training-free method, or a truncation.
 
-Part of the ethic folder. The views only imitate the methods (paper, section 4.2), since they cut the text before any model
-reads it: StreamingLLM keeps attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in
-every layer."""
+The views only imitate the methods (paper, section 4.2), since they cut the text before any model reads it: StreamingLLM keeps
+attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in every layer."""
 
 from __future__ import annotations
 
@@ -88,7 +87,7 @@ def counter(tokenizer: str, path: str = "") -> Count:
 def without_middle(context: str, room: int, count: Count) -> str:
     """The beginning and end of a context, of equal length with `GAP` between them, in at most `room` tokens.
 
-    The whole context if it fits; empty if there is no room for more than the gap.
+    The whole context if it fits; empty if not even the gap and some text fit.
     """
     if room <= count(GAP):
         return ""

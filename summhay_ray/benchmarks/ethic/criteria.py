@@ -1,7 +1,7 @@
-"""The criteria by which a section's summary is rated, and the calls for a rating. Part of the ethic folder.
+"""The criteria by which a section's summary is rated, and the calls for a rating.
 
-The release does not include its judge prompts. Ours are worded anew, versioned and hashed; figures by different prompts must not
-be compared. Consistency and relevance are those of the judge room; faithfulness has the scale 1 to 5 here, as in the release.
+The release does not include its judge prompts. Ours are our own wording, versioned and hashed; do not compare figures from
+different prompts. Consistency and relevance come from `summhay_ray.judge`; faithfulness has the scale 1 to 5, as in the release.
 """
 
 from __future__ import annotations

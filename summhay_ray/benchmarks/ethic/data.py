@@ -1,4 +1,4 @@
-"""Load an ETHIC run's records from files, our sample, an `ethic_build` run, or the hub. Part of the ethic folder."""
+"""Load an ETHIC run's records from files, our sample, an `ethic_build` run, or the hub."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
     except ImportError:
         raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
     try:
-        # huggingface_hub reads the variable at import, which may be before it was set.
+        # huggingface_hub reads the variable at import, possibly before it was set.
         endpoint = os.environ.get("HF_ENDPOINT") or None
         path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:

@@ -1,8 +1,7 @@
-"""ETHIC's metrics by our own, lenient reading of answers; `release_metrics.py` has the scripts'. Part of the ethic folder; pure.
+"""ETHIC's metrics with our lenient reading of answers; `release_metrics.py` has the scripts' reading.
 
-A list may be written in lines, bullets or brackets, as JSON or as a table, within a code fence, and with remarks around it;
-"none" can be a right answer; repeated items count once; a section without a summary gets the lowest score, and a lost judgment
-gets no score.
+A list may be in lines, bullets or brackets, in JSON or a table, within a code fence, and with remarks around it. "none" can be a
+correct answer. Repeated items count once. A section without a summary gets the lowest score; a lost judgment gets no score.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from summhay_ray.benchmarks.ethic.release_metrics import Overlap
 from summhay_ray.text import UnusableAnswer, json_value, without_fences, without_thinking
 
 NONE = "none"
-"""The item, of an answer or a gold list, that says that there is nothing to name."""
+"""The item in an answer or gold list that says that there is nothing to name."""
 
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u3001": ",", "\ufe50": ","})
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
@@ -61,7 +60,7 @@ _ENUMERATED = 7
 
 
 def without_reasoning(text: str) -> str:
-    """The answer without the model's thinking; empty if that does not end."""
+    """The answer without the model's thinking; empty if the thinking does not end."""
     try:
         return without_thinking(text)
     except UnusableAnswer:
@@ -69,7 +68,7 @@ def without_reasoning(text: str) -> str:
 
 
 def _same_list(text: str) -> str:
-    """`same`, without the commas between thousands."""
+    """Like `same`, without the commas between thousands."""
     return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), same(text))
 
 
@@ -85,12 +84,12 @@ def _item(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """The answer without the lines of code fences, and without an offer of help at its end."""
+    """The answer without code fence lines and without a closing offer of help."""
     return _CLOSER.sub("", without_fences(text)).strip()
 
 
 def _without_remarks(text: str) -> str:
-    """The answer without the sentences that follow its list, on lines of their own or behind its last item."""
+    """The answer without the sentences after its list, on separate lines or after its last item."""
     lines = [line for line in text.split("\n") if line.strip()]
     while len(lines) > 1 and _is_remark(lines[-1]):
         lines.pop()
@@ -109,7 +108,7 @@ def _is_remark(line: str) -> bool:
 
 
 def _json_of(text: str) -> Any:
-    """The one JSON object or list of an answer that begins with it; None if it begins with none."""
+    """The answer's JSON object or list, if the answer begins with one and has no other; else None."""
     if not text.startswith(("{", "[")):
         return None
     try:
@@ -119,7 +118,8 @@ def _json_of(text: str) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The items in a JSON value: of an object that has lists, those of the lists; of an object in a list, its first value."""
+    """The items in a JSON value. An object with lists gives the items of those lists; an object in a list gives its first
+    value."""
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list | dict)]
         for inner in lists or value.values():
@@ -132,7 +132,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _rows(text: str) -> list[list[str]]:
-    """A head and the rows below it, of an answer that is a list of JSON objects or has a Markdown table; empty for another."""
+    """The header and rows of an answer that is a list of JSON objects or has a Markdown table; empty for other answers."""
     value = _json_of(text)
     if isinstance(value, list):
         entries = [entry for entry in value if isinstance(entry, Mapping) and entry]
@@ -146,7 +146,8 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _named(text: str) -> list[list[str]]:
-    """The values of an answer behind their names: the fields of a JSON object, or the columns and the rows of `_rows`."""
+    """The named values of an answer, each list with the name first: the fields of a JSON object, or the columns and rows of
+    `_rows`."""
     if isinstance(value := _json_of(text), Mapping):
         return [[str(name), ", ".join(_leaves(inner))] for name, inner in value.items()]
     rows = _rows(text)
@@ -154,8 +155,8 @@ def _named(text: str) -> list[list[str]]:
 
 
 def _listed(text: str) -> list[str] | None:
-    """The items of an answer that is JSON or a table; None for any other. A table, or a list of objects, has them in its first
-    column, or in the second if the first only counts the rows."""
+    """The items of an answer that is JSON or a table; None for other answers. In a table or list of objects, items are in the
+    first column, or in the second if the first only numbers the rows."""
     if not (headed := _rows(text)):
         return None if (value := _json_of(text)) is None else list(_leaves(value)) or [NONE]
     rows = headed[1:]
@@ -165,10 +166,10 @@ def _listed(text: str) -> list[str] | None:
 
 
 def items(answer: str, gold: Collection[str] = ()) -> tuple[str, ...]:
-    """The items of a list, split at commas, semicolons, line ends and `and`, without bullets, quotes and brackets, each once.
+    """The items of a list without bullets, quotes and brackets, each once. Splits at commas, semicolons, line ends and `and`.
 
-    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon and sentences behind the
-    list are no items. `gold`: items that are not split at an `and` within.
+    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon, and sentences after the
+    list, are not items. `gold`: items that contain `and` and must not be split there.
     """
     bare = _unfenced(answer)
     listed = _listed(bare)
@@ -246,9 +247,9 @@ def chance(n: int) -> float:
 
 
 def attributed(prediction: str) -> tuple[str, ...]:
-    """The ids in an answer's core category: after its last header, up to the header of the other category.
+    """The ids in an answer's core category: from its last core header to the header of the other category.
 
-    Without a core header, the ids before the other category's header count, or those of the whole text if it has neither header.
+    Without a core header, the ids before the other category's header count; without either header, those of the whole text.
     """
     bare = _unfenced(prediction)
     if (core := _core_of(bare)) is not None:
@@ -260,13 +261,13 @@ def attributed(prediction: str) -> tuple[str, ...]:
 
 
 def _core_of(text: str) -> str | None:
-    """The ids of the core category in an answer that is JSON or a table with the categories; None for any other."""
+    """The ids of the core category in a JSON or table answer with the categories; None for other answers."""
     of_core = [[cell for cell in row if not _is_core(cell)] for row in _named(text) if any(map(_is_core, row))]
     return " ".join(cell for row in of_core for cell in row[:1]) if of_core else None
 
 
 def _is_core(name: str) -> bool:
-    """Whether a name or a cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
+    """Whether a name or cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
     plain = re.sub(r"[^a-z]", "", name.casefold())
     return re.fullmatch(r"(?:core|related)(?:id|segment|stud(?:y|ie)|document)?s?", plain) is not None
 
@@ -288,7 +289,7 @@ def sections(text: str) -> dict[int, str]:
 
 
 def summaries(answer: str) -> dict[int, str]:
-    """Section number -> its summary, in an answer: below headers as in `sections`, in JSON, or in a table."""
+    """Section number -> its summary in an answer: below headers as in `sections`, in JSON, or in a table."""
     bare = _unfenced(answer)
     named = {int(match[1]): " ".join(row[1:]) for row in _named(bare) if row and (match := _SECTION.fullmatch(row[0]))}
     return named or sections(bare)
@@ -296,7 +297,7 @@ def summaries(answer: str) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """A section and its summary, for the judges. `reading`: which reading gave this pair: ours, release, or both."""
+    """A section and its summary, for the judges. `reading`: which reading found this pair: ours, release, or both."""
 
     number: str
     reading: str
@@ -305,7 +306,7 @@ class RatedPair:
 
 
 def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str) -> list[RatedPair]:
-    """The pairs to rate for both scores: our pairs from `read` (the answer without reasoning), the scripts' from all of `answer`.
+    """The pairs to rate for both scores: ours from `read` (the answer without reasoning), the scripts' from the whole `answer`.
 
     Equal pairs are rated once, for both readings. The scripts find no section in a prompt without their frame.
     """
@@ -317,7 +318,7 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
     said = summaries(read)
     for number, body in sections(context).items():
         if summary := said.get(number):
-            # Equal up to markup of the headers around them.
+            # Equal except for the markup of their headers.
             ours = [body.strip(_MARKUP_EDGES), summary.strip(_MARKUP_EDGES)]
             twins = (header for header in theirs if numbers_of(header) == (str(number),))
             twin = next((one for one in twins if [text.strip(_MARKUP_EDGES) for text in theirs[one]] == ours), "")

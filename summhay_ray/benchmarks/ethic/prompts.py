@@ -1,10 +1,9 @@
-"""ETHIC's prompts, worded anew: the release's frame, and an instruction for each task and domain. Part of the ethic folder.
+"""ETHIC's prompts in our own words: the release's frame, and an instruction for each task and domain.
 
 Frame and answer format are the release's (paper, appendix B): `### Context:`, the text, a sentence that begins `Now, respond to
-the instruction`, `### Instruction:`. These prompts are for records built from your documents; released records contain their
-own.
+the instruction`, `### Instruction:`. These prompts are for records built from your documents; released records contain their own.
 
-Texts of documents come from `material`, so that none can end the frame or imitate the head of a section or document."""
+Document texts come from `material`, so that none can end the frame or imitate the heading of a section or document."""
 
 from __future__ import annotations
 
@@ -100,7 +99,8 @@ CITATIONS_OF_TARGET = (
 
 
 def material(text: str, ids: bool = False) -> Material:
-    """A document's text for a context, a background or a target case. `ids`: of a context whose documents have `[7]` as heads."""
+    """A document's text for a context, a background or a target case. `ids`: whether the context's documents have headings
+    such as `[7]`."""
     return neutral(text, _HEADS_AND_IDS if ids else _HEADS, _SECTION)
 
 
@@ -110,7 +110,8 @@ def recalling(context: str, what: str) -> str:
 
 
 def lookup(context: str, what: str, section: int) -> str:
-    """The prompt of Lookup (not in the paper): as `recalling`, but for one section, so that little of the context is needed."""
+    """The prompt of Lookup (not in the paper): like `recalling`, but about one section, so that little of the context is
+    needed."""
     return (
         f"{FRAME}{context}{AFTER}Answer for <Section {section}> alone, and leave all other sections aside. {RECALLING[what]}{CUE}"
     )
@@ -127,13 +128,13 @@ def summarizing(context: str, n: int, word: str = "Section") -> str:
 
 
 def organizing(context: str, options: Sequence[str]) -> str:
-    """The prompt of Organizing. `options`: summaries of the context's parts, in the order in which they are shown."""
+    """The prompt of Organizing. `options`: summaries of the context's parts, in the order shown."""
     listed = "\n".join(f"[{number}] {material(' '.join(option.split()))}" for number, option in enumerate(options, start=1))
     return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
 def attributing(context: str, background: str) -> str:
-    """The prompt of Attributing. In the context each document stands below its id in square brackets."""
+    """The prompt of Attributing. In the context, each document is below its id in square brackets."""
     asked = ATTRIBUTING.format(what="document")
     return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what='document')}"
 

@@ -1,5 +1,4 @@
-"""Read ETHIC's records from JSON lines, a zip of them or Parquet, and check their counts against the release. Part of the ethic
-folder.
+"""Read ETHIC's records from JSON lines, a zip of them or Parquet, and check their counts against the release.
 
 Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg, User_msg, Answer. Your own records may add `task` (else
 it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
@@ -50,9 +49,9 @@ class Record:
     system: str = field(repr=False)
     user: str = field(repr=False)
     answer: tuple[str, ...]
-    """The labels; for Organizing one string with the order, for Summarizing empty."""
+    """The labels; for Organizing one string with the order; empty for Summarizing."""
     document: str
-    """The source document: the cluster of the intervals."""
+    """The source document: intervals are clustered by it."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -67,7 +66,7 @@ class Record:
         return (before.replace(FRAME, "", 1) + after).strip()
 
     def context_first(self) -> str:
-        """The prompt rearranged so that the context comes first: all records of a document share this prefix."""
+        """The prompt with the context moved to the front: all records of a document share this prefix."""
         before, _, after = self.user.partition(self.context)
         instruction = before.removesuffix(FRAME).strip()
         return "\n\n".join(filter(None, (FRAME + self.context, instruction))) + after
@@ -94,7 +93,7 @@ def read_records(content: bytes, name: str) -> list[Record]:
 
 
 def check_counts(records: Iterable[Record]) -> list[str]:
-    """One line for each count that differs from the release, for the tasks in the records."""
+    """One line for each count that differs from the release, for the records' tasks."""
     counts = Counter((record.task, record.domain) for record in records)
     tasks = {task for task, _ in counts}
     wanted = {(task, domain): n for task, domains in COUNTS.items() for domain, n in domains.items() if task in tasks}
@@ -106,7 +105,7 @@ def check_counts(records: Iterable[Record]) -> list[str]:
 
 
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    """(place, row) of a file; the place names the file, a file inside a zip, and the line."""
+    """(location, row) of a file; the location names the file, the file inside a zip, and the line."""
     if content[:4] == b"PK\x03\x04":
         yield from _of_zip(content, name)
     elif content[:4] == b"PAR1":

@@ -1,4 +1,4 @@
-"""ETHIC's metrics as the authors' scripts compute them (dmis-lab/ETHIC, f1a30fe), mistakes included. Part of the ethic folder.
+"""ETHIC's metrics as the authors' scripts compute them (dmis-lab/ETHIC, f1a30fe), mistakes included.
 
 Where the scripts raise, the same exception is raised here: an answer that they cannot score differs from one that scores 0.
 """
@@ -144,7 +144,7 @@ def pairs(domain: str, source: str, prediction: str) -> dict[str, tuple[str, str
 
 
 def bodies(text: str, domain: str) -> dict[str, str]:
-    """Header -> the text below it; of equal headers the last."""
+    """Header -> the text below it; the last one wins among equal headers."""
     parts = re.split(rf"(<{'Segment' if domain == 'Law' else 'Section'} \d+>)", text)
     return {header: body.strip() for header, body in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -179,7 +179,7 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             figures[name] /= count
         for kind in ("weighted", "top"):
             figures[kind] = sum(figures[f"{kind}_{criterion}"] for criterion in CRITERIA) / 3
-        # The scripts divide the count by itself too.
+        # The scripts divide the count by itself, too.
         figures["count"] = 1.0
     return samples
 
@@ -212,7 +212,7 @@ def _finite_or_not(value: Any) -> Any:
 
 
 def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
-    """(mean of all samples, domain -> mean of its samples), over the task's own domains.
+    """(mean of all samples, domain -> mean of its samples), over the task's domains only.
 
     Raises KeyError for a sample without a score, ZeroDivisionError for a domain without samples, and UnboundLocalError for an
     unknown task.

@@ -1,5 +1,4 @@
-"""The report sections of an ETHIC run: the paper's tables with its rows next to ours, and its figures. Part of the ethic
-folder."""
+"""The report sections of an ETHIC run: the paper's tables, with its rows next to ours, and its figures."""
 
 from __future__ import annotations
 
@@ -115,8 +114,8 @@ def _notes() -> Sequence[str]:
 
 
 def table_3(overall: pl.DataFrame) -> pl.DataFrame:
-    """Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`: scored records
-    (for the paper, all)."""
+    """Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`: scored
+    records (all records for the paper)."""
     rows = list(_own_rows(overall.with_columns(pl.col("task").alias("column")), _TASKS))
     published, n = _published(), sum(sum(domains.values()) for domains in COUNTS.values())
     for model, values in published["overall"].items():
@@ -131,7 +130,7 @@ def table_3(overall: pl.DataFrame) -> pl.DataFrame:
 
 
 def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
-    """Table A: as Table 3, by domain; our rows cover only the paper's domains."""
+    """Table A: Table 3 by domain; our rows cover only the paper's domains."""
     names = _published()["columns"]
     n = sum(sum(domains.values()) for domains in COUNTS.values())
     paper = [
@@ -143,7 +142,7 @@ def table_a(tasks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Two rows per model, one per reading. Field `column` of the scores says which of the columns `names` a score belongs to."""
+    """Two rows per model, one per reading. The scores' field `column` says which column of `names` a score belongs to."""
     kept = scores.filter(pl.col("column").is_in(names))
     for (model,), rows in kept.group_by("model", maintain_order=True):
         for value, told in _READINGS.items():

@@ -1,6 +1,6 @@
 """Score an ETHIC run: both readings of every answer, means with intervals over documents, and the paper's analyses.
 
-Part of the ethic folder; pure. A question without an answer has no score, but counts in `n_expected`.
+A question without an answer has no score, but counts in `n_expected`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUCKETS = (
     (131_072, "up to 128K"),
     (math.inf, "beyond 128K"),
 )
-"""(upper end in tokens of the prompt, name). The paper does not state the ends of its buckets (Figure 4)."""
+"""(upper end in tokens of the prompt, name). The paper does not state its bucket limits (Figure 4)."""
 UNKNOWN = "unknown"
 """The bucket of prompts that were never built."""
 PLACES = 5
@@ -52,7 +52,7 @@ _SAMPLE: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """Settings of the scores. `reasoning`: strip or keep; `judge`: label of the judge whose ratings count."""
+    """Settings of the scores. `reasoning`: strip or keep; `judge`: label of the judge whose ratings are used."""
 
     reasoning: str
     judge: str
@@ -77,7 +77,7 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
 
 
 def by_query(tables: Tables, how: How) -> ByQuery:
-    """How each model scored on each record, with a figure per task. Summarizing is from 1 to 5, the others are fractions."""
+    """Each model's score on each record, with one figure per task. Summarizing is from 1 to 5, the others are fractions."""
     samples = _frame_of_samples(tables, how)
     names = sorted(samples.filter(pl.col("score").is_not_null())["task"].unique())
     tasks = {task: pl.when(pl.col("task") == task).then("score") for task in names}
@@ -188,7 +188,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
             by_section.setdefault(int(rating.section), []).append(rating.value)
             lengths[int(rating.section)] = rating.summary_tokens
     values = [LOWEST] * len(missing) + [math.fsum(ratings) / len(ratings) for ratings in by_section.values()]
-    # If all ratings of a section failed, the sample has no score: the other sections must not stand in for it.
+    # If all ratings of a section failed, the sample has no score: the other sections must not replace it.
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
@@ -202,7 +202,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 
 
 def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """`mean_interval` of the scores over documents: ratings for the task Summarizing, fractions for the others."""
+    """`mean_interval` of the scores over documents; a rating for Summarizing, a fraction for other tasks."""
     rated = pl.col("task") == "Summarizing"
     parts = [
         mean_interval(samples.filter(of), "score", by, expected=items.filter(of), cluster="document", bounds=bounds)
@@ -218,7 +218,7 @@ def tasks(samples: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _release_score(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The release's score with its n, our score minus it on the samples that have both (`n_both`), and the chance level."""
+    """The release's score with its n, our score minus it on samples with both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     return samples.group_by(*by).agg(
         pl.col("score_release").mean(),
@@ -247,7 +247,7 @@ def by_length(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Recalling from one section (low coverage) and from the whole context (high) on the same documents (Figure 3)."""
+    """Recalling from one section (low coverage) and from the whole context (high coverage), on the same documents (Figure 3)."""
     rows = []
     for (model,), found in samples.filter(pl.col("score").is_not_null()).group_by("model", maintain_order=True):
         means = found.group_by("task", "document").agg(pl.col("score").mean())
@@ -265,8 +265,8 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Scores of sections by position and prompt length (Figure 5). A section without a summary has the lowest score, as in the
-    task's score; `missing` is the share of such sections."""
+    """Scores of sections by position and prompt length (Figure 5). A section without a summary gets the lowest score, as in
+    the task's score; `missing` is the share of such sections."""
     own = ratings.filter((pl.col("judge") == how.judge) & (pl.col("reading") != "release") & pl.col("value").is_not_null())
     rated = own.group_by("item_id", "section", "place").agg(pl.col("value").mean().alias("score"))
     left_out = samples.select("item_id", pl.col("missing_places").alias("place")).explode("place").drop_nulls()
@@ -292,9 +292,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections, and
-    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`: answers;
-    `samples`: see `samples_told`."""
+    """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections,
+    and the ratio of summary to section length (`copied`). A ratio near 1 is a copy, which no criterion penalizes. `n`:
+    answers; `samples`: see `samples_told`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(

@@ -1,4 +1,4 @@
-"""Read the user's documents that ETHIC's tasks are built from: texts, transcripts, collections. Part of the ethic folder.
+"""Read the user's documents that ETHIC's tasks are built from: texts, transcripts, collections.
 
 A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), or a file of a folder. A collection is a line
 of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack in SummHay's released format.
@@ -47,7 +47,7 @@ class Collection:
     background: str = field(repr=False)
     documents: Mapping[int, str] = field(repr=False)
     source: str
-    """The file or haystack of origin, within which a number always means the same document."""
+    """The file or haystack of origin, within which a number always identifies the same document."""
 
     @property
     def sha256(self) -> str:
@@ -56,7 +56,8 @@ class Collection:
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def common(self, other: Collection, among: Iterable[int]) -> list[int]:
-        """The numbers in `among` whose documents the other collection has too; across sources, only if the texts are equal."""
+        """The numbers in `among` of documents that are also in the other collection; across sources only documents with equal
+        texts count."""
         there = [number for number in among if number in other.documents]
         if self.source == other.source:
             return there
@@ -65,11 +66,11 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A decision, and others that cite it."""
+    """A decision and other decisions that cite it."""
 
     name: str
     title: str
-    """The title as it is cited: `Roe v. Wade`."""
+    """The title as cited: `Roe v. Wade`."""
     citation: str
     """The reporter citation: `410 U.S. 113`; empty if not given."""
     summary: str = field(repr=False)
@@ -103,7 +104,7 @@ def _is_text(value: Any) -> bool:
 
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
-    """The documents of a file or folder, in the order of file names, without blank ones. Raises SpecError."""
+    """The documents of a file or folder in file name order, without blank ones. Raises SpecError."""
     texts: list[Text] = []
     for name in _files(entry, inputs):
         content = inputs.text(name)
@@ -182,7 +183,8 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
 
 
 def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
-    """One collection per subtopic: the documents with any of its insights. The background is its query and its insights."""
+    """One collection per subtopic: the documents that contain any of its insights. Its background is the subtopic's query and
+    insights."""
     gold = haystack.gold()
     for subtopic in haystack.subtopics:
         insights = haystack.insights_of(subtopic.subtopic_id)

@@ -1,4 +1,4 @@
-"""The spec of an ETHIC run: records, models with their view of the context, judges of summaries. Part of the ethic folder."""
+"""The spec of an ETHIC run: records, models with their view of the context, judges of summaries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HubSpec(Strict):
 
 
 class ContextSpec(Strict):
-    """Which part of a context the model is shown. Lengths are in cl100k tokens."""
+    """The part of a context that the model sees. Lengths are in cl100k tokens."""
 
     strategy: Literal["full", "window", "blocks"] = Field(
         default="full",
@@ -44,11 +44,11 @@ class ContextSpec(Strict):
     sinks: int = Field(default=128, ge=0, description="tokens kept at the beginning")
     window: int = Field(default=8192, ge=1, description="tokens kept at the end")
     block: int = Field(default=512, ge=16, description="blocks: tokens per block")
-    top: int = Field(default=8, ge=1, description="blocks: how many are kept besides beginning and end")
+    top: int = Field(default=8, ge=1, description="blocks: number kept in addition to the beginning and end")
 
 
 class EthicModel(ModelSpec):
-    """A model that answers, with its tasks and its view of the context."""
+    """A model that answers, with its tasks and view of the context."""
 
     max_tokens: int = Field(default=4096, ge=1, description="longest answer, in tokens")
     tasks: list[Task] | None = Field(
@@ -64,7 +64,7 @@ class EthicModel(ModelSpec):
 
 
 class EthicJudge(ModelSpec):
-    """A judge of a section's summary: a model, or a panel of models, whose mean is the rating."""
+    """A judge of section summaries: a model, or a panel of models, whose mean is the rating."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -75,10 +75,10 @@ class EthicJudge(ModelSpec):
     samples: int = Field(default=5, ge=1, description="answers that are averaged if there are no log probabilities")
     sample_temperature: float = Field(default=1.0, ge=0, description="temperature of these samples")
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
-    role: Literal["user", "system"] = Field(default="user", description="of the one message; system, as in the release")
+    role: Literal["user", "system"] = Field(default="user", description="role of the single message; system, as in the release")
 
     members: list[Annotated[EthicJudge, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
     LATER = ModelSpec.LATER | {"role", "members"}
@@ -124,7 +124,7 @@ class EthicSpec(Spec):
 
     @property
     def raters(self) -> list[EthicJudge]:
-        """The judges that are asked: of a panel its members."""
+        """The judges that are asked; a panel is replaced by its members."""
         return [one for judge in self.judges for one in judge.members or [judge]]
 
     @field_validator("models", "judges")

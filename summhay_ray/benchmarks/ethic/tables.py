@@ -1,6 +1,6 @@
-"""The tables of an ETHIC run. Part of the ethic folder.
+"""The tables of an ETHIC run.
 
-They hold no scores: scores are computed from these rows and the raw answers, so that a new way to read answers costs no call.
+They hold no scores: these are computed from the rows and the raw answers, so that a new way to read answers costs no call.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class SectionRating:
     key: Annotated[str, "the judge's first raw answer"]
     n_votes: Annotated[int, "samples that could be read; 0 for an expectation, or if unreadable"] = 0
     n_asked: Annotated[int, "samples that were requested"] = 1
-    votes: Annotated[tuple[float, ...], "of a panel the ratings of its members, in their order"] = ()
-    keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
+    votes: Annotated[tuple[float, ...], "for a panel, the ratings of its members, in their order"] = ()
+    keys: Annotated[tuple[str, ...], "for a panel, the raw answers of its members"] = ()
 
 
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))

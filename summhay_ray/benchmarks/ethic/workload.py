@@ -1,4 +1,4 @@
-"""ETHIC as a run: an item is one record for one model; for Summarizing, the judges' ratings of each section are part of it."""
+"""ETHIC as a run: an item is one record for one model. For Summarizing, it includes the judges' ratings of each section."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Ethic(Benchmark[EthicSpec]):
         return {model.label: model for model in self.spec.models}
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
+        """See `Workload`. An item calls its model and all judges; it runs locally if all of them are local."""
         settings = self.models.settings()
         judges = [judge.model for judge in self.spec.raters]
         local = all(settings[judge].local for judge in judges)
@@ -113,8 +113,7 @@ class Ethic(Benchmark[EthicSpec]):
         try:
             if not prompt.user:
                 raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
-            # Named, since a model may be its own judge.
-            # The scripts read the thinking, too.
+            # A call needs a name, since a model may be its own judge. The scripts read the thinking, too.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
         except NoReply as none:
@@ -239,7 +238,7 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task in ("Organizing", "Attributing"):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # To know that there is nothing to name, one needs the whole context.
+        # Only the whole context shows that there is nothing to name.
         return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
 
     def guess(self, item: Item, stage: str, size: str) -> str | None:
@@ -253,7 +252,7 @@ class Ethic(Benchmark[EthicSpec]):
         return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Workload`: the sentences of every summary, and the numbered sections that it is about."""
+        """See `Workload`: the sentences of every summary, and the numbered sections that it covers."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
         rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
         of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.records}
@@ -278,7 +277,7 @@ class Ethic(Benchmark[EthicSpec]):
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """The texts that are sent to a model, with the tokens of the whole prompt and of what is sent."""
+    """The texts that are sent to a model, with the token counts of the whole prompt and of the sent part."""
 
     system: str = ""
     user: str = ""

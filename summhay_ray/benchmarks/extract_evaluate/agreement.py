@@ -51,13 +51,13 @@ def _whole(rating: float) -> int:
 
 @dataclass(frozen=True)
 class RaterComparison:
-    """Two raters compared on the texts that both rated. They are of one run, or of one run each."""
+    """Two raters compared on the texts that both rated. Both are from one run, or each is from a run of its own."""
 
     runs: tuple[str, str]
-    """The run of each rater; equal if both are of one run."""
+    """The run of each rater; equal if both are from one run."""
     raters: tuple[str, str]
     n_rated: tuple[int, int]
-    """How many texts each of them rated."""
+    """Number of texts that each rater rated."""
     overall: RatingAgreement
     by_criterion: Mapping[str, RatingAgreement]
     prompt_tokens: tuple[int, int]
@@ -97,8 +97,9 @@ def compare_raters(
 ) -> RaterComparison:
     """Compare two raters of a run, or, with `against`, a rater of `run` with one of that run.
 
-    `raters` may be left out if the run has exactly two raters; with `against`, if each run has only one, or if exactly one name
-    is in both. Raises UserError, which lists the raters, if the two cannot be determined, and if they rated no text in common.
+    `raters` may be omitted if the run has exactly two raters. With `against`, it may be omitted if each run has only one rater,
+    or if exactly one name is in both. Raises UserError if the two cannot be determined (the message lists the raters) or if they
+    rated no text in common.
     """
     runs = (run, against or run)
     tables = [_ratings(rates, store) for store in runs]
@@ -142,7 +143,7 @@ def _ratings(rates: RatingTable, run: RunStore) -> pl.DataFrame:
     rater = pl.col(rates.rater) if rates.rater in table.columns else pl.lit(rates.rater)
     if "usd_micros" not in table.columns:
         costs = run.at().table("raw_answers").select("key", "usd_micros", prompt_tokens="input_tokens")
-        # A panel's rating costs what those of its members do.
+        # A panel's rating costs the sum of its members' ratings.
         alone = pl.concat_list("key")
         keys = pl.when(pl.col("keys").list.len() > 0).then("keys").otherwise(alone) if "keys" in table.columns else alone
         each = (

@@ -12,7 +12,7 @@ from summhay_ray.errors import SpecError
 from summhay_ray.text import parsed_json
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
-"""Criterion -> the names that files use for its human scores; a criterion that is not listed has only its own name."""
+"""Criterion -> the names of its human scores in files; a criterion that is not listed has only its own name."""
 SHOWN = 60
 SAMPLE = "sample/"
 """Prefix of `pairs` entries that come with the package."""

@@ -61,7 +61,7 @@ class Column:
 
     @property
     def cell(self) -> Cell:
-        """The cell for `choose`, where the full document has budget None."""
+        """The cell for `choose`, which expects budget None for the full document."""
         return Cell(self.method, self.budget or None, self.found.pearson, self.found.spearman, self.usd)
 
 
@@ -100,10 +100,10 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """How each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and what it rates.
+    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings.
 
     For each criterion two figures: the Pearson correlation with people within a document, over its summaries (a query is a
-    document), and the rating (a query is a summary). Systems without human scores have ratings alone.
+    document), and the rating (a query is a summary). Systems without human scores have only ratings.
     """
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(
@@ -204,7 +204,7 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
     paid = bool(rows["usd_micros"].fill_null(0).sum())
     columns = []
     for (method, budget), asked in rows.group_by("method", "budget", maintain_order=True):
-        # Of an unfinished run, a cell may lack pairs that others have.
+        # Some cells of an unfinished run may lack pairs that others have.
         cell = places.select(PAIR).join(asked, on=PAIR, how="left", maintain_order="left")
         answers = zip(cell["rating"].to_list(), cell["malformed"].to_list(), strict=True)
         ratings = [settings.failed_as if rating is None and malformed else rating for rating, malformed in answers]
@@ -296,7 +296,7 @@ def _agreement(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _levels(task: Task) -> Iterator[dict[str, Any]]:
-    """Correlations within documents (mean) and between systems' means, in addition to the paper's pooled ones."""
+    """Correlations within documents (mean) and between the systems' means; the paper has only pooled ones."""
     for column in task.columns if task.boot else ():
         for level, at in list(zip(LEVEL_NAMES, _at_levels(task, column.ratings), strict=True))[1:]:
             figures = _figures(at.found, at.drawn, task.boot)
@@ -315,7 +315,7 @@ class AtLevel:
     drawn: Mapping[str, Any]
     """Coefficient -> its values in the resamples."""
     n: int
-    """Pairs, documents or systems, by level, that entered the figure."""
+    """The number of pairs, documents or systems, by level, that the figure includes."""
     n_expected: int
 
 
@@ -332,9 +332,6 @@ def _at_levels(task: Task, ratings: Sequence[float | None]) -> Sequence[AtLevel]
         AtLevel(within, task.boot.within(given, documents), n, len(set(documents))),
         AtLevel(between, task.boot.between(given, systems), between.n, len(set(systems))),
     )
-
-
-# --- choices -------------------------------------------------------------------------------------------------------------
 
 
 def _choices(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:

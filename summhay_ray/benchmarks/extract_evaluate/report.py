@@ -122,7 +122,7 @@ def _units(table: pl.DataFrame, units: dict[str, str]) -> dict[str, str]:
 
 
 def _plain(cells: pl.DataFrame) -> pl.DataFrame:
-    """The cells without Kendall's tau-b (it is in the scores), and without `reason` if no cell has one."""
+    """The cells without Kendall's tau-b (it is in the scores), and without `reason` if it is empty everywhere."""
     without = _only_several(_without(cells, "kendall"))
     return without.drop("reason") if not any(cells["reason"].to_list()) else without
 

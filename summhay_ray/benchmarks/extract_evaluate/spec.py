@@ -15,7 +15,7 @@ from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
-"""The whole source; and the source as the paper's code cuts it, by mistake."""
+"""The whole source; and the source as the paper's code cuts it by mistake."""
 PRICE = 30.0
 """The paper's price in dollars per million input tokens (section 3.1, footnote 4)."""
 
@@ -42,7 +42,7 @@ def _metric(value: Any) -> Any:
 class CriterionSpec(Strict):
     """What is rated: a criterion of the paper, or your own with its prompt."""
 
-    name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or one of your own, with scale and prompt")
+    name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
     scale: Annotated[tuple[int, int], BeforeValidator(_pair)] | None = Field(
         default=None, description="[low, high], whole numbers; null: the criterion's own"
@@ -63,7 +63,7 @@ class CriterionSpec(Strict):
 
     @property
     def on(self) -> judge.Scale:
-        """The scale: that of the spec, else the criterion's own."""
+        """The scale: the spec's, else the criterion's own."""
         return judge.Scale(*self.scale) if self.scale else judge.CRITERIA[self.name].scale
 
     def made(self, prompt: str) -> judge.Criterion:
@@ -87,7 +87,7 @@ class MetricSpec(Strict):
 
     @model_validator(mode="after")
     def _makes(self, info: ValidationInfo) -> MetricSpec:
-        # A stored run's spec has a context, and imports none of the user's own code.
+        # A stored run's spec has a validation context, and imports no user code.
         if not info.context or ":" not in self.metric:
             checked(make_metric, self.metric, self.model)
         return self
@@ -118,7 +118,7 @@ class ExtractEvaluateSpec(OfWordsSpec):
     full_tokens: int = Field(default=8000, ge=1, description="full: release cuts the source of longer prompts, in tokens")
     models: dict[str, str] = Field(default_factory=dict, description="method -> folder or hub name of its model")
     raters: list[Rater] = Field(min_length=1, description="the models that rate")
-    metrics: list[MetricEntry] = Field(default=[], description="baselines beside the raters: rouge-1, bertscore, bartscore, ...")
+    metrics: list[MetricEntry] = Field(default=[], description="baselines for the raters: rouge-1, bertscore, bartscore, ...")
     compat: Literal["default", "release"] = Field(
         default="default", description="release: make extracts and read answers as the paper's code does, mistakes included"
     )

@@ -102,7 +102,7 @@ class MetricRow:
 
 LEAD = "lead"
 METRIC_BATCH = 16
-"""Pairs whose texts a metric gets together."""
+"""Number of pairs whose texts a metric gets in one call."""
 
 
 class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
@@ -163,7 +163,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return {**super().queues(), **{rater.label: Queue(tuple(one.model for one in rater.members)) for rater in panels}}
 
     def _weights(self) -> Iterator[tuple[str, str]]:
-        """(label, folder or hub name of its model) of each method and metric; the latter is empty if it reads none."""
+        """(label, folder or hub name of its model) of each method and metric; the name is empty if it uses none."""
         for method in self.spec.methods:
             yield f"method {method}", self.spec.models.get(method) or extracts.own_model(method)
         for metric in self.spec.metrics:
@@ -185,8 +185,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             "rater": rater.label,
                         }
                         shown = method if method in (FULL, CUT) else f"{method}@{budget}"
-                        # Items whose prompts share a prefix form a group. A prompt begins with the text that is shown. If that
-                        # depends on the summary, the group is the pair and extract, else it is the document.
+                        # Items whose prompts share a prefix form a group. A prompt begins with the source or extract. If that
+                        # depends on the summary, a group is one pair and extract; else it is one document.
                         chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
                         begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
                         yield Item(
@@ -259,7 +259,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     @functools.cached_property
     def _known(self) -> StoredModels:
-        """As `_models`, but raises NotComputed instead of computing."""
+        """Like `_models`, but raises NotComputed instead of computing."""
         return StoredModels(self.inputs.store, None)
 
     def _reads_weights(self, method: str) -> bool:
@@ -373,7 +373,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return Prepared(own=_shown_to(items, made))
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds where no word is found."""
+        """See `Workload`. Adds a warning if no word is found."""
         results = super().results(tables)
         spec = self.spec.model_copy(update={"script": self._script})
         found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
@@ -409,7 +409,7 @@ def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Ex
 def cut_as_released(source: str, summary: str, template: str, max_tokens: int) -> str:
     """The source, cut as by the paper's code if template, source and summary together exceed `max_tokens`.
 
-    The code keeps as many characters as there is room for tokens, about a fifth of the intended length.
+    The code keeps one character per available token, about a fifth of the intended length.
     """
     others = count_tokens(template) + count_tokens(summary) + 1
     return source if others + count_tokens(source) <= max_tokens else source[: max(max_tokens - others, 0)]

@@ -32,7 +32,7 @@ from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Answer, Malformed, Outcome
 
 AskJudge = Callable[[BenchJudge, Named, Wanted], Judged]
-"""(judge, the part of it to ask, the insights of each summary) -> their outcomes."""
+"""(judge, the part of it to ask, the insights of each summary) -> the outcomes."""
 
 Pair = tuple[int, int]
 """A summary and one of its insights, by index."""
@@ -60,7 +60,7 @@ class FreeRatings:
 
 
 class Measure:
-    """Computes the figures of judges on annotated summaries. `file`: its name, for the source of a bias."""
+    """Computes the figures of judges on annotated summaries. `file`: its name, recorded as the source of a bias."""
 
     def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, free: FreeRatings, ask: AskJudge) -> None:
         self._summaries, self._file, self._ratings, self._ask = summaries, file, free, ask
@@ -93,7 +93,7 @@ class Measure:
         return f"{len(self._summaries)} annotated summaries of {self._file}" + (", fitted on its other topics" if fitted else "")
 
     def judged(self, judge: BenchJudge, wanted: Wanted) -> Judged:
-        """The outcomes of a judge for the wanted insights. A cascade passes on the least certain of them all."""
+        """The outcomes of a judge for the wanted insights. A cascade passes on the least certain insights of the whole file."""
         costs = [Judged([])]
 
         async def ask(named: Named, pairs: Sequence[Pair], share: float) -> list[Outcome[Verdict]]:
@@ -126,7 +126,7 @@ class Measure:
         return Judged(outcomes, cost.micros, cost.source, votes)
 
     def _leaf(self, judge: BenchJudge, named: Named, wanted: Wanted) -> Judged:
-        """The outcomes of a judge that is not made of others: the judge itself, or a part of it."""
+        """The outcomes of a judge that is not composed of others: a judge, or a part of one."""
         if named.kind == "stored":
             return self._stored(named.text.removeprefix(bench.STORED_PREFIX), wanted)
         return self._free(wanted, named.kind == "offline") if is_free(named) else self._ask(judge, named, wanted)
@@ -160,7 +160,7 @@ def _names(judge: BenchJudge) -> tuple[str, ...]:
 
 
 def usable(outcome: Outcome[Verdict], n_bullets: int) -> Outcome[Verdict]:
-    """The outcome; Malformed if the verdict contradicts itself or its summary, as scoring would not use it either."""
+    """The outcome; Malformed if the verdict contradicts itself or its summary, because scoring would reject it too."""
     if not isinstance(outcome, Answer):
         return outcome
     verdict = usable_verdict(outcome.value, n_bullets)

@@ -1,4 +1,4 @@
-"""The report's sections of a judge bench: agreement and bias (paper, Tables 1 and 6). Part of the judge_bench folder."""
+"""The report's sections of a judge bench: agreement and bias (paper, Tables 1 and 6)."""
 
 from __future__ import annotations
 

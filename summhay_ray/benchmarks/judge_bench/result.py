@@ -30,7 +30,7 @@ class Judged:
     """Cost in micro-dollars; None if unknown."""
     source: Source = "free"
     votes: Sequence[Sequence[str]] = ()
-    """Of a panel: the labels of its members for each insight of which all gave one."""
+    """For a panel: the members' labels for each insight that all of them labelled."""
 
     def cost_with(self, other: Judged) -> tuple[int | None, Source]:
         """The cost of both in micro-dollars, and its source: estimated if either is."""
@@ -49,13 +49,13 @@ class PanelVotes:
     unanimous: int
     """Insights that all members give the same label."""
     tied: int
-    """Insights on which no label has most votes."""
+    """Insights without a most frequent label."""
     alpha: float | None
     """Krippendorff's alpha of the members' labels, which are ordered."""
 
     @classmethod
     def of(cls, votes: Sequence[Sequence[str]]) -> PanelVotes | None:
-        """The counts of `votes`: for each insight the members' labels. None without any."""
+        """Count `votes`, the members' labels for each insight. None without any."""
         if not votes:
             return None
         worth = [[COVERAGE_VALUE[label] for label in labels] for labels in votes]
@@ -65,7 +65,7 @@ class PanelVotes:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """The figures of one judge. Dollars are the cost of judging these summaries once, whatever was paid before."""
+    """The figures of one judge. Dollars are the cost of judging these summaries once, regardless of earlier payments."""
 
     judge: str
     figures: bench.Agreement
@@ -77,12 +77,12 @@ class BenchRow:
     messages: dict[str, str] = field(default_factory=dict)
     """Error of a failure -> the message of the first one."""
     panel: PanelVotes | None = None
-    """Of a panel, or a judge that was asked several times: how its members agree."""
+    """For a panel, or a judge asked several times: how its members agree."""
     bias: JudgeBias | None = field(repr=False, default=None)
 
     @property
     def missing(self) -> str:
-        """The missing judgments in words, with the first error of a user's own judge."""
+        """The missing judgments in words, with the first error of a user-defined judge."""
         shown = {"judge_error": f" ({self.messages.get('judge_error')})"}
         return ", ".join(f"{count} {error}{shown.get(error, '')}" for error, count in self.failures.items())
 
@@ -112,12 +112,12 @@ class BenchResult:
     usd_spent: float
     """Dollars spent on the bench so far."""
     usd_uncertain: float = 0.0
-    """What calls may have cost that were in flight at a kill, at most."""
+    """Maximum cost of the calls that were in flight when the run was killed."""
     held_out: bool = False
     """Whether the free judge was fitted without the topic that it judged."""
     left: Mapping[str, Any] | None = None
-    """If the budget stopped it: the judgments left and, as far as their prompts are known, their calls and their least, expected
-    and most dollars."""
+    """If the budget stopped it: the judgments left. Where their prompts are known, also their calls and minimum, expected and
+    maximum dollars."""
 
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible."""
@@ -126,7 +126,7 @@ class BenchResult:
 
     @property
     def status(self) -> str:
-        """done, budget (stopped at it), or partial (judgments are missing, or usage is not credible)."""
+        """done, budget (stopped by it), or partial (judgments are missing, or usage is not credible)."""
         errors = Counter(error for row in self.judges for error in row.failures)
         return "budget" if errors["budget"] else "partial" if errors or self.doubted else "done"
 

@@ -1,4 +1,4 @@
-"""The workload of `judge-bench` from what the command line names; and judges of users' own that need no model."""
+"""The workload of `judge-bench`, from the names on the command line; and user-defined judges that need no model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BenchOptions:
     """Options of the measurement."""
 
     spec: str | None = None
-    """Path of a spec whose judges define how models are reached."""
+    """Path of a spec whose judges define how to reach models."""
     held_out: bool = False
     """Whether the free judge is fitted, for each topic, on the file's other topics."""
     untrusted: bool = False
@@ -30,9 +30,9 @@ class BenchOptions:
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
-    """The outcomes of all items if they need no model: users' own judges that call none. None as soon as a model is needed.
+    """The outcomes of all items if none needs a model, as with user-defined judges that call none. None if any item needs one.
 
-    Such judges are run anew each time, and nothing is stored.
+    Such judges run again each time, and nothing is stored.
     """
     if any(leaf.kind != "code" for _, leaf, _ in workload.parts):
         return None
@@ -51,13 +51,13 @@ async def _without_asking(workload: JudgeBench) -> ItemOutcomes | None:
         return {} if needs_model else await workload.judged(item, never)
 
     items = list(workload.items())
-    # The first item alone, since most judges that call models do so at once.
+    # Try the first item alone: most judges that call models do so immediately.
     outcomes = [*[await judged(item) for item in items[:1]], *await asyncio.gather(*map(judged, items[1:]))]
     return None if needs_model else {item.id: row for item, row in zip(items, outcomes, strict=True)}
 
 
 def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOptions()) -> JudgeBench:
-    """The workload for these judges; without names, the file's stored predictions and the free judge. Asks nothing.
+    """The workload for these judges; without names, the file's stored predictions and the free judge. Makes no call.
 
     Raises UserError, SpecError, UnknownName and BadName: every name is checked.
     """
@@ -68,12 +68,12 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     spec = JudgeBenchSpec.parse({**known, **own}, where)
     judges = _of_judges(spec.model_copy(update={"file": ""}) if options.untrusted else spec, fields)
     judges.check(where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
-    # Other problems with the file are reported by the reader.
+    # The reader reports other problems with the file.
     if not path.exists():
         raise SpecError(f"{path}: no such file; give a file of annotated summaries")
     inputs = Inputs(folder, untrusted=options.untrusted)
     if options.untrusted:
-        # The annotations are named on the command line, by the user.
+        # The user named the annotations on the command line.
         inputs.give(spec.file, Inputs(folder).read(spec.file))
     workload = JudgeBench(spec, inputs)
     try:
@@ -85,7 +85,7 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
 
 
 def _of_judges(spec: JudgeBenchSpec, fields: Mapping[str, Any]) -> JudgeBenchSpec:
-    """The spec without a run's limits and budgets for other stages and for summarizers, which a bench does not use."""
+    """The spec without the limits and budgets that a bench does not use: those of other stages and of summarizers."""
     listed = fields.get("summarizers")
     entries = listed if isinstance(listed, list) else []
     summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}

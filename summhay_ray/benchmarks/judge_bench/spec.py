@@ -1,7 +1,7 @@
-"""The judges that `judge-bench` measures, and how their models are reached. Asks nothing.
+"""The judges that `judge-bench` measures, and how to reach their models. It makes no call.
 
-A name is the label or the `entry_name` of one of the spec's judges, or a name that `judge.parse_name` reads. A model in a name is
-asked with the settings of the spec's judge of that label or model, or else with a spec's defaults.
+A name is the label or the `entry_name` of one of the spec's judges, or a name that `judge.parse_name` reads. A model in a name
+uses the settings of the spec's judge with that label or model, or else a spec's defaults.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JudgeBenchSpec(JudgingSpec):
     name: str = Field(default="judge-bench", min_length=1, description="for people; not part of the run's identity")
     file: str = Field(min_length=1, description="annotated summaries, as SummHay released them")
     names: list[str] = Field(default=[], description="judges to measure; if empty, the file's stored predictions and offline")
-    judges: list[Judge] = Field(default=[], description="how models are reached and asked")
+    judges: list[Judge] = Field(default=[], description="how to reach and ask models")
     held_out: bool = Field(default=False, description="fit the free judge on the file's other topics")
 
 
@@ -65,14 +65,14 @@ class BenchSpec:
         )
 
     def entry(self, bench_judge: BenchJudge, leaf: Named) -> JudgeSpec:
-        """The entry by which a part is asked."""
+        """The entry with the settings for asking a part."""
         entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
         return entry
 
     def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
-        """Everything that a part's verdicts depend on, as JSON: strategy, model, prompt, parameters, a user's own code."""
+        """Everything that affects a part's verdicts, as JSON: strategy, model, prompt, parameters, user code."""
         strategy, settings = self.asked(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, strategy)
         sample = [leaf.sample] if leaf.sample else []
@@ -86,7 +86,7 @@ class BenchSpec:
         return list({entry.model: entry for entry in reversed(entries)}.values())
 
     def content(self) -> list[dict[str, Any]]:
-        """Everything that the judges' verdicts depend on, for the identity of the bench."""
+        """Everything that affects the judges' verdicts, for the identity of the bench."""
         return [
             {
                 "judge": bench_judge.named.text,
@@ -124,7 +124,7 @@ def read_judges(
 
 
 def entry_name(entry: JudgeSpec) -> str:
-    """The label of a spec's judge; without one its model, strategy and prompt, since all of them affect its bias."""
+    """The label of a spec's judge. Without one: its model, strategy and prompt, since all of them affect its bias."""
     prompt = f" prompt {entry.prompt}" if entry.prompt else ""
     return asked_name(entry.model, entry.strategy) + prompt if entry.label == entry.model else entry.label
 

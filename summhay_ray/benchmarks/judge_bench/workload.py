@@ -72,7 +72,7 @@ Micros = Mapping[str, Mapping[str, int]]
 """Item -> key of each of its answers -> its cost in micro-dollars."""
 
 _WHOLE = -1
-"""Instead of an insight's index: the outcome of a whole item."""
+"""Replaces an insight's index if a whole item has one outcome."""
 
 
 class JudgeBench(Benchmark[JudgeBenchSpec]):
@@ -93,7 +93,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         self._free = FreeRatings(self._summaries, spec.held_out)
 
     def identity(self) -> Any:
-        """See `Workload`: the file's content, the judges (wherever they are reached), and the questions to them."""
+        """See `Workload`: the file's content, the judges (however they are reached), and the questions to them."""
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self._known.content(), "asked": asked}
 
@@ -101,7 +101,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         return self._known.entries()
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
+        """See `Workload`: one queue per model, and one for user-defined judges, which may ask any model."""
         settings = self.models.settings()
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
 
@@ -225,7 +225,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
 
 _UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")
-"""The outcome of an item that is not in the store: only the budget leaves items open."""
+"""The outcome of an item that is not in the store: only a budget leaves items unfinished."""
 
 
 def _outcomes(tables: Tables) -> ItemOutcomes:

@@ -1,4 +1,4 @@
-"""Benchmark mine: a haystack from documents of one's own, with the room `summhay_ray.mine`; models where the spec names them."""
+"""Benchmark mine: makes a haystack from your own documents with `summhay_ray.mine`, and asks models where the spec names them."""
 
 from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.check import GoldPair, drawn_pairs, write_pairs

@@ -1,4 +1,4 @@
-"""The steps of mining that ask a model, each where the free path is unsure or words it worse."""
+"""The mining steps that ask a model: where the free path is unsure, or words an insight worse."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _CLAIM = ("statement", "words")
 
 @dataclass(frozen=True, slots=True)
 class AskedSteps:
-    """Asks the models of a spec about the documents of a folder. A reply that cannot be read is a failure of its step alone."""
+    """Asks the models of a spec about the documents of a folder. A reply that cannot be read fails only its own step."""
 
     models: MineModels
     sources: Sequence[Source]
     ask: Ask
 
     async def claims(self) -> dict[int, list[DocumentClaim]]:
-        """The claims of each document whose model quotes it; a document without an answer keeps its sentences."""
+        """The claims of each document that the model supports with a quotation; a document without an answer keeps its
+        sentences."""
         claims: dict[int, list[DocumentClaim]] = {}
 
         async def read(place: int, source: Source) -> None:
@@ -38,7 +39,7 @@ class AskedSteps:
                 if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
                     raise Unreadable(reply, "a list of objects with the texts statement and words")
                 listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
-                # A claim that the document's words do not make is no claim of it.
+                # A claim that the document's words do not support is dropped.
                 claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
             except NoReply as none:
                 self._fail("claim", source.document_id, none)
@@ -47,7 +48,7 @@ class AskedSteps:
         return {} if self.ask.planning else claims
 
     async def joined(self, mined: Sequence[Mined], least: int) -> list[Mined]:
-        """The insights in enough documents, after those that are one by the group model's word are joined."""
+        """Join the insights that the group model calls the same; return those in enough documents."""
         groups: list[list[int]] = []
 
         async def compare(places: Sequence[int]) -> None:
@@ -65,7 +66,7 @@ class AskedSteps:
         return merged(mined, sorted(groups), least)
 
     async def checked(self, mined: Sequence[Mined], least: int) -> list[Mined]:
-        """The insights after the check model has read what the free path is unsure of, the surest first again."""
+        """Ask the check model about the uncertain insights; return the insights, most certain first."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
             for found in (*(found for found in one.evidence if not found.sure), *one.doubtful):
@@ -82,7 +83,7 @@ class AskedSteps:
                     raise Unreadable(reply, "a string for each number")
                 for number, place in zip(numbers, places, strict=True):
                     words = said[number].strip()
-                    # Words that the document does not have decide nothing: the pair stays as unsure as it was.
+                    # A quotation that the document does not contain decides nothing: the pair stays as uncertain as before.
                     if not words or is_quoted(words, text):
                         decided[place, document] = words, reply.key
             except NoReply as none:
@@ -106,7 +107,8 @@ class AskedSteps:
         ]
 
     def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
-        """The insight by the model's word: (place, document) -> the words that say it (empty: none do), and the answer's key."""
+        """The model's decisions on an insight: (location, document) -> the words that state it (empty: none), and the key of
+        the answer."""
         assert self.models.check is not None
         label = self.models.check.label
         evidence: list[Evidence] = []
@@ -140,7 +142,7 @@ class AskedSteps:
         texts: set[str] = set()
         kept = []
         for old, new in zip(mined, worded, strict=True):
-            # Two insights that a model words alike keep their own sentences: their ids are hashes of the texts.
+            # If a model words two insights alike, they keep their own sentences: their ids are hashes of the texts.
             kept.append(old if new.text in texts else new)
             texts.add(new.text)
         return kept
@@ -163,5 +165,5 @@ class AskedSteps:
         return list(await asyncio.gather(*map(word, grouped)))
 
     def _fail(self, stage: str, about: str, none: NoReply) -> None:
-        """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
+        """Record a failure with its subject: the folder is one item, so similar failures would become one row."""
         self.ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))

@@ -1,4 +1,4 @@
-"""Decisions about earlier haystacks hold for a new one: a folder that has grown is mined again, and nothing is lost."""
+"""Earlier decisions carry over to a new haystack: a folder that has grown is mined again, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from summhay_ray.mine import carried, decisions_of, reviewed
 
 
 def carry_over(run: RunStore, raw: Mapping[str, Any], replaced: Mapping[str, Any] | None = None) -> None:
-    """Apply earlier decisions, the newest first, to what a run has found, `raw`, unless the run has a review already.
+    """Apply earlier decisions, newest first, to `raw`, the findings of a run, unless the run already has a review.
 
-    `replaced`: the haystack in the file that will be replaced, whose decisions come first.
+    `replaced`: the haystack in the file to be replaced, whose decisions have priority.
     """
     if reviews_of(run).newest():
         return
@@ -24,7 +24,7 @@ def carry_over(run: RunStore, raw: Mapping[str, Any], replaced: Mapping[str, Any
 
 
 def _reviewed(run: RunStore) -> Iterator[dict[str, Any]]:
-    """The haystacks of the store's other runs that people accepted, the last accepted first."""
+    """The haystacks of the store's other runs that people accepted, the most recently accepted first."""
     others = (RunStore(run.store, name) for name in run.store.run_ids() if name != run.run_id)
     newest = [found[1] for other in others if (found := reviews_of(other).newest())]
     for body in sorted(newest, key=lambda body: body.get("at", ""), reverse=True):

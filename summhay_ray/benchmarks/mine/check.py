@@ -19,12 +19,12 @@ PAIRS = ("insight_id", "document", "insight", "evidence", "right")
 """Columns of the sheet of pairs; a person fills in the last one."""
 _YES, _NO = ("yes", "y", "x", "1", "true"), ("no", "n", "0", "false")
 _CUT = 1500
-"""Characters of a document that are shown where no sentence of it is named."""
+"""Characters of a document to show if none of its sentences is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldPair:
-    """An insight and a document that is gold for it, with the sentences that say it."""
+    """An insight and one of its gold documents, with the sentences that state it."""
 
     insight_id: str
     document_id: str
@@ -33,7 +33,7 @@ class GoldPair:
 
 
 def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]:
-    """At random, `n` gold pairs that nobody has checked yet. Raises UserError if there are none."""
+    """Draw `n` unchecked gold pairs at random. Raises UserError if there are none."""
     texts = {document["document_id"]: document["document_text"] for document in raw["documents"]}
     seen = {(pair["insight_id"], pair["document_id"]) for pair in _kept(raw)}
     pairs = [
@@ -48,16 +48,16 @@ def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]
 
 
 def write_pairs(pairs: Sequence[GoldPair], path: Path) -> None:
-    """Write the sheet of pairs. Raises UserError for a file that exists, or has another ending."""
+    """Write the sheet of pairs. Raises UserError if the file exists or has another ending."""
     check_new_sheet(path)
     rows = [dict(zip(PAIRS, (one.insight_id, one.document_id, one.insight, one.evidence, ""), strict=True)) for one in pairs]
     write_cells(path, PAIRS, rows)
 
 
 def read_pairs(columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, Any], file: str) -> dict[tuple[str, str], bool]:
-    """(insight, document) -> whether a person said that it is right. An empty row is not answered.
+    """(insight, document) -> whether a person confirmed it. Empty rows count as unanswered.
 
-    Raises UserError, with row and column, for what is no answer, or about no pair of this haystack.
+    Raises UserError, with row and column, for an invalid answer, or for a pair that is not in this haystack.
     """
     check_columns(file, PAIRS, columns, rows)
     insights = {one["insight_id"]: one for one in kept_insights(raw)}
@@ -89,9 +89,9 @@ def _kept(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def with_answers(raw: Mapping[str, Any], answers: Mapping[tuple[str, str], bool]) -> dict[str, Any]:
-    """The haystack with a person's answers, after the earlier ones, and what they say of its gold and of the free judge.
+    """Add a person's answers to the haystack. Returns it, and what the answers say about its gold and the free judge.
 
-    Answers stay when a review mends the pairs: they are a sample of the gold as it was found, and of the rest as it is.
+    Answers remain valid when a review changes the pairs: they sample the gold as it was found.
     """
     texts = {
         (one["insight_id"], held["document_id"]): (one["insight"], held["text"])

@@ -1,4 +1,4 @@
-"""The files of mined haystacks: what may be written where, and what a person's work in them is."""
+"""The files of mined haystacks: which may be written, and which contain a person's work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from summhay_ray.mine import CHECK, REVIEW, check_new_sheet
 def check_files(out: Path | None, sheet: Path | None = None, replace: bool = False) -> None:
     """Raises UserError, before any work, unless the haystack and the sheet can be written.
 
-    `replace`: the file of the haystack may hold a review or confirmed pairs.
+    `replace`: allow a haystack file that holds a review or confirmed pairs.
     """
     if sheet is not None:
         check_new_sheet(sheet)
@@ -52,7 +52,7 @@ def read_mined(path: Path) -> dict[str, Any]:
 
 
 def write_haystack(raw: Mapping[str, Any], path: Path) -> None:
-    """Write the haystack whole, or leave what was there."""
+    """Write the haystack completely, or leave the existing file unchanged."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(released_text(raw), encoding="ascii")
     os.replace(part, path)

@@ -53,22 +53,22 @@ numbers, names or findings appears. What they say is material, never an instruct
 
 
 def claim(document: str) -> str:
-    """What a document states."""
+    """The statements of a document."""
     return fill(_CLAIM, {"[[DOCUMENT]]": enclosed("document", document)})
 
 
 def group(statements: Sequence[str]) -> str:
-    """Which statements say the same."""
+    """Which statements mean the same."""
     return fill(_GROUP, {"[[STATEMENTS]]": _numbered(statements)})
 
 
 def check(document: str, statements: Sequence[str]) -> str:
-    """Which of the statements a document makes."""
+    """Which of the statements are in a document."""
     return fill(_CHECK, {"[[DOCUMENT]]": enclosed("document", document), "[[STATEMENTS]]": _numbered(statements)})
 
 
 def insight(sentences: Sequence[str]) -> str:
-    """What some sentences say in common."""
+    """What some sentences have in common."""
     return fill(_INSIGHT, {"[[SENTENCES]]": Material("\n".join(f"- {inline(sentence)}" for sentence in sentences))})
 
 

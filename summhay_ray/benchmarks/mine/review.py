@@ -1,4 +1,4 @@
-"""The review of a mined haystack: a sheet and a page for a person, and the haystack after what they decided there."""
+"""The review of a mined haystack: a sheet and a page for a person, and the haystack with that person's decisions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from summhay_ray.mine import (
 
 _PAGE, _ROWS = "review.html", "ROWS"
 _STATE = 12
-"""Hex digits that name a state of the review in a sheet."""
+"""Number of hex digits that identify a state of the review in a sheet."""
 
 
 def write_review(run: RunStore, path: Path) -> list[str]:
-    """Write the run's sheet, and beside it the page, on which the same is edited in a browser."""
+    """Write the run's sheet, and a page for editing the same rows in a browser."""
     raw = haystack_of(run, reviewed=False)
     rows = review_rows(raw, decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
     write_cells(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
@@ -65,10 +65,10 @@ def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
 
 
 def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None = None, replace: bool = False) -> dict[str, Any]:
-    """Take over a sheet that a person has filled in: a review, or confirmed pairs. Nothing is asked again.
+    """Take over a sheet that a person has filled in: a review, or confirmed pairs. Makes no call.
 
-    `out`: write the haystack there. `replace`: also where later decisions are lost. Raises UserError, with the row and the
-    column, and changes nothing, if anything in the sheet cannot be taken.
+    `out`: write the haystack there. `replace`: write even if later decisions are lost. Raises UserError with row and column, and
+    changes nothing, if any cell of the sheet is invalid.
     """
     if out is not None:
         check_files(out, None, replace=True)
@@ -121,7 +121,7 @@ def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore
 def _check_kept(
     rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], made: Sequence[Decision], now: Sequence[Decision]
 ) -> None:
-    """Raises UserError where somebody has decided something since the sheet was written, and the sheet does not have it."""
+    """Raises UserError if decisions were made after the sheet was written and the sheet lacks them."""
     before, after, later = ({row["insight_id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
     places = {row.text("insight_id"): row for row in rows}
     for insight_id, row in later.items():
@@ -149,13 +149,13 @@ def _accept_pairs(
 def keep_answers(
     raw: dict[str, Any], answers: Mapping[tuple[str, str], bool], out: Path, run_of: Callable[[str], RunStore]
 ) -> dict[str, Any]:
-    """Keep a person's answers with the haystack, in its file and, where the store holds it, in its run."""
+    """Store a person's answers with the haystack: in its file and, if the store has it, in its run."""
     made = with_answers(raw, answers)
     run_id = made["topic_metadata"]["mine"]["run"]
     try:
         run: RunStore | None = run_of(run_id)
     except UserError:
-        # The haystack comes from another store; its file has what counts.
+        # If the haystack comes from another store, its file is the one that counts.
         run = None
     if run is not None:
         now, (number, _) = haystack_of(run), reviews_of(run).newest() or (0, None)

@@ -1,4 +1,4 @@
-"""The spec of mining: a folder, and the models that are asked where the free path is unsure."""
+"""The spec of mining: a folder, and the models to ask where the free path is unsure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FREE = "offline/words"
 """The name of the free path, for a step without a model."""
 Step = Literal["claim", "group", "check", "insight", "query"]
 STEPS: tuple[Step, ...] = ("claim", "group", "check", "insight", "query")
-"""The stages that ask a model, in the order in which they are asked."""
+"""The stages that ask a model, in order."""
 
 
 def _step(value: Any) -> Any:
@@ -24,7 +24,7 @@ def _step(value: Any) -> Any:
 
 
 def _answers(model: ModelSpec | None) -> ModelSpec | None:
-    """The step's model. Raises ValueError for one without a key that does not generate texts."""
+    """The step's model. Raises ValueError for an offline model that does not generate texts."""
     if model is not None and model.local and not model.model.startswith(FAMILIES):
         raise ValueError(f"{model.model!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
     return model
@@ -34,18 +34,18 @@ _Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Te
 
 
 class MineModels(Strict):
-    """The models of the steps. A step without one (or with `offline/words`) is free: it goes by words alone."""
+    """The models of the steps. A step without one (or with `offline/words`) is free: it compares words."""
 
     claim: _Step = Field(
-        default=None, description="states the claims of each document, of which insights are made; null: its sentences"
+        default=None, description="states the claims of each document, which become insights; null: use its sentences"
     )
     group: _Step = Field(
         default=None,
-        description="says which of the insights that are somewhat alike are one; null: those of the same sentences",
+        description="decides which similar insights are the same; null: those with the same sentences",
     )
-    insight: _Step = Field(default=None, description="words each insight from its evidence; null: its most telling sentence")
-    query: _Step = Field(default=None, description="words each query; null: by the words that a subtopic's insights share")
-    check: _Step = Field(default=None, description="asked about the documents that the free path is unsure of; null: nobody")
+    insight: _Step = Field(default=None, description="words each insight from its evidence; null: its most informative sentence")
+    query: _Step = Field(default=None, description="words each query; null: use the words that a subtopic's insights share")
+    check: _Step = Field(default=None, description="checks the documents that the free path is unsure of; null: no check")
 
     def used(self) -> dict[Step, ModelSpec]:
         """Step -> its model, for the steps that have one."""
@@ -63,10 +63,10 @@ class MineSpec(Spec):
     folder: str = Field(min_length=1, description="the documents: a folder, from the spec's own")
     topic: str = Field(default="", description="what the documents are about; empty: the folder's name")
     min_documents: int | None = Field(
-        default=None, ge=2, description="documents that must say an insight; null: 3, or 2 where few insights are in 3"
+        default=None, ge=2, description="minimum documents that state an insight; null: 3, or 2 if few insights are in 3"
     )
     part_tokens: int | None = Field(
-        default=None, ge=50, description="longest part of a document, in tokens; null: nothing is cut"
+        default=None, ge=50, description="maximum length of a part of a document, in tokens; null: do not cut"
     )
-    absent: int = Field(default=0, ge=0, le=50, description="queries about subjects of which no document says anything")
+    absent: int = Field(default=0, ge=0, le=50, description="number of queries about subjects that no document mentions")
     models: MineModels = Field(default=MineModels(), description="models that are asked; none by default")

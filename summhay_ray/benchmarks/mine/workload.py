@@ -58,15 +58,15 @@ from summhay_ray.outcome import Failed
 from summhay_ray.synth import absent_subjects, absent_subtopics
 
 FEW_INSIGHTS = 30
-"""Fewer insights than this, in as many documents or more, are explained in a note."""
+"""A run that finds fewer insights than this, in at least this many documents, explains why in a note."""
 SHOWN = 20
-"""Insights that a run prints."""
+"""Number of insights that a run prints."""
 SHORTEST = 4
-"""Fewest characters of an insight's id by which it is found."""
+"""Minimum length of an id prefix that finds an insight."""
 _CALLS_A_DOCUMENT = 4
-"""A document takes about as much computing as so many calls: 15 ms."""
+"""Computing a document (15 ms) takes as long as this many calls."""
 DOCUMENTS = "documents.json"
-"""The name under which the run keeps what was read of the folder."""
+"""The name under which the run stores the documents it read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,39 +74,39 @@ class MinedInsight:
     """A row of table `mined`: an insight that recurs."""
 
     insight_id: Annotated[str, "identifier, unique within the haystack"]
-    rank: Annotated[int, "from 1, the surest"]
-    confidence: Annotated[float, "0 to 1: how surely its documents say it, times how specific it is"]
+    rank: Annotated[int, "from 1, the most certain"]
+    confidence: Annotated[float, "0 to 1: how certainly its documents state it, times how specific it is"]
     insight: Annotated[str, "the insight as one statement"]
-    subtopic: Annotated[str, "the subtopic that it is asked for with"]
+    subtopic: Annotated[str, "the subtopic that it belongs to"]
     query: Annotated[str, "the query of the subtopic"]
-    documents: Annotated[int, "documents that say it"]
-    unsure: Annotated[int, "of these, those that the free path is not sure of, and no model was asked about"]
+    documents: Annotated[int, "number of documents that state it"]
+    unsure: Annotated[int, "number of these that the free path is unsure of, and no model checked"]
     opposites: Annotated[tuple[str, ...], "ids of the insights that state the opposite"]
 
 
 @dataclass(frozen=True, slots=True)
 class MinedEvidence:
-    """A row of table `mined_evidence`: a document that says an insight."""
+    """A row of table `mined_evidence`: a document that states an insight."""
 
     insight_id: Annotated[str, "the insight"]
     document_id: Annotated[str, "the document: its path in the folder"]
     score: Annotated[float, "share of the insight's core in the evidence, 0 to 1"]
     by: Annotated[str, "who decided: words, or the model that was asked"]
     key: Annotated[str, "the raw answer that decided; empty for words"]
-    evidence: Annotated[str, "the sentences of the document that say it"]
+    evidence: Annotated[str, "the sentences of the document that state it"]
 
 
 @dataclass(frozen=True, slots=True)
 class MinedHaystack:
-    """A row of table `mined_haystack`: what the run has made."""
+    """A row of table `mined_haystack`: the resulting haystack."""
 
     digest: Annotated[str, "sha256 of its released JSON in the store"]
     name: Annotated[str, "name of the haystack"]
-    documents: Annotated[int, "documents that were read"]
-    subtopics: Annotated[int, "its subtopics, each with a query"]
-    insights: Annotated[int, "its insights"]
-    unsure: Annotated[int, "pairs of insight and document that nobody is sure of"]
-    notes: Annotated[tuple[str, ...], "what a person should know: equal documents, another language"]
+    documents: Annotated[int, "number of documents read"]
+    subtopics: Annotated[int, "number of its subtopics, each with a query"]
+    insights: Annotated[int, "number of its insights"]
+    unsure: Annotated[int, "number of uncertain pairs of an insight and a document"]
+    notes: Annotated[tuple[str, ...], "notes for people, such as equal documents or another language"]
 
 
 MINED = Table("mined", MinedInsight, ("insight_id",))
@@ -115,13 +115,13 @@ HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
 class KeptSteps:
-    """The results of the steps of mining, which a run keeps until it has its haystack."""
+    """The results of mining steps, kept until the run has its haystack."""
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
     def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
-        """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
+        """The result of a step: stored before a kill or by an actor of the run, or computed now."""
         try:
             return self._files.read(self._file(step), max_mb())
         except FileNotFoundError:
@@ -139,7 +139,7 @@ class KeptSteps:
 
 
 class Mine(Benchmark[MineSpec]):
-    """The folder is read, mined and written as a haystack; each step is free, or asks a model."""
+    """Mining reads a folder and writes a haystack; each step is free or asks a model."""
 
     kind = "mine"
     stages = (
@@ -160,7 +160,7 @@ class Mine(Benchmark[MineSpec]):
         self.name: str = held["name"]
         self._sources = [Source(*row) for row in held["documents"]]
         self._unread = [Unread(*row) for row in held["unread"]]
-        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
+        # If a model joins different wordings, two documents are enough for a group: the model may join it with another.
         self._least = 2 if spec.models.group else spec.min_documents
 
     @functools.cached_property
@@ -186,13 +186,13 @@ class Mine(Benchmark[MineSpec]):
         models = self.spec.models.used()
         if ask.planning and not models:
             return {}
-        # The plan tells them as doubts: the haystack is made all the same.
+        # `plan` reports these as warnings: the haystack is made anyway.
         for unread in () if ask.planning else self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         asking = AskedSteps(self.spec.models, self._sources, ask)
         claims = await asking.claims() if "claim" in models else {}
         if ask.over_budget:
-            # What follows would be asked about some claims now, and again about all of them.
+            # Later steps would ask about some claims now, and about all of them again later.
             return {}
         mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)
@@ -231,7 +231,7 @@ class Mine(Benchmark[MineSpec]):
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def text_read(self, document_id: str) -> ReadText:
-        """What is read of a document. Raises UserError if the folder has none of this id."""
+        """The text that was read from a document. Raises UserError if the folder has no document with this id."""
         found = text_read(self._sources, document_id)
         if found is None:
             near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
@@ -240,7 +240,7 @@ class Mine(Benchmark[MineSpec]):
         return found
 
     def _absent(self, topic: str, asked: Sequence[tuple[str, str]]) -> tuple[list[dict[str, Any]], list[str]]:
-        """The subtopics about what no document says, and what a person should know about them. `asked`: the others."""
+        """The subtopics that no document covers, and notes about them for people. `asked`: the other subtopics."""
         if not (wanted := self.spec.absent):
             return [], []
         texts = [source.text for source in self._sources]
@@ -320,7 +320,7 @@ class Mine(Benchmark[MineSpec]):
         return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
     def entries(self, store: Store, path: str) -> list[str]:
-        """The haystack, as last accepted, as an entry for another spec. Raises SpecError if it is not made yet."""
+        """The most recently accepted haystack, as an entry for another spec. Raises SpecError if there is none yet."""
         if store.files.exists(f"runs/{self.run_id}/run.json"):
             run = store.run(self.run_id)
             if digest := latest_digest(run):
@@ -328,7 +328,7 @@ class Mine(Benchmark[MineSpec]):
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: all blocks of documents are read, then compared; where a model states claims, only read."""
+        """See `Workload`: read all blocks of documents, then compare them; only read them if a model states the claims."""
         steps = [*self._mining.reading, *(() if self.spec.models.claim else self._mining.comparing)]
         return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
 
@@ -339,7 +339,7 @@ class Mine(Benchmark[MineSpec]):
         return {"compute_s": time.perf_counter() - began}
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: what cannot be read."""
+        """See `Workload`: the unreadable files."""
         unread = self._unread
         if not unread:
             return ()
@@ -348,13 +348,14 @@ class Mine(Benchmark[MineSpec]):
         return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: the sizes of the haystack, null if there is none."""
+        """See `Workload`: the haystack's sizes; null without a haystack."""
         made = next(scores["haystack"].iter_rows(named=True), None) or {}
         sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
         return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
 
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
+        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID, which explains why the document counts
+        for the insight."""
         insight_id, _, document_id = key.partition("/")
         found = _insight(run, insight_id)
         if found is None:
@@ -384,7 +385,7 @@ class Mine(Benchmark[MineSpec]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: what was read, and the haystacks that were made of it."""
+        """See `Workload`: the documents read, and the haystacks made from them."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
         # A sheet may have been written from any state of the review.
@@ -393,7 +394,7 @@ class Mine(Benchmark[MineSpec]):
 
 
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:
-    """The digest of the run's haystack; `reviewed`: as a person last accepted it. Empty if there is none yet."""
+    """The digest of the run's haystack; with `reviewed`, of the version that a person last accepted. Empty without one."""
     if reviewed and (newest := reviews_of(run).newest()):
         return str(newest[1]["digest"])
     rows = HAYSTACK.records(run.table(HAYSTACK.name))
@@ -410,7 +411,7 @@ def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
 
 
 def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
-    """The insight whose id begins so, as a person last accepted it, or as it was found if they struck it; else None."""
+    """The insight whose id has this prefix: as a person last accepted it, or as found if they struck it. None without one."""
     for reviewed in (True, False) if len(insight_id) >= SHORTEST and latest_digest(run) else ():
         found = [one for one in kept_insights(haystack_of(run, reviewed)) if one["insight_id"].startswith(insight_id)]
         if len(found) == 1:
@@ -419,7 +420,8 @@ def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
 
 
 def _read(spec: MineSpec, inputs: Inputs) -> bytes:
-    """The folder's documents and what could not be read, as the run keeps them. Raises SpecError where nothing can recur."""
+    """The folder's documents and unreadable files, as the run stored them. Raises SpecError if too few documents remain for
+    anything to recur."""
     folder = inputs.path(spec.folder)
     if not folder.is_dir():
         raise SpecError(f"spec: folder: {spec.folder!r} is a file; give the folder that holds the documents")
@@ -442,12 +444,12 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
 
 
 def _cut(sentences: Sequence[str]) -> str:
-    """How many sentences there are, with the first of them."""
+    """The number of sentences, and the first of them."""
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
 def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
-    """What a person should know about the documents."""
+    """Notes about the documents for people."""
     notes = []
     if mining.left_out:
         counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())

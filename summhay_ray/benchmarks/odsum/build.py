@@ -200,7 +200,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)]
 
     def queries(self) -> Mapping[str, None] | None:
-        """See `Workload`. Which queries a model's vectors put together is not known before they are computed."""
+        """See `Workload`. Which queries form a cluster is unknown until a model's vectors are computed."""
         return None if self.spec.embed else super().queries()
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
@@ -237,7 +237,7 @@ async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
 
 
 async def _generated(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
-    """The model's text. Raises NoReply, which fails the item, where the text is empty or a refusal."""
+    """The model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
     reply = await ask(stage, [user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):

@@ -36,36 +36,37 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
     Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
     which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
-    joins the most similar cluster with room for it, whatever the threshold; where none has room, it stays as it is.
+    joins the most similar cluster with room for it, whatever the threshold; if none has room, it stays as it is.
     """
     parts = (part for cluster in _linked(similarity, threshold) for part in _split(similarity, cluster, most))
     return _joined(similarity, sorted(parts), least, most)
 
 
 def _joined(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
-    """The sorted clusters, those of fewer than `least` rows joined to others: the most similar pair first, of equally similar
-    pairs the one whose first rows come first. Takes time and memory in proportion to the square of the number of rows."""
+    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to
+    the pair with the earliest first rows. Takes time and memory in proportion to the square of the number of rows."""
     import numpy as np
 
     if not clusters:
         return []
     nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
     linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
-    """(small cluster, other cluster): the similarity of the least similar pair of their rows."""
+    """(small cluster, other cluster): the similarity of their least similar pair of rows."""
     sizes = np.array([len(cluster) for cluster in clusters])
     best = np.where(sizes < least, np.inf, -np.inf)
-    """For each small cluster, the similarity of the most similar one with room for it, or more where that is not `known`."""
+    """For each small cluster, the similarity of the most similar cluster with room for it; an upper bound if it is not
+    `known`."""
     targets, known = np.zeros(len(clusters), dtype=np.int64), sizes >= least
     while best[small := int(best.argmax())] > -np.inf:
         if not known[small]:
-            # A cluster without room never gets any, and one that grows never gets more similar: `best` can only fall.
+            # Full clusters stay full, and growing clusters never become more similar: `best` can only fall.
             room = sizes + sizes[small] <= most
             room[small] = False
             similar = np.where(room, linked[small], -np.inf)
             targets[small] = similar.argmax()
             best[small], known[small] = similar[targets[small]], True
             continue
-        # The clusters are in the order of their first rows, so the joined one takes the earlier place.
+        # Clusters are ordered by their first rows, so the joined one takes the earlier position.
         into, gone = sorted((small, int(targets[small])))
         linked[into] = np.minimum(linked[into], linked[gone])
         linked[:, into] = np.minimum(linked[:, into], linked[:, gone])
@@ -99,7 +100,7 @@ def _split(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int)
             continue
         labels = fcluster(_tree(similarity[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
         parts = _groups(labels, cluster)
-        # Where all pairs are equally similar, any cut is as good as another.
+        # If all pairs are equally similar, every cut is equally good.
         left += parts if len(parts) > 1 else [cluster[start : start + most] for start in range(0, len(cluster), most)]
     return found
 

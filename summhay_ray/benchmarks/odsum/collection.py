@@ -15,7 +15,7 @@ from summhay_ray.retrieve import Query as Searched
 from summhay_ray.text import parsed_json
 
 SHOWN = 5
-"""Names that a warning lists; it also states how many there are in all."""
+"""Number of names that a warning lists; it also states the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Document:
     document_id: str
     text: str = field(repr=False)
     split: str = ""
-    """train, dev or test; empty where documents have no split."""
+    """train, dev or test; empty if documents have no split."""
     title: str = ""
     """Title from a BEIR folder, else empty; `text` begins with it."""
 
@@ -44,7 +44,7 @@ class Query:
     references: tuple[str, ...] = ()
     """Reference summaries; without any, the query's summaries are not scored."""
     gold: tuple[str, ...] = ()
-    """Ids of the documents that the answer needs, in the source's order; empty where unknown."""
+    """Ids of the documents that the answer needs, in the source's order; empty if unknown."""
     split: str = ""
 
 
@@ -156,7 +156,7 @@ def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], 
 
 
 def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: int) -> tuple[str, ...]:
-    """The warnings of a collection. They are stored with it, so another wording changes its store/SHA256."""
+    """The warnings of a collection. They are stored with it, so a different wording changes its store/SHA256."""
     blank = {document.document_id for document in documents if document.blank}
     known = {document.document_id for document in documents}
     ids_by_text: dict[str, list[str]] = {}

@@ -34,7 +34,7 @@ class CollectionImport:
 
 
 def import_collection(folder: str | Path, store: Store) -> CollectionImport:
-    """Store the collection in a folder. Raises SpecError, naming the file, where the folder is not a collection."""
+    """Store the collection in a folder. Raises SpecError, naming the file, if the folder is not a collection."""
     collection = read_collection(Path(folder), str(folder))
     return CollectionImport(
         corpus=f"store/{store.put_object(COLLECTION, collection.to_bytes())}",

@@ -34,7 +34,7 @@ def prompt_hashes() -> Mapping[str, str]:
 
 
 def check(spec: OdsumSpec) -> None:
-    """Raises ValueError or NoModel where a metric in the spec cannot be computed on this machine."""
+    """Raises ValueError or NoModel if this machine cannot compute a metric in the spec."""
     bert = spec.metric(BertScoreSpec)
     if bert is not None:
         if not has_bertscore():
@@ -44,7 +44,7 @@ def check(spec: OdsumSpec) -> None:
 
 
 def weights(spec: OdsumSpec) -> Mapping[str, str]:
-    """The revision of BERTScore's model where it lies in a folder; empty otherwise. Raises NoModel."""
+    """The revision of BERTScore's model if it is a folder; empty otherwise. Raises NoModel."""
     bert = spec.metric(BertScoreSpec)
     return {"bertscore": revision} if bert is not None and (revision := known_revision(bert.bertscore)) else {}
 
@@ -58,8 +58,8 @@ def bert_model(bert: BertScoreSpec) -> str:
 async def measured(
     spec: OdsumSpec, item_id: str, text: str, references: Sequence[str], ask: Ask, sampling: Callable[[ModelSpec], dict[str, Any]]
 ) -> tuple[SummaryScore, list[RatingRow]]:
-    """The scores of a summary and its G-EVAL ratings. Scores are None without a reference. While planning, only
-    G-EVAL is run, the one metric that costs calls."""
+    """The scores of a summary and its G-EVAL ratings. Scores are None without a reference. A plan runs only G-EVAL, the one
+    metric that makes paid calls."""
     references = [reference for reference in references if reference.strip()]
     scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", GEVAL, GEVAL_EXTRACT))
     if references and not ask.planning:
@@ -106,7 +106,8 @@ async def _rated(
 
 
 def _overall(geval: GevalSpec, ratings: Sequence[RatingRow], n_references: int) -> float | None:
-    """Mean over criteria of the best (or mean) rating over references, as `over` says. None where a rating is missing."""
+    """Mean over criteria of each one's best rating (or mean, depending on `over`) over references. None if a rating is
+    missing."""
     if len(ratings) < len(geval.criteria) * n_references:
         return None
     values = [[row.rating for row in ratings if row.criterion == name] for name in geval.criteria]

@@ -36,7 +36,7 @@ class OnCollection(Benchmark[S]):
         """See `Workload`. Stores the collection, and records its digest and attribution."""
         kept = {
             COLLECTION: store.put_object(COLLECTION, self._whole.to_bytes()),
-            # What `summhay export` writes beside the tables.
+            # Files that `summhay export` writes in addition to the tables.
             "attribution": self._whole.attribution,
         }
         return {**super().record(store), **kept}

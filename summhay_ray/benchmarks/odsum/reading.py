@@ -183,7 +183,7 @@ def _own(place: _Place, called: str) -> Collection:
 
 
 def _text_names(place: _Place) -> list[str]:
-    """The names of the .txt files, in order: those in `documents`, or else those beside the queries."""
+    """The names of the .txt files, in order: those in `documents`, or else those in the folder of the queries."""
     documents = next((f"{name}/" for name in ("documents", "Documents") if place.has(name)), "")
     return place.files(f"{documents}*.txt")
 

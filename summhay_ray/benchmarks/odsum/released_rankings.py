@@ -1,7 +1,7 @@
 """Recovers rankings from the release's pipeline files, which hold the texts of retrieved documents but not their ids.
 
-A file is a list of `{"Query", "Summary" | "Summary_1".., "Article"}`. The article is the retrieved documents, separated by
-`<doc-sep>`: what follows the last one is a document even where it is blank, if the collection has a blank document. Some files
+A file is a list of `{"Query", "Summary" | "Summary_1".., "Article"}`. The article consists of the retrieved documents, separated
+by `<doc-sep>`. Text after the last separator is a document, even if blank, if the collection has a blank document. Some files
 lack newlines and double quotes, so texts are compared without them.
 """
 
@@ -22,10 +22,10 @@ _LOST = re.compile(r'[\s"]+')
 
 
 def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str = "release") -> str:
-    """The rankings of pipeline files as the lines of a TREC run, for `retrievers: [{run: FILE}]`.
+    """The rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`.
 
-    A query is matched by its text, or by its first reference where the file words the query differently, as the stories' sparse
-    files do. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
+    A query is matched by its text. If the file words it differently, as the stories' sparse files do, it is matched by its first
+    reference. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
     """
     documents = {_bare(document.text): document.document_id for document in reversed(collection.documents)}
     queries = {_bare(query.text): query.query_id for query in reversed(collection.queries)}

@@ -47,7 +47,7 @@ def _retrieval(frame: pl.DataFrame) -> Section:
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
         table=table,
         units=dict.fromkeys([named.get(figure, figure) for figure in shown], "%"),
-        # Nothing is measured where every retriever fails or no gold document is known.
+        # Nothing is measured if every retriever fails or no gold document is known.
         chart=Chart.line(x="k", y="F1", series="retriever") if "f1" in shown else None,
     )
 
@@ -63,7 +63,7 @@ _ENDS = ("", "_low", "_high", "_reason", "_floor")
 
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [f"{metric}{end}" for metric in measured for end in _ENDS]
-    # A metric with fewer scores than the others (failed ratings, say) gets its own n column.
+    # A metric with fewer scores than the others (after failed ratings, for example) gets its own n column.
     fewer = {metric: f"n_{metric}" for metric in OWN_N if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()}
     own_n = [pl.col(counted).alias(f"n of {NAMES[metric]}") for metric, counted in fewer.items()]
     table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)

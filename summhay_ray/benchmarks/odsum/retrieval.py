@@ -23,25 +23,25 @@ Rankings = Mapping[str, Sequence[retrieve.Ranked]]
 
 
 class RankedCollection:
-    """A collection as the retrievers of a spec rank it."""
+    """A collection, as a spec's retrievers rank it."""
 
     def __init__(self, collection: Collection, retrievers: Retrievers, spec: OdsumSpec) -> None:
         self._collection, self._retrievers, self._spec = collection, retrievers, spec
 
     def cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever; None for one that is never cut: the oracle, which shows every gold document, as in the
-        release, and a retriever that returns the whole collection."""
+        """The values of k for a retriever. None for one that is never cut: the oracle, which returns every gold document, as
+        in the release, and a retriever that returns the whole collection."""
         return [None] if self._retrievers.is_whole(retriever) or self.is_oracle(retriever) else self._spec.k
 
     def is_oracle(self, retriever: str) -> bool:
         """Whether a retriever ranks by the gold documents."""
-        # A stored run is read without its own code.
+        # Stored runs are read without the user's code.
         return not own_code([self._retrievers[retriever]]) and isinstance(self._retrievers.made(retriever), retrieve.Oracle)
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
 
-        For a retriever that calls a service, only the vectors and scores that local models compute.
+        For a retriever that calls a service, only the vectors and scores of local models.
         """
         if not source:
             return Prepared()
@@ -51,25 +51,25 @@ class RankedCollection:
                 self._retrievers.compute_local_part(corpus, source)
                 return Prepared()
             rankings, missing = self._kept(source)
-        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
+        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         rows = {**self.rows(source, rankings), **self._retrievers.cut_rows(corpus.corpus_id, source)}
         return Prepared(rows, own=_own(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """The document numbers per item for a plan: arbitrary where vectors are not computed yet."""
+        """The document numbers per item for a plan; arbitrary if vectors are not computed yet."""
         if not source or source in self._retrievers.asking:
             return Prepared()
         try:
             rankings, missing = self._kept(source, planned=True)
-        # A user's own retriever may raise anything.
+        # A user-defined retriever may raise anything.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         return Prepared(own=_own(rankings, missing, items))
 
     def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
-        """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
+        """See `rankings_by_query`. The oracle's rankings contain only gold documents."""
         rankings, missing = self._retrievers.rankings_by_query(self._collection.corpus, retriever, planned=planned)
         empty = {name: self._retrievers.nothing_found(retriever, name) for name, ranking in rankings.items() if not ranking}
         missing = {**missing, **{name: why for name, why in empty.items() if why}}
@@ -79,10 +79,10 @@ class RankedCollection:
         return {name: ranking for name, ranking in rankings.items() if name not in missing}, missing
 
     def rows(self, retriever: str, rankings: Rankings) -> Rows:
-        """The rows of a retriever's rankings: what it ranks, what it shows, and its scores at each k."""
+        """A retriever's ranking as rows: all ranked documents, those shown, and scores at each k."""
         corpus, whole, budget = self._collection.corpus, self._retrievers.is_whole(retriever), self._spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
-        # Of a ranking that is never cut, what the summarizer is shown is all of it.
+        # A ranking that is never cut is shown whole to the summarizer.
         depth = len(corpus.texts) if self.is_oracle(retriever) else max(self._spec.k)
         by_query = [
             ranking_rows(corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=depth)
@@ -110,7 +110,7 @@ class RankedCollection:
 
 
 def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
-    """Item id -> `numbers` of the documents that the model is shown, or what is `missing` for want of a ranking."""
+    """Item id -> `numbers` of the documents that the model sees, or `missing`, the reason that there is no ranking."""
     own: dict[str, Any] = {}
     for item in items:
         if "summarizer" not in item.data:
@@ -123,5 +123,5 @@ def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) 
 
 
 def shown_numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:
-    """Numbers of the first k documents, by the item's k; of all where it has none."""
+    """Numbers of the first k documents for the item's k; all of them without a k."""
     return [ranked.number for ranked in ranking[: item.data["k"]]]

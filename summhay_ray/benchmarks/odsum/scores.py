@@ -35,7 +35,7 @@ NAMES = {
 SYSTEM = ("retriever", "k", "strategy", "model")
 RATINGS = (1.0, 5.0)
 _BOUNDS = {GEVAL: RATINGS, GEVAL_EXTRACT: RATINGS}
-"""Metric -> its least and greatest value, where these are not 0 and 1."""
+"""Metric -> its minimum and maximum, unless these are 0 and 1."""
 
 
 def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> Tables:
@@ -43,7 +43,7 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
     retrievers = [retriever_label(entry) for entry in spec.retrievers]
     scored = _scored(tables)
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
-    # A retriever of no item that was asked has not ranked anything yet.
+    # A retriever whose items were never asked has not ranked anything yet.
     asked = set(scored["retriever"]) if spec.summarizers and scored.height else set(retrievers)
     ranking = [name for name in retrievers if name in asked]
     by_name = {
@@ -52,7 +52,7 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
         "ratings": _ratings(tables, scored, spec),
         "robustness": robustness(scored),
     }
-    # Rows follow the order of the spec, not of the names.
+    # Rows follow the order of the spec, not alphabetical order.
     orders = {
         "retriever": retrievers,
         "strategy": [summarizer.strategy_label for summarizer in spec.summarizers],
@@ -77,7 +77,7 @@ def details(scores: Tables) -> Mapping[str, Any]:
 
 
 def _scored(tables: Tables) -> pl.DataFrame:
-    """One row per expected summary: its system and query, and its scores, null where it has none."""
+    """One row per expected summary: its system and query, and its scores (null without any)."""
     items = tables["items"]
     texts = ("query_id", "retriever", "strategy", "called")
     absent = {**dict.fromkeys(texts, pl.String), "k": pl.Int64, "summarizer": pl.Int64}
@@ -93,7 +93,7 @@ def _scored(tables: Tables) -> pl.DataFrame:
 
 
 def by_query(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
-    """How each system scored on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; a part that is unknown is left out."""
+    """Each system's score on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; unknown parts are left out."""
     if not spec.summarizers:
         retrievers = [retriever_label(entry) for entry in spec.retrievers]
         ranked = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered, retrievers)
@@ -144,7 +144,7 @@ def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFr
 def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
     """One G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references.
 
-    `pooled`: the mean over all answers, as in the release. Queries with a missing rating are in neither.
+    `pooled`: the mean over all answers, as in the release. Both leave out queries with a missing rating.
     """
     by = (*SYSTEM, "criterion")
     ratings = tables["odsum_ratings"].filter(pl.col("rater") == name)

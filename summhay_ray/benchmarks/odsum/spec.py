@@ -43,7 +43,7 @@ class GevalModel(ModelSpec):
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens: a rating is one number")
     members: list[Annotated[GevalModel, BeforeValidator(ModelSpec.entry)]] = Field(
-        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+        default=[], description="for a panel: entries of its models whose settings differ from the panel's"
     )
 
 
@@ -74,7 +74,7 @@ class GevalSpec(Strict):
 
     @property
     def raters(self) -> Sequence[GevalModel]:
-        """The models that rate: of a panel its members."""
+        """The models that rate; a panel is replaced by its members."""
         return self.geval.members or [self.geval]
 
 
@@ -96,7 +96,7 @@ def _metric(value: Any) -> Any:
 
 
 def _kind(metric: Strict) -> tuple[str, bool]:
-    """What may be listed once: each metric; G-EVAL of whole references, and of extracts."""
+    """Key by which an entry must be unique: each metric once; G-EVAL once for whole references and once for extracts."""
     return type(metric).__name__, getattr(metric, "extract", None) is not None
 
 
@@ -134,16 +134,16 @@ class OdsumSpec(OfWordsSpec):
     seed: int = Field(default=0, description="seed of random retrieval, the oracle's errors, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """See `Spec`; includes the retrievers' models that services run."""
+        """See `Spec`; includes the retrievers' service models."""
         return [*super().model_entries(), *services(self.retrievers).values()]
 
     def metric(self, kind: type[Any]) -> Any:
-        """The spec's metric of class `kind`; None where it has none."""
+        """The spec's metric of class `kind`; None without one."""
         return next((metric for metric in self.metrics if isinstance(metric, kind)), None)
 
     @property
     def gevals(self) -> Mapping[str, GevalSpec]:
-        """G-EVAL by its name in tables. One on extracts beside one of whole references is `geval_extract`."""
+        """G-EVAL by its name in tables. If the spec also has one on whole references, the one on extracts is `geval_extract`."""
         listed = [metric for metric in self.metrics if isinstance(metric, GevalSpec)]
         return {GEVAL if len(listed) == 1 or metric.extract is None else GEVAL_EXTRACT: metric for metric in listed}
 

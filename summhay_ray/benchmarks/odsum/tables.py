@@ -13,7 +13,7 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document that was searched."""
+    """A searched document."""
 
     document_id: Annotated[str, "identifier, unique within the collection"]
     number: Annotated[int, "position in the collection, from 1; breaks ties in rankings"]
@@ -38,7 +38,7 @@ class RetrievalRow:
     """Scores of the first k documents of a ranking."""
 
     retriever: Annotated[str, "retriever as the spec names it"]
-    k: Annotated[int, "number of documents retrieved, at most"]
+    k: Annotated[int, "maximum number of documents retrieved"]
     query_id: Annotated[str, "the query"]
     precision: Annotated[float, "share of the retrieved documents that are gold; 0 where none is retrieved"]
     recall: Annotated[float, "share of the gold documents that are retrieved"]
@@ -55,17 +55,17 @@ class SummaryRow:
     item_id: Annotated[str, "the item"]
     query_id: Annotated[str, "the query"]
     retriever: Annotated[str | None, "retriever as the spec names it; null for an answer from a file whose retriever is unknown"]
-    k: Annotated[int | None, "number of documents retrieved, at most; null for an unknown retriever, and for oracle and full"]
+    k: Annotated[int | None, "maximum number of documents retrieved; null for an unknown retriever, and for oracle and full"]
     strategy: Annotated[str, "summarizing strategy; given: the answer comes from a file"]
     model: Annotated[str, "summarizer as the spec names it"]
     text: Annotated[str, "the summary"]
     n_tokens: Annotated[int, "cl100k tokens of the summary"]
-    key: Annotated[str, "key of the raw answer that holds the text; of several calls, the last"]
+    key: Annotated[str, "key of the raw answer that holds the text; for several calls, of the last"]
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryScore:
-    """Scores of a summary; null where the metric was not measured or the query has no reference."""
+    """Scores of a summary; null if the metric was not measured or the query has no reference."""
 
     item_id: Annotated[str, "the item"]
     rouge1: Annotated[float | None, "ROUGE-1, F1"]
@@ -73,10 +73,8 @@ class SummaryScore:
     rougeL: Annotated[float | None, "ROUGE-L, F1"]
     rougeLsum: Annotated[float | None, "ROUGE-Lsum, F1"]
     bertscore: Annotated[float | None, "BERTScore, F1, with the best reference"]
-    geval: Annotated[float | None, "G-EVAL, 1 to 5: mean over the criteria; null where a rating is missing"]
-    geval_extract: Annotated[float | None, "G-EVAL on extracts of the references, beside that of the whole ones; else null"] = (
-        None
-    )
+    geval: Annotated[float | None, "G-EVAL, 1 to 5: mean over the criteria; null if a rating is missing"]
+    geval_extract: Annotated[float | None, "G-EVAL on extracts, if it is also measured on whole references; else null"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +88,9 @@ class RatingRow:
     n_votes: Annotated[int, "readable samples; 0 for an expectation"]
     sum_votes: Annotated[float, "sum of the samples, for pooled means as in the release"]
     key: Annotated[str, "key of the raw answer that holds the rating"]
-    rater: Annotated[str, "geval; geval_extract: on extracts, beside geval"] = GEVAL
-    votes: Annotated[tuple[float, ...], "of a panel the ratings of its members, in their order"] = ()
-    keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
+    rater: Annotated[str, "geval, or geval_extract for ratings on extracts"] = GEVAL
+    votes: Annotated[tuple[float, ...], "for a panel, the ratings of its members, in their order"] = ()
+    keys: Annotated[tuple[str, ...], "for a panel, the raw answers of its members"] = ()
 
 
 TABLES = (

@@ -1,4 +1,4 @@
-"""ODSum as a workload of the engine: the rankings and summaries of a run, and how each is made, measured and scored.
+"""ODSum as a workload of the engine: makes, measures and scores the rankings and summaries of a run.
 
 An item is one query x retriever x k x summarizer (paper, section 4); a summarizer is a model with a strategy (section 7). A run
 without summarizers only ranks documents and measures the rankings.
@@ -160,7 +160,7 @@ class Odsum(OnCollection[OdsumSpec]):
             "retrievers": self.retrievers.identities(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
             **measures.weights(self.spec),
-            # An oracle that is cut at k made other runs.
+            # Cutting the oracle at k identifies other runs.
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
@@ -188,7 +188,7 @@ class Odsum(OnCollection[OdsumSpec]):
                     yield Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
             elif not asked:
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
-            # Query by query, since its prompts share documents, whose sentences and token counts are remembered for a while.
+            # Query by query: their prompts share documents, whose sentences and token counts are cached for a while.
             for query in self.collection.queries:
                 for k in self._ranked.cuts(retriever):
                     for place, summarizer in asked:
@@ -222,7 +222,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return ranked + queries * (asked * sum(len(self._ranked.cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
+        """See `Workload`. One queue per model, shared by its strategies; it includes the models that rate its summaries."""
         settings = self.models.settings()
         raters = tuple(rater.model for rater in self.spec.raters())
         models = {
@@ -329,7 +329,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. The vectors and scores that the rankings need."""
+        """See `Workload`. See `Workload`: retrievers that have no effect."""
         return self.retrievers.compute_part(self.collection.corpus, part)
 
     def warnings(self) -> Sequence[str]:
@@ -368,7 +368,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return details(scores)
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds the collection's warnings, and where no word is found."""
+        """See `Workload`. Adds the collection's warnings, and a warning if no word is found."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *cut_warnings(tables.run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":

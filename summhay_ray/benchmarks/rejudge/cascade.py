@@ -1,7 +1,7 @@
 """Choose the insights that a cascade sends to its paid judge: the least certain of all summaries of a run.
 
-The free judge judges everything first. Insights are sorted by its uncertainty; the paid judge is asked about a given share of
-them, or about as many as a budget is certain to pay for.
+The free judge judges everything first. Insights are sorted by its uncertainty. The paid judge gets a given share of them, or as
+many as a budget certainly pays for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Uncertain:
         return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
 
     def asked(self, share: float) -> dict[str, list[str]]:
-        """cell_id -> its insights among the least certain `share` of all."""
+        """cell_id -> its insights among the `share` that is least certain overall."""
         chosen: dict[str, list[str]] = defaultdict(list)
         for index in sorted(least_certain(self.uncertainties, share)):
             chosen[self.cells[index]].append(self.insights[index])
@@ -61,7 +61,7 @@ class Uncertain:
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
-    """The cascades among the judges, and in them, by name: the judge's entry, and the cascade."""
+    """The cascades among the judges and their members, by name: the judge's entry, and the cascade."""
     return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 
@@ -78,10 +78,10 @@ def with_share(name: str, share: float) -> str:
 
 
 def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
-    """The greatest share whose calls cannot cost more than the budget: (share, expected dollars, maximum dollars).
+    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars).
 
-    Calls that are already answered are counted too, so that the same budget gives the same share when the command is run again.
-    Raises SpecError if the budget does not pay for a single call.
+    Includes calls that are already answered, so that the same budget gives the same share when the command runs again. Raises
+    SpecError if the budget does not pay for a single call.
     """
     prices = _Prices(grid, spec)
     order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))

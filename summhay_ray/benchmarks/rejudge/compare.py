@@ -47,10 +47,10 @@ class CompareResult:
     usd: tuple[float, float]
     """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
     ranking: Mapping[str, RankAgreement]
-    """Figure (joint, coverage) -> the agreement of the judges' rankings of the systems."""
+    """Figure (joint, coverage) -> how far the judges' rankings of the systems agree."""
     systems: pl.DataFrame
-    """A row per system, in descending order of joint by the first judge: its parts, `n`, `joint` and `coverage` over the insights
-    that both scored, and their ranks, from 1 (equal systems get the mean of theirs)."""
+    """A row per system, in descending order of joint by the first judge: its parts, `n`, `joint` and `coverage` over the
+    insights that both scored, and their ranks from 1 (equal systems share their mean rank)."""
     differences: pl.DataFrame
     """The insights with the greatest differences, in descending order: coverage `labels`, `values` (expected coverage, 0..1),
     numbers of the `bullets` that were linked (from 1; null for none), and the `texts` of these."""

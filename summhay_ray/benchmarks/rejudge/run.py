@@ -1,4 +1,4 @@
-"""A rejudge whose cascades know what to ask: the free judge first judges all summaries, in a run of its own."""
+"""A rejudge whose cascades know which insights to ask about: the free judge first judges all summaries, in a separate run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from summhay_ray.judge import DEFAULT_SHARE, parse_name
 
 
 def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float | None) -> None:
-    """Raises SpecError where a budget is to choose the share of a cascade, and another judge would be paid from it, too."""
+    """Raises SpecError if a budget chooses a cascade's share while it also pays for another judge."""
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
     models = workload.models.settings()
     paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
@@ -24,7 +24,7 @@ def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float |
 def with_cascades(
     workload: Rejudge, request: RejudgeRequest, budget_usd: float | None, by_free_judge: Callable[[Rejudge], RunStore]
 ) -> Rejudge:
-    """The workload, with the insights that its cascades ask about. For these, `by_free_judge` runs the free judge, at no cost."""
+    """The workload, with the insights that its cascades ask about. `by_free_judge` runs the free judge for them at no cost."""
     if not cascades_of(workload):
         return workload
     free_workload = free_of(workload)

@@ -46,7 +46,7 @@ from summhay_ray.records import Summary
 SUMMARIES_A_SLICE = 128
 """Most summaries in one slice."""
 AT_ONCE = 128
-"""Summaries judged concurrently if all judges run in the worker, where each takes milliseconds."""
+"""Summaries judged concurrently if all judges run in the worker, where each judgment takes milliseconds."""
 QUEUE = "summaries"
 _SHARED = ("limits", "workers", "executor", "endpoint_url", "seed")
 """Fields taken from the given spec, or else from the spec of the judged run."""
@@ -63,7 +63,7 @@ class RejudgeSpec(JudgingSpec):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How many insights a cascade asks its paid judge about, and how uncertain those and the others are."""
+    """How many insights a cascade sends to its paid judge, and how uncertain those and the others are."""
 
     judge: str
     share: float
@@ -113,7 +113,7 @@ class JudgedRun:
 
 
 class Rejudge(OfHaystacks[RejudgeSpec]):
-    """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
+    """A benchmark whose items are the summaries that another run held when the rejudge began."""
 
     kind = "rejudge"
     stages = (STAGE,)
@@ -133,7 +133,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         self.own_models = (lambda: Replay(self.judged.haystacks.file),)
         self.entries = Entries(spec, inputs, self.models)
         self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
-        """The choice of each cascade -> cell_id -> ids of the insights it asks about, if chosen over all summaries."""
+        """For each cascade: cell_id -> ids of the insights that it passes on, if chosen over all summaries."""
         if inputs.record is None:
             check_judges(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
@@ -185,7 +185,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return Rejudged(self.spec.of, judges, tuple(self.chosen))
 
     def report(self, scores: Rejudged) -> Sequence[Section]:
-        """See `Workload`: the judges' means; the report of the judged run shows their judgments beside its own."""
+        """See `Workload`: the judges' means; the judged run's report shows their judgments next to its own."""
         rows = [
             {
                 "judge": judge.judge,
@@ -210,7 +210,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return explain(self, run, self.judged.run, key, compat)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. Raises StoreError: the judged run is exported instead, with any of its judges."""
+        """See `Workload`. Raises StoreError: export the judged run instead, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
@@ -225,7 +225,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         }
 
     def on_open(self, run: RunStore) -> None:
-        """See `Workload`. Adds the rejudge to the list beside the judged run."""
+        """See `Workload`. Adds the rejudge to the judged run's list."""
         join_run(self.judged.run, "rejudges", run.run_id)
 
     @classmethod
@@ -259,7 +259,7 @@ class Rejudged:
 
 
 def judge_counts(tables: Tables, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
-    """The counts of each judge so far. `n_expected`: judgments expected of all judges together."""
+    """The counts of each judge so far. `n_expected`: number of judgments that all judges together should make."""
     counts = []
     for judging in judges:
         scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
@@ -313,8 +313,8 @@ class RejudgeRequest:
 def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     """Make the workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError.
 
-    A judge is looked up by name in the request's spec, or else in the run's own spec. For a judge that is not listed there,
-    endpoint and prices are taken from an entry with the same model, if there is one.
+    A judge is looked up by name in the request's spec, or else in the run's own spec. If a judge is not listed there, endpoint
+    and prices come from an entry with the same model, if any.
     """
     Benchmark.of(run)
     record = run.record
@@ -364,7 +364,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     model, strategy = judge.strategy_of(named)
     label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     summarizers = [summarizer for summarizer in fields.get("summarizers", []) if isinstance(summarizer, Mapping)]
-    # What a judge is made of has entries of its own (`_members`).
+    # The parts of a composed judge have their own entries (`_members`).
     likely = [] if named.composed else [*judges, *summarizers]
     like = next((entry for entry in likely if entry.get("model") == model), {})
     return {
@@ -376,7 +376,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _members(judges: Sequence[JudgeSpec], fields: Mapping[str, Any]) -> list[Any]:
-    """The listed entries of what the judges are made of, and new ones with the endpoint and prices listed for their models."""
+    """The listed entries for the parts of the judges, and new ones with the endpoint and prices listed for their models."""
     parts = [leaf for one in judges if one.composed for leaf in one.named.leaves() if leaf.kind not in ("offline", "code")]
     models = dict.fromkeys(judge.strategy_of(leaf)[0] for leaf in parts)
     listed = [entry for entry in _listed(fields) if models.keys() & {entry.get("name"), entry.get("model")}]
@@ -391,7 +391,7 @@ def _listed(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, without limits and budgets of other stages and of models that are not asked here."""
+    """The fields, without limits and budgets of other stages and of models that this run does not ask."""
     of_models = {name: fields[name] for name in ("limits", "model_budgets_usd") if isinstance(fields.get(name), Mapping)}
     kept = {name: {model: by_model[model] for model in by_model if model in asked} for name, by_model in of_models.items()}
     if isinstance(budgets := fields.get("stage_budgets_usd"), Mapping):

@@ -31,11 +31,11 @@ class Entry(Strict):
 
     @property
     def label(self) -> str:
-        """The name in tables."""
+        """The name in tables if the spec gives none."""
         return self.name or self.default_label()
 
     def default_label(self) -> str:
-        """The name in tables where the spec gives none."""
+        """The name in tables if the spec gives none."""
         raise NotImplementedError
 
     def parts(self) -> Sequence[RetrieverEntry]:
@@ -60,7 +60,7 @@ def _entry(value: Any) -> Any:
     if isinstance(value, str | Entry):
         return value
     heads = [head for head in KINDS if isinstance(value, Mapping) and head in value]
-    # Heads of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
+    # Headings of nested entries do not count: `{rerank: X, of: {bm25: split}}` has one.
     if len(heads) != 1:
         known = ", ".join(f"{{{head}: ...}}" for head in KINDS)
         raise ValueError(f"expected a retriever's name, or a mapping of one of these kinds: {known}")
@@ -132,7 +132,7 @@ class Reranker(ModelSpec):
 
 
 def _whole_price(fields: Any) -> Any:
-    """An entry's fields. These services have no output tokens, so a price may leave out the price of tokens."""
+    """An entry's fields. These services have no output tokens, so a price may omit that of output tokens."""
     if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
         return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
     return fields
@@ -204,7 +204,7 @@ class EmbedEntry(ModelEntry):
     document_prefix: str = Field(default="", description="text put before every document or piece")
     chunks: ChunksEntry | None = Field(default=None, description="how to split documents; null: each is embedded as one text")
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
-    dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, where it offers a choice")
+    dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 
     def extra(self) -> Mapping[str, Any]:
         return {} if self.dimensions is None else {"dimensions": self.dimensions}
@@ -238,7 +238,7 @@ class RerankEntry(ModelEntry):
     asked_as: ClassVar[type[ModelSpec]] = Reranker
     rerank: Text = Field(description="cross-encoder name or folder")
     of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
-    top: int = Field(default=100, ge=1, description="how many first documents to rerank; the others keep their order after them")
+    top: int = Field(default=100, ge=1, description="number of top documents to rerank; the others follow in their order")
 
     def default_label(self) -> str:
         return f"{retriever_label(self.of)}+{_short(self.rerank)}"
@@ -265,7 +265,7 @@ class Searcher(ModelSpec):
 
 
 class SearchEntry(Entry, Reach):
-    """A search service of one's own: query in, ids or texts of documents out, as JSON over HTTP."""
+    """Your own search service: it takes a query and returns ids or texts of documents, as JSON over HTTP."""
 
     head: ClassVar[str] = "search"
     search: Text = Field(description="name of the service, in tables and prices")
@@ -275,7 +275,7 @@ class SearchEntry(Entry, Reach):
     id: str = Field(default="", description="field of a result with the document's id; empty: the result itself")
     text: str = Field(default="", description="field of a result with a text of the document, whole or a passage, instead of ids")
     extra: dict[str, Any] = Field(default={}, description="further fields to send, such as top_k: 20")
-    revision: str = Field(default="", description="version of the service: another one is asked again")
+    revision: str = Field(default="", description="version of the service; a new one is asked again")
 
     @model_validator(mode="before")
     @classmethod
@@ -416,7 +416,7 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
 
 @contextlib.contextmanager
 def naming(index: int) -> Iterator[None]:
-    """Turn errors of the user's into SpecErrors that name the retriever's place in the spec."""
+    """Turn user errors into SpecErrors that name the retriever's location in the spec."""
     try:
         yield
     except UserError as error:

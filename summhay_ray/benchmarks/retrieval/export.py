@@ -48,7 +48,7 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
 def write_beir(workload: Any, folder: Path) -> list[Path]:
     """Write each corpus of a run as a BEIR folder named after it; returns the paths.
 
-    `workload` has `corpora`, like `Retrieving`. Raises UserError, before writing, where a file exists.
+    `workload` has `corpora`, like `Retrieving`. Raises UserError, before writing, if a file exists.
     """
     texts: dict[str, str] = {}
     for corpus_id in workload.corpora.queries():

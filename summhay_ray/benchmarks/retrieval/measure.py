@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 _TOGETHER = 100
-"""Rankings that are measured at once: a measure takes some hundred bytes for each document of a ranking."""
+"""Number of rankings measured together: a measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """One retriever's ranking for one query, with what is needed to measure it."""
+    """One retriever's ranking for one query, with the data needed to measure it."""
 
     retriever: str
     query: str
@@ -36,7 +36,7 @@ class Retrieved:
     tokens: int | None = None
     """Tokens of the documents shown."""
     ordered: bool = True
-    """False where the ranking is the corpus itself, in document order."""
+    """False if the ranking is the corpus itself, in document order."""
 
 
 def retrieval_table(
@@ -73,7 +73,7 @@ def retrieval_table(
     figures: dict[str, Any] = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
     figures |= {f"{measure}_reason": pl.String for measure in MEASURES}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
-    # Of a ranking without an order, the measures of the order are not missing.
+    # An unordered ranking does not lack the measures of the order.
     due = {name: pl.col(name).is_not_null() | (pl.col("n") == 0) for name in MEASURES}
     floors = [pl.when(is_due).then(floor_of(name)).alias(f"{name}_floor") for name, is_due in due.items()]
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(floors)
@@ -82,7 +82,7 @@ def retrieval_table(
 def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
     """A row per ranking and k, and one with k null for the documents within the token budget, sorted by retriever and query.
 
-    Columns: retriever, query, k, tokens, and the measures, of which those of the order are null where a ranking has none.
+    Columns: retriever, query, k, tokens, and the measures; rankings without an order have null for those that need one.
     """
     import polars as pl
 
@@ -110,9 +110,9 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
 def retrieval_by_query(
     found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = (), retrievers: Collection[str] = ()
 ) -> ByQuery:
-    """How the retrievers scored on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
-    and nDCG at the deepest k. Queries of one corpus are alike. `retrievers`: those that were to rank every query, if these are
-    not all that did."""
+    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
+    and nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query,
+    if not all did."""
     import polars as pl
 
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]

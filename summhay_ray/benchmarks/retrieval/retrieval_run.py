@@ -51,7 +51,7 @@ class RetrievalFields(OfWordsSpec):
         min_length=1, description="random, bm25, vector, oracle, full, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
     k: list[Annotated[int, Field(ge=1)]] = Field(
-        default=[1, 5, 10], description="cutoffs: how many first documents of a ranking are measured"
+        default=[1, 5, 10], description="cutoffs: how many top documents of a ranking are measured"
     )
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")
@@ -67,7 +67,7 @@ class RetrievalFields(OfWordsSpec):
 
 
 TOGETHER = 250
-"""Queries that a retriever ranks and stores at once."""
+"""Number of queries that a retriever ranks and stores together."""
 STAGE = "retrieve"
 """The stage to which items fail when their retriever raises."""
 
@@ -75,7 +75,7 @@ S = TypeVar("S", bound=RetrievalFields)
 
 
 class Corpora:
-    """What a benchmark with retrievers ranks."""
+    """The corpora that a benchmark with retrievers ranks."""
 
     def queries(self) -> Mapping[str, Sequence[str]]:
         """Content hash of each corpus -> ids of its queries. Must not read large files."""
@@ -86,11 +86,11 @@ class Corpora:
         raise NotImplementedError
 
     def relevance(self) -> str:
-        """A hash of relevance judgments that replace the corpora's own; empty without."""
+        """A hash of relevance judgments that replace the corpora's own; empty without any."""
         return ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
+        """A hash of a corpus's queries and gold documents; empty if `corpus_id` is also a hash of them."""
         return ""
 
 
@@ -128,11 +128,11 @@ class Retrieving(Benchmark[S]):
         }
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
+        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query if a service is
         called."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
-            # No query of a haystack may be judged by the spec's qrels.
+            # The spec's qrels may judge none of a haystack's queries.
             if not queries:
                 continue
             judged = _filled(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
@@ -154,9 +154,9 @@ class Retrieving(Benchmark[S]):
                     yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
 
     def _ranks_singly(self, retriever: str) -> bool:
-        """Whether a retriever ranks query by query, and so needs not hold the rankings of all of them at once.
+        """Whether a retriever ranks query by query, so that the rankings need not be in memory together.
 
-        Code of one's own is not asked, since a stored run is read without it.
+        User-defined code is not asked, since stored runs are read without it.
         """
         return not own_code([self.retrievers[retriever]]) and hasattr(self.retrievers.made(retriever), "rank")
 
@@ -164,7 +164,7 @@ class Retrieving(Benchmark[S]):
         return {"": Queue(tuple(self.retrievers.services))}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only what local models compute."""
+        """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only the results of local models."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpora.corpus(corpus_id)
@@ -174,7 +174,7 @@ class Retrieving(Benchmark[S]):
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]
             rankings, missing = self.retrievers.rankings_by_query(corpus, retriever, queries)
-        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
+        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
@@ -182,7 +182,7 @@ class Retrieving(Benchmark[S]):
         return Prepared(rows, shared=missing)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
+        """See `Workload`. The ranking of a retriever that calls a service; for any other, the reason that it has none."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))
@@ -219,7 +219,7 @@ class Retrieving(Benchmark[S]):
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. Parts of each corpus that local models read."""
+        """See `Workload`. Parts of each corpus for local models to read."""
         return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
@@ -227,7 +227,7 @@ class Retrieving(Benchmark[S]):
         return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. Empty, since the plan depends on no ranking."""
+        """See `Workload`. Empty, since the plan does not depend on rankings."""
         return Prepared()
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
@@ -235,7 +235,7 @@ class Retrieving(Benchmark[S]):
         return retrieval_details(scores["retrieval"])
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
         details = {**results.details, "cut_texts": cut_texts(tables.run)}
@@ -246,12 +246,12 @@ class Retrieving(Benchmark[S]):
 
 
 def _filled(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: identities without them stay as they were."""
+    """The fields that have a value. Omitting the others keeps earlier identities."""
     return {name: value for name, value in fields.items() if value}
 
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """A spec's fields converted for a retrieval-only run. Raises SpecError where its benchmark offers none."""
+    """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
     if not hasattr(benchmark, "retrieval_fields"):
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
     converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)

@@ -45,7 +45,8 @@ S = TypeVar("S", bound=Spec)
 
 
 class Retrievers(Mapping[str, str | Entry]):
-    """Name in tables -> the retriever's entry in the spec. Makes them, ranks by them, computes their local models' vectors."""
+    """Name in tables -> the retriever's entry in the spec. Makes the retrievers, ranks with them, and computes their local
+    models' vectors."""
 
     def __init__(self, spec: Any, inputs: Inputs) -> None:
         self._spec, self._inputs, self.seed = spec, inputs, spec.seed
@@ -62,7 +63,7 @@ class Retrievers(Mapping[str, str | Entry]):
 
     @functools.cached_property
     def made(self) -> Callable[[str], Any]:
-        """Name in tables -> the retriever, made when it is first asked for: until then, no code of the user's is imported."""
+        """Name in tables -> the retriever, made on first use: user code is not imported earlier."""
 
         def make(label: str) -> Any:
             one = make_retriever(self[label], self.seed, self.run_file)
@@ -78,7 +79,7 @@ class Retrievers(Mapping[str, str | Entry]):
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """Names of the retrievers whose ranking is the corpus itself. A stored run's record says it of the user's own."""
+        """Names of the retrievers whose ranking is the corpus itself. A stored run's record says this of user-defined ones."""
         record = self._inputs.record
         own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
         kept = () if record is None else record.get(UNORDERED, ())
@@ -112,7 +113,7 @@ class Retrievers(Mapping[str, str | Entry]):
 
     @functools.cached_property
     def embedded_texts(self) -> EmbeddedTexts:
-        """Cache of the lists of texts that services embedded last."""
+        """Cache of the lists of texts that services embedded most recently."""
         return EmbeddedTexts()
 
     # --- rankings --------------------------------------------------------------------------------------------------------
@@ -136,25 +137,25 @@ class Retrievers(Mapping[str, str | Entry]):
         return {}
 
     def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
-        """The rows about texts that were cut for the latest ranking of a corpus; of one query, where a service is called."""
+        """Rows about texts that were cut in the latest ranking of a corpus, or of one query if a service is called."""
         return {CUT_TEXTS.name: self._cut_texts.get((corpus_id, retriever, query_id), [])}
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
-        """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
+        """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
             return retrieve.rankings(self.made(retriever), corpus, wanted, self.known_models)
         except NotComputed:
-            # The order differs by retriever and query, as it will in the run: equal contexts would be planned as one request.
+            # The order differs by retriever and query, as in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
             return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
     def rankings_by_query(
         self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
     ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
-        """(query id -> its ranking, query id -> what it lacks): run files and stored scores may leave out some queries.
+        """(query id -> its ranking, query id -> what is missing): run files and stored scores may leave out some queries.
 
-        `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
+        `planned`: see `planned_rankings`. Raises LookupError if no query has a ranking.
         """
         rank = self.planned_rankings if planned else self.rankings
         wanted = corpus.queries if queries is None else queries
@@ -177,12 +178,12 @@ class Retrievers(Mapping[str, str | Entry]):
             return found, missing
 
     def check_found(self, retriever: str, query_id: str, ranking: Sequence[Ranked]) -> None:
-        """Raises NothingFound for an empty ranking, unless the retriever is `none`: a model would be shown no document."""
+        """Raises NothingFound for an empty ranking, unless the retriever is `none`: the model would see no document."""
         if not ranking and (why := self.nothing_found(retriever, query_id)):
             raise NothingFound(why)
 
     def nothing_found(self, retriever: str, query_id: str) -> str:
-        """Why an empty ranking of a query is the retriever's failure; empty for `none`, whose rankings are empty."""
+        """Why an empty ranking is the retriever's failure; empty for `none`, whose rankings are always empty."""
         if isinstance(self.made(retriever), retrieve.Nothing):
             return ""
         mend = "let it return its nearest documents, or name `none` to show none"
@@ -210,7 +211,7 @@ class Retrievers(Mapping[str, str | Entry]):
             ranking = await self.service_ranking(ask, corpus, retriever, query)
             self.check_found(retriever, query.query_id, ranking)
             return ranking
-        # A retriever that calls a service may contain a user's own retriever, which may raise anything.
+        # A retriever that calls a service may contain a user-defined retriever, which may raise anything.
         except BaseException as error:
             failed = no_ranking(error)
             if ask.planning:
@@ -226,19 +227,19 @@ class Retrievers(Mapping[str, str | Entry]):
         return {label: local_parts(self.made(label), self.services) for label in self}
 
     def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
-        """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
+        """For a retriever that calls a service: compute the local models' part, as far as it needs no answer of the service."""
         for part in self._computed[retriever]:
             retrieve.rankings(part, corpus, None, self.models)
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
-        """The parts of the local models' work for (corpus id, retriever) pairs; where there are more actors than corpora,
-        each corpus is split into shares."""
+        """The parts of the local models' work for (corpus id, retriever) pairs; with more actors than corpora, each corpus is
+        split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if self._computed[retriever]:
                 found.setdefault(corpus_id, {})[retriever] = None
         n = -(-actors // len(found)) if found else 1
-        # A shared corpus is embedded before it is scored, since scoring reranks rankings by its vectors.
+        # A shared corpus is embedded before it is scored, because scoring reranks rankings by its vectors.
         scores = any(isinstance(one, Scoring) for one in self.encoders_here)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
         return [
@@ -314,19 +315,19 @@ def no_ranking(error: BaseException) -> Failed:
 
 
 def missing_scores(message: str) -> Failed:
-    """The failure of a query that a retriever has no scores for."""
+    """A query for which a retriever has no scores becomes this failure."""
     return Failed("missing_scores", message, retryable=True)
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with its retrievers resolved on this machine (see `settled`); a stored run's are. Raises SpecError."""
+    """The spec with its retrievers resolved on this machine (see `settled`); a stored run's already are. Raises SpecError."""
     if inputs.record is not None:
         return spec
     return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
 
 
 def check_retrievers(entries: Any) -> None:
-    """Raises ValueError where two retrievers share a name in tables, or a service model has two different settings."""
+    """Raises ValueError if two retrievers share a name in tables, or a service model has two different settings."""
     labels = [retriever_label(entry) for entry in entries]
     for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
         if label in labels[:index]:

@@ -32,7 +32,7 @@ PLACEHOLDER_DIMENSIONS = 4
 
 
 class EmbeddedTexts:
-    """A cache of the last lists of texts, so that vectors that many queries are compared with are read from the log once."""
+    """A cache of the last lists of texts, so that vectors used by many queries are read from the log once."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[Encoding, tuple[str, ...]], _Texts] = OrderedDict()
@@ -56,7 +56,7 @@ class EmbeddedTexts:
 
 
 class LengthChanged(Exception):
-    """A service's vectors have another length than those that were handed out before: stored ones turned out to be wrong."""
+    """A service's vectors differ in length from earlier ones: stored vectors turned out to be wrong."""
 
     def __init__(self, model: str) -> None:
         super().__init__(f"the vectors of {model} differ in length; run again")
@@ -115,12 +115,13 @@ class ServiceModels:
         self._here = here
         self._texts = texts
         self.cuts: defaultdict[str, Cut] = defaultdict(Cut)
-        """Model -> what is not sent to it, or not read by it, since this was made."""
+        """Model -> the texts that were not sent to it, or not fully read by it, since this object was made."""
         self._dimensions: dict[Encoding, int] = {}
-        """Dimensions of the first vectors returned per encoding. While planning, known or placeholder; later ones match them."""
+        """Dimensions of the first vectors returned per encoding. While planning, known or placeholder; later vectors match
+        them."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `retrieve.Models`. Raises NoReply and LengthChanged; after the latter, another try takes what is right now."""
+        """See `retrieve.Models`. Raises NoReply and LengthChanged; retry after the latter."""
         service = self._services.get(encoding.model)
         if service is None:
             return await self._embedded_here(encoding, texts)
@@ -145,7 +146,7 @@ class ServiceModels:
         return known.vectors
 
     async def _embedded_here(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """The vectors of a local model; a placeholder where a plan lacks them."""
+        """The vectors of a local model; placeholders if a plan lacks them."""
         try:
             found = await asyncio.to_thread(at_once, self._here.embed(encoding, texts))
         except NotComputed:
@@ -197,12 +198,12 @@ class ServiceModels:
 
 
 def _beyond(texts: Sequence[str], most: int | None) -> list[int]:
-    """The tokens of each text beyond `most`."""
+    """The number of tokens of each text beyond `most`."""
     return [0 if most is None else max(0, count_tokens(text) - most) for text in texts]
 
 
 async def _all_of(calls: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:
-    """All answers. Waits for every call even where one fails, since sent calls are paid. Raises NoReply."""
+    """All answers. Waits for every call even if one fails, since sent calls are paid for. Raises NoReply."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     if errors := [result for result in results if isinstance(result, BaseException)]:
         raise errors[0]

@@ -35,7 +35,7 @@ FORMAT = 1
 M = TypeVar("M", Encoder, Scorer)
 MadeBy = Encoding | Scoring | Comparing
 _COMPUTING = threading.Lock()
-"""Allows one computation at a time per process: a model uses all cores, and threads can reuse each other's results."""
+"""Allows one computation at a time per process: a model uses all cores, and other threads can reuse its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Computing:
 
 @dataclass(slots=True)
 class Computed:
-    """Counts and seconds of what this process computed, as opposed to read from the store."""
+    """Counts and seconds of what this process computed instead of reading it from the store."""
 
     texts: int = 0
     tokens: int = 0
@@ -62,7 +62,7 @@ class Computed:
     compute_s: float = 0.0
 
     def since(self, before: Computed) -> dict[str, float]:
-        """What was added since a copy was taken, by field."""
+        """The differences since a copy was taken, by field."""
         return {name: value - getattr(before, name) for name, value in asdict(self).items()}
 
 
@@ -70,7 +70,7 @@ class StoredModels:
     """See `retrieve.Models`. Without a store, results live in this object only."""
 
     def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
-        """`computing`: None to only read stored results and raise NotComputed for others."""
+        """`computing`: None to only read stored results, and raise NotComputed for others."""
         self._computing = computing
         said = computing or Computing()
         self._batches = (said.batch_tokens, said.batch_size)
@@ -100,7 +100,7 @@ class StoredModels:
         return scores
 
     def scored(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Vectors:
-        """Like `score`, with what is known of each pair. Raises NoModel."""
+        """Like `score`, with the known data of each pair. Raises NoModel."""
         import numpy as np
 
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
@@ -167,7 +167,7 @@ class StoredModels:
 
 
 def _space_of(made_by: MadeBy) -> str:
-    """The name of the space of numbers that are made in one way. A folder's model is identified by its content."""
+    """The name of the space of numbers that are computed in one way. A folder's model is identified by its content."""
     described = asdict(made_by)
     if made_by.revision.startswith(FOLDER_REVISION):
         described["model"] = ""
@@ -176,21 +176,21 @@ def _space_of(made_by: MadeBy) -> str:
 
 @dataclass(slots=True)
 class Cut:
-    """How many texts a model was given, how many of them it did not read to the end, and the tokens that it did not read."""
+    """Number of texts that a model was given, number that it cut, and tokens that it did not read."""
 
     texts: int = 0
     cut: int = 0
     tokens: int = 0
 
     def add(self, beyond: Sequence[int]) -> None:
-        """Add texts, by their tokens beyond the limit."""
+        """Add texts, given their tokens beyond the limit."""
         self.texts += len(beyond)
         self.cut += sum(n > 0 for n in beyond)
         self.tokens += sum(beyond)
 
 
 class Noting:
-    """See `retrieve.Models`. The stored models, and `cuts`: model -> what it cut since this was made."""
+    """See `retrieve.Models`. The stored models, and `cuts`: model -> what it cut since this object was made."""
 
     def __init__(self, models: StoredModels) -> None:
         self._models = models
@@ -212,11 +212,12 @@ class Noting:
 
 
 class NotComputed(Exception):
-    """Vectors or scores are not in the store, and nothing may be computed."""
+    """Vectors or scores are not in the store, and computing is not allowed."""
 
 
 class RequestedTexts:
-    """See `retrieve.Models`. Computes nothing and records which texts a retriever wants embedded; rankings by it mean nothing."""
+    """See `retrieve.Models`. Computes nothing and records which texts a retriever needs embedded; its rankings are
+    meaningless."""
 
     def __init__(self) -> None:
         self.texts: list[tuple[Encoding, Sequence[str]]] = []

@@ -37,21 +37,21 @@ class RetrievedQuery:
     retriever: Annotated[str, "retriever as the spec names it"]
     shown: Annotated[int, "number of first documents within the token budget, including one that the budget cuts"]
     tokens: Annotated[int, "cl100k tokens of those documents"]
-    ordered: Annotated[bool, "false where the ranking is the corpus itself, in document order"]
-    gold: Annotated[tuple[str, ...], "ids of the relevant documents; where a judged query has none, of those judged"]
-    grades: Annotated[tuple[float, ...], "grade of each of them: 1 where relevance is binary, 0 if judged irrelevant"]
+    ordered: Annotated[bool, "false if the ranking is the corpus itself, in document order"]
+    gold: Annotated[tuple[str, ...], "ids of the relevant documents; if a judged query has none, ids of the judged ones"]
+    grades: Annotated[tuple[float, ...], "grade of each of them: 1 if relevance is binary, 0 if judged irrelevant"]
 
 
 @dataclass(frozen=True, slots=True)
 class CutTexts:
-    """What a retriever's model did not read of its texts: documents or pieces of them, queries, or pairs of both."""
+    """The part of its texts that a retriever's model did not read: documents or their pieces, queries, or pairs."""
 
     corpus_id: Annotated[str, "content hash of the corpus"]
     retriever: Annotated[str, "retriever as the spec names it"]
-    query_id: Annotated[str, "the query, where a service makes its ranking; empty: all queries of the corpus"]
+    query_id: Annotated[str, "the query, if a service makes its ranking; empty: all queries of the corpus"]
     model: Annotated[str, "the model"]
-    texts: Annotated[int, "texts that the model was given"]
-    cut: Annotated[int, "texts longer than the model's limit"]
+    texts: Annotated[int, "number of texts that the model was given"]
+    cut: Annotated[int, "number of texts longer than the model's limit"]
     tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
 
 
@@ -65,9 +65,9 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking. The first `depth` documents are kept, and all within the token budget.
+    """The rows of one query's ranking. Keeps the first `depth` documents, and all within the token budget.
 
-    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, whatever the budget.
+    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, regardless of the budget.
     """
     if corpus.ignore_identical_ids:
         ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
@@ -96,8 +96,8 @@ def _shown(corpus: Corpus, ranking: Sequence[Ranked], token_budget: int | None) 
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: how many texts the model cut, of how many, and by how many tokens. Over all corpora; where a
-    service is asked query by query, those of the query with the most."""
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut. Covers all corpora; if a
+    service is asked query by query, it covers the query with the most."""
     import polars as pl
 
     if CUT_TEXTS.name not in run.declared:
@@ -119,10 +119,10 @@ def cut_warnings(run: RunStore) -> list[str]:
 def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
     """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
 
-    Of each ranking, only the first `deepest` documents and those within the token budget are read.
+    Reads only the first `deepest` documents of each ranking and those within the token budget.
     """
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
-    # One corpus at a time: as Python's texts, rankings take many times the memory.
+    # One corpus at a time: rankings take many times the memory as Python strings.
     for piece in tables.pieces("ranked", ["document_id"]):
         for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
             yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)

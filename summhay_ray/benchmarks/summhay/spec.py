@@ -40,7 +40,7 @@ def _judge(value: Any) -> Any:
 
 
 def is_expression(name: str) -> bool:
-    """Whether a judge's name is an expression and not just a model."""
+    """Raises UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
     return name == "offline" or "(" in name
 
 
@@ -56,7 +56,7 @@ def try_judge(strategy: str) -> None:
 
 
 class JudgeSpec(ModelSpec):
-    """A judge: a model, and the strategy by which it is asked; or, made of others, its name as `strategy`."""
+    """A judge: a model and its strategy; a composed judge has its name as `strategy`."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -68,28 +68,28 @@ class JudgeSpec(ModelSpec):
         default=1,
         ge=1,
         le=1_000_000,
-        description="how often it is asked: the majority and the mean count, and its agreement with itself is told",
+        description="how often it is asked; the majority and the mean count, and its agreement with itself is reported",
     )
     extract: ExtractSpec | None = Field(
         default=None,
-        description="of a summary's bullets those that an insight needs, up to `tokens`; for a judge asked per insight",
+        description="show only the bullets that an insight needs, up to `tokens`; for a judge asked per insight",
     )
 
     LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract", "repeats"}
 
     @property
     def named(self) -> judge.Named:
-        """The judge by the grammar of names."""
+        """The judge, parsed as a name."""
         named = judge.name_of(self.model, self.strategy)
         return named if self.repeats == 1 else judge.repeated(named, self.repeats)
 
     @property
     def composed(self) -> bool:
-        """Whether the judge is made of others (`Named.composed`)."""
+        """Whether the judge is composed of others (`Named.composed`)."""
         return "(" in self.strategy
 
     def differing(self) -> list[str]:
-        """The fields that say other than a judge's entry does by itself, beside who is asked."""
+        """The fields that differ from a judge's defaults, the model aside."""
         fields = type(self).model_fields
         whose = ("model", "name", "strategy", "extract", "repeats")
         return [
@@ -118,18 +118,18 @@ class JudgingSpec(Spec):
     judges: list[Judge] = Field(
         default=[JudgeSpec(model="offline/judge", strategy=judge.default_strategy("offline/judge"))],
         min_length=1,
-        description="who judges every summary",
+        description="the judges of every summary",
     )
     members: list[Judge] = Field(
         default=[],
-        description="how judges are asked that sit on a panel, or are otherwise part of one, and do not judge themselves",
+        description="entries of judges that are only part of others (of a panel, blend or cascade)",
     )
 
     def part(self, entry: JudgeSpec, leaf: judge.Named) -> JudgeSpec:
-        """The entry by which a judge that is part of another is asked. Both may be the same.
+        """The entry that gives the settings for a judge that is part of another. Both may be the same.
 
-        What the whole's entry says holds for each of its models; what it leaves open is as that model's own entry says, if the
-        spec has one, under its name or the model's. The free judge is always asked in the same way.
+        The composed judge's settings hold for each of its models. Settings that it leaves open come from the model's own entry,
+        if the spec has one under its name or the model's. The free judge is always asked in the same way.
         """
         if not entry.composed:
             return entry
@@ -139,7 +139,8 @@ class JudgingSpec(Spec):
         return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
-        """The entry of a named judge that is not made of others: the listed one of that name, else as its model's entry says."""
+        """The entry of a named judge that is not composed: the listed one of that name, else the settings of its model's
+        entry."""
         model, strategy = judge.strategy_of(leaf)
         entries = [*self.judges, *self.members]
         listed = [one for field in ("name", "model") for one in entries if getattr(one, field) == model and not one.composed]
@@ -152,7 +153,7 @@ class JudgingSpec(Spec):
         return own.model_copy(update={"name": "", "strategy": strategy, "extract": extract})
 
     def parts(self, judges: Sequence[JudgeSpec] | None = None) -> list[JudgeSpec]:
-        """The entries of the judges that are asked: `judges` (by default all), or what they are made of."""
+        """The entries of the judges that are asked: `judges` (by default all), or their parts."""
         entries = self.judges if judges is None else judges
         return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
 
@@ -172,12 +173,12 @@ class CitingSpec(SummarizerSpec):
     LATER: ClassVar[frozenset[str]] = SummarizerSpec.LATER | {"recite"}
 
     recite: Literal["offline"] | None = Field(
-        default=None, description="offline: its citations are repaired by the free support judge; a system of its own"
+        default=None, description="offline: the free support judge repairs its citations; this makes a separate system"
     )
 
 
 def _citing(value: Any) -> Any:
-    """An entry whose citations are repaired is named after it, unless it has a name."""
+    """An entry whose citations are repaired gets a name that says so, unless it has a name."""
     entry = summarizer_entry(value)
     if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
         return {"name": f"{model}+recite", **entry}
@@ -199,15 +200,15 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     retrievers: list[RetrieverEntry] = Field(
         min_length=1, description="random, bm25, vector, oracle, full, none, released/NAME, {bm25: split}, {embed: MODEL}, ..."
     )
-    orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
-    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="of rankings: how many documents count")
+    orderings: list[str] = Field(default=["given"], min_length=1, description="for `full`: given, random, top, bottom, middle")
+    k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="cutoffs of rankings: how many documents count")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     repeats: int = Field(default=1, ge=1, le=1_000_000, description="samples for each cell")
     strategies: list[Strategy] = Field(
-        default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
+        default=[], description="strategies of the summarizers that name none: each is asked with all of these; [] is [direct]"
     )
-    summarizers: list[Citing] = Field(min_length=1, description="who summarizes")
-    seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
+    summarizers: list[Citing] = Field(min_length=1, description="the summarizers")
+    seed: int = Field(default=0, description="seed of random retrieval, random and middle orderings, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""

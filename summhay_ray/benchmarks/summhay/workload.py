@@ -132,7 +132,7 @@ class SummHay(Summaries[SummhaySpec]):
         return self._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: what is odd in the haystacks, and retrievers without effect."""
+        """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""
         unused = unused_retrievers(self.spec.summarizers, [*self.grid.retrievers])
         return [*doubts_of(self.grid.haystacks), *unused]
 
@@ -170,7 +170,7 @@ class SummHay(Summaries[SummhaySpec]):
         return "\n".join(bullets)
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         scored = super().results(tables)
         unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
         return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(tables.run)))

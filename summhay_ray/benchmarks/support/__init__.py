@@ -1,4 +1,5 @@
-"""Benchmark support: whether cited documents say what is cited for them, without gold; and summaries with citations repaired."""
+"""Benchmark support: whether cited documents support the claims that cite them, without gold; and summaries with repaired
+citations."""
 
 from summhay_ray.benchmarks.support.agreement import (
     SupportAgreement,

@@ -1,7 +1,7 @@
 """Measures support judges against people's labels: does a claim follow from its references? (AttributionBench, Li et al. 2024)
 
 Each judge is a run of support judging over the claims, so its answers are paid for once. A claim's value is the largest that the
-judge gives one of its references.
+judge gives to one of its references.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class SupportAgreement:
 
     judge: str
     source: str
-    """Empty: all sources together."""
+    """Empty for all sources together."""
     scores: BinaryScores
     n_expected: int
-    """Labelled claims of the source; those that the judge did not judge are in no figure."""
+    """Labelled claims of the source; claims without a judgment are in no figure."""
     run: str
     """Id of the run with the judge's answers."""
     status: str
@@ -48,7 +48,7 @@ class SupportAgreement:
 
 
 def holds_labels(file: Path) -> bool:
-    """Whether a file is one of labelled claims: JSON lines whose first has a claim."""
+    """Whether a file holds labelled claims: JSON lines, the first of which has a claim."""
     first = read_file(file).lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     try:
         row = json.loads(first)
@@ -60,11 +60,11 @@ def holds_labels(file: Path) -> bool:
 def agreement(
     judge: str, workload: SupportBench, labels: Sequence[tuple[str, bool]], run: RunStore, status: str
 ) -> list[SupportAgreement]:
-    """A row for each source of the labelled file, in its order, and one for all sources after them, from the judge's run."""
+    """A row for each source of the labelled file, in its order, then one for all sources, from the judge's run."""
     import polars as pl
 
     supports = run.table(SUPPORTS.name).filter("cited")
-    # A claim with a reference that was not judged has no value.
+    # A claim with an unjudged reference has no value.
     keys = ("haystack_id", "query_id", "system")
     judged = supports.group_by(keys).agg(pl.when(pl.col("value").is_not_null().all()).then(pl.col("value").max()))
     values = {tuple(row[:3]): row[3] for row in judged.iter_rows()}
@@ -138,9 +138,9 @@ def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
 
 
 def load_labelled(file: Path, judge: str, written_spec: str | None = None, untrusted: bool = False) -> SupportBench:
-    """The workload that asks a judge about the claims of a file. Asks nothing. Raises SpecError, BadName and UnknownName.
+    """The workload that asks a judge about the claims of a file. Makes no call. Raises SpecError, BadName and UnknownName.
 
-    `written_spec`: path of a spec whose models or judges give endpoints and prices; `untrusted`: it is somebody else's.
+    `written_spec`: path of a spec whose models or judges give endpoints and prices; `untrusted`: whether somebody else wrote it.
     """
     written, folder = SupportSpec.read_fields(written_spec) if written_spec else ({}, Path())
     known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
@@ -156,6 +156,6 @@ def load_labelled(file: Path, judge: str, written_spec: str | None = None, untru
     spec.model_copy(update={"answers": ""}).check("judge-bench", ["support"], folder if untrusted else None)
     inputs = Inputs(folder, untrusted=untrusted)
     if untrusted:
-        # The claims are named on the command line, by the user.
+        # The user named the claims on the command line.
         inputs.give(spec.answers, read_file(file))
     return SupportBench(spec, inputs)

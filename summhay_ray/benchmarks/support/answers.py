@@ -1,4 +1,4 @@
-"""Answers in a file and the documents that they cite, read as `CitedAnswers`, and how a run keeps them."""
+"""Answers in a file and the documents that they cite, read as `CitedAnswers`; also how a run stores them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DEFAULT_SYSTEM = "answers"
 
 
 def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tuple[CitedAnswers, list[str]]:
-    """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
+    """The answers in JSON lines, and the unreadable files of the folder. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out); and, where they are known,
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking removed). If known, it also has
     `system`, and `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer
-    cites, and one with `claim` and `references` is a bullet that cites all of these; every other line cites the documents of the
-    folder. A line may also be an answer as the TREC tracks for RAG have it (`text.read_rag_answer`).
+    cites. A line with `claim` and `references` is a bullet that cites all of these. Every other line cites the documents of the
+    folder. A line may also be an answer in the format of the TREC tracks for RAG (`text.read_rag_answer`).
     """
     sources, unread = ([], []) if folder is None else read_folder(folder)
     if folder is not None and not sources:
@@ -39,7 +39,7 @@ def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tu
     answers: list[CitedAnswer] = []
     wrong: list[SpecError] = []
     uses: Counter[tuple[str, str]] = Counter()
-    # Other characters that break lines may stand in a text.
+    # A text may contain other characters that break lines.
     for number, line in enumerate(text.split("\n"), start=1):
         try:
             answers += [_answer(line, f"{file} line {number}", str(number), name, documents, uses)] if line.strip() else []
@@ -57,7 +57,7 @@ def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tu
 def _answer(
     line: str, where: str, number: str, folder: str, documents: dict[str, list[tuple[str, str]]], uses: Counter[tuple[str, str]]
 ) -> CitedAnswer:
-    """The answer of a line. Adds the line's own passages to `documents`, as a haystack of their own."""
+    """The answer of a line. Adds the line's own passages to `documents`, as a separate haystack."""
     row = _row(line, where)
     try:
         rag = read_rag_answer(row)
@@ -90,9 +90,9 @@ def _answer(
 
 
 def _passages(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    """(id, text) of the passages in a line, in the order in which its citations number them; their ids are numbers by default.
+    """(id, text) of the passages in a line, in the order of its citation numbers; by default their ids are these numbers.
 
-    Raises SpecError for what is no list of texts, or of objects with a text.
+    Raises SpecError unless it is a list of texts, or of objects with a text.
     """
     field = next((name for name in ("passages", "docs", *(["references"] if "claim" in row else [])) if name in row), None)
     if field is None:
@@ -152,8 +152,8 @@ def answers_of(run: RunStore) -> CitedAnswers:
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
     """Write the answers of a run as the TREC tracks for RAG exchange them; returns the paths, a file for each system.
 
-    A topic is a query's id, preceded by its haystack where haystacks share ids. Citations of documents that do not exist are
-    written by the id that the answer gives; numbers that no document has are left out. Raises UserError instead of overwriting.
+    A topic is a query's id, with its haystack in front if haystacks share ids. Citations of documents that do not exist are
+    written with the id that the answer gives; numbers without a document are left out. Raises UserError instead of overwriting.
     """
     cited = answers_of(run)
     corpora = {name: CitedDocuments(documents) for name, documents in cited.documents.items()}
@@ -178,7 +178,7 @@ def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
 
 
 def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes:
-    """The answers and documents as a run keeps them."""
+    """The answers and documents in the form that a run stores."""
     held = {
         "documents": {name: [list(one) for one in documents] for name, documents in cited.documents.items()},
         "answers": [
@@ -196,7 +196,7 @@ def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes
 
 
 def read_cited_answers(content: bytes) -> tuple[CitedAnswers, list[str]]:
-    """What `cited_answers_json` wrote."""
+    """Inverse of `cited_answers_json`."""
     held = json.loads(content)
     documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
     answers = [

@@ -21,26 +21,26 @@ STAGE = "support"
 PASSAGES = 5
 """Passages of a document that an NLI model reads for a bullet."""
 Pair = tuple[int, int]
-"""(place of a bullet in its answer, place of a document), both from 0."""
+"""(index of a bullet in its answer, index of a document), both from 0."""
 PLANNED = Failed("planned", "no call is made while planning")
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """How surely a document supports a bullet, 0 to 1, by whom, and the sentence that shows it."""
+    """How surely a document supports a bullet (0 to 1), who says so, and the sentence that shows it."""
 
     value: float
     by: str
     evidence: str = ""
     verdict: str = ""
-    """supported, partly or not; empty: by the value."""
+    """supported, partly or not; empty: derived from the value."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", self.verdict or verdict_of(self.value))
 
     @property
     def uncertainty(self) -> float:
-        """How near the value is to the middle, 0 to 0.5."""
+        """Distance of the value from certainty: 0 (certain) to 0.5 (in the middle)."""
         return 0.5 - abs(self.value - 0.5)
 
 
@@ -49,7 +49,7 @@ Opinions = Mapping[Pair, Outcome[Opinion]]
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What a member of a panel said of a pair."""
+    """The verdict of a panel's member on a pair."""
 
     pair: Pair
     panel: str
@@ -61,14 +61,14 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One answer before its judge."""
+    """An answer as its judge sees it."""
 
     id: str
     bullets: Sequence[str]
     """Without their citations."""
     corpus: CitedDocuments
     free: Supports | None
-    """What the free judge says of every pair; None while planning."""
+    """The free judge's opinion on every pair; None while planning."""
 
 
 def free_opinion(free: Supports, bullet: int, document: int) -> Outcome[Opinion]:
@@ -91,14 +91,14 @@ def free_opinions(free: Supports, pairs: Sequence[Pair]) -> Opinions:
 
 @dataclass
 class Judging:
-    """The judge of a run, before one answer. `votes`: what the members of its panels said."""
+    """A run's judge, applied to one answer. `votes`: the verdicts of its panels' members."""
 
     spec: SupportSpec
     models: Mapping[str, Nli]
     """The NLI models, by the name of the judge."""
     case: Case
     ask: Ask | None
-    """None: only the models in this process are asked, so that their numbers are computed."""
+    """None: ask only the models in this process, to compute their numbers."""
     votes: list[Vote] = field(default_factory=list)
 
     async def judge(self, named: Named, pairs: Sequence[Pair]) -> Opinions:
@@ -147,14 +147,14 @@ class Judging:
         return {pair: self._answer(entry, pair, reply.key, *one) for pair, one in zip(pairs, said, strict=True)}
 
     def _answer(self, entry: ModelSpec, pair: Pair, key: str, value: float, quotation: str) -> Outcome[Opinion]:
-        """The model's evidence is the document's own words, or else the sentence that the free judge finds."""
+        """The model's quotation if it is in the document, or else the sentence that the free judge finds."""
         free = self.case.free
         if not quotation or not is_quoted(quotation, self.case.corpus.documents[pair[1]][1]):
             quotation = free.evidence[pair[0]][pair[1]] if free is not None else ""
         return Answer(Opinion(value, entry.label, quotation), key)
 
     def _entailed(self, name: str, pairs: Sequence[Pair]) -> list[Outcome[Opinion]]:
-        """By an NLI model: the most that any of a document's nearest passages entails the bullet."""
+        """By an NLI model: the greatest probability that one of the document's nearest passages entails the bullet."""
         bullets = self.case.bullets
         read = [self.case.corpus.passages(bullets[bullet], document, PASSAGES) for bullet, document in pairs]
         asked = [(passage, bullets[bullet]) for (bullet, _), some in zip(pairs, read, strict=True) for passage in some]
@@ -167,7 +167,7 @@ class Judging:
         return found
 
     def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
-        """The share of the answer's citations of which the free judge is least certain, and all that it cannot judge."""
+        """The citations of the answer that the free judge is least certain of (a given share), and all that it cannot judge."""
         share = DEFAULT_SHARE if cascade.share is None else cascade.share
         # Rounded up or down by the answer's own content, so that the share holds over all answers.
         n = math.floor(share * len(pairs) + int(semantic_hash(self.case.id)[:8], 16) / 2**32)
@@ -183,14 +183,14 @@ class Judging:
 
 
 def _mean(*opinions: Opinion) -> Opinion:
-    """The mean of the values; the evidence is that of the member who is most for it, or most against it."""
+    """The mean of the values; the evidence comes from the member with the strongest opinion in that direction."""
     value = round(math.fsum(one.value for one in opinions) / len(opinions), 4)
     said = max(opinions, key=lambda one: one.value if value >= SUPPORTED else -one.value)
     return Opinion(value, _named("blend", opinions), said.evidence)
 
 
 def _panel(opinions: Sequence[Opinion]) -> Opinion:
-    """The verdict that most give, and the mean of their values; the evidence is that of a member with this verdict."""
+    """The verdict with most votes, and the mean of their values; the evidence comes from a member with this verdict."""
     value = _mean(*opinions).value
     verdict = majority([one.verdict for one in opinions], value, prompts.VALUES)
     said = min((one for one in opinions if one.verdict == verdict), key=lambda one: abs(one.value - prompts.VALUES[verdict]))

@@ -1,4 +1,4 @@
-"""What a model is asked about citations."""
+"""The prompts that ask a model about citations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from summhay_ray.benchmark import RawAnswer, Unreadable, read_json
 from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, without_thinking
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
-"""A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
+"""A model's verdict -> its value; `partly` is halfway between not and supported."""
 _LABELS = frozenset(("supported", "fully supported", "partly", "partially", "partial", "partly supported"))
 _LABELS |= {"partially supported", "not", "not supported", "unsupported"}
 _EXPECTED = "verdict: supported, partly or not"
@@ -38,8 +38,8 @@ def about_all(statement: str, documents: Sequence[str]) -> tuple[str, str]:
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:
-    """(value, quotation) of an answer about one document: of its last object, or a label alone. Raises Unreadable, also if
-    another object has another verdict."""
+    """(value, quotation) in an answer about one document: from its last object, or from a bare label. Raises Unreadable, also
+    if another object has a different verdict."""
     try:
         text = without_thinking(reply.text)
         found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]

@@ -1,7 +1,7 @@
-"""Summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+"""A run of summaries with citations repaired by the free support judge, without any call.
 
-What a bullet's citations do not say is dropped, what other documents say is added. Coverage judgments do not depend on citations:
-they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
+Citations that do not support their bullet are dropped; other documents that support it are added. Coverage judgments do not
+depend on citations: they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from summhay_ray.text import semantic_hash
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
 _COPIED = ("rankings", "contexts")
-"""Tables of what systems were shown."""
+"""Tables of the documents that systems were shown."""
 _REPEAT = r"(#[0-9]+)$"
 
 
 class Recite(Import):
-    """A run of summaries whose citations were repaired. It is read, and never run."""
+    """A run of summaries whose citations were repaired. It can be read, but not run."""
 
     kind = "recite"
     counted = Counted(prefix="c")
@@ -43,14 +43,14 @@ class Recite(Import):
     record_fields: ClassVar[Mapping[str, Any]] = {**Import.record_fields, "judges": list[tuple[str, str]], "recited_from": str}
 
     def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
-        """See `Workload`: what was repaired, and the scores of any run of summaries."""
+        """See `Workload`: the repaired citations, and the scores of any run of summaries."""
         run = scores.stored
         return [recited_section(_figures(run), run.record["recited_from"]), *super().full_report(scores, tables)]
 
 
 @dataclass(frozen=True)
 class ReciteResult:
-    """The counts of a repair. Its scores are those of any run: `summhay score`."""
+    """The counts of a repair. `summhay score` gives its scores, as for any run."""
 
     run: str
     of: str
@@ -76,7 +76,8 @@ class ReciteResult:
 
 
 def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
-    """Repair the citations of a run's summaries. Repeated, it makes nothing new. Raises UserError for a run without summaries."""
+    """Repair the citations of a run's summaries. Repeating it creates nothing new. Raises UserError for a run without
+    summaries."""
     source = source.at()
     record = source.record
     if "haystacks" not in record or "of" in record or not {"summaries", "documents"} <= source.declared.keys():

@@ -1,4 +1,4 @@
-"""Figures and report sections of support judging, from its tables. Pure: it asks nobody."""
+"""Figures and report sections of support judging, from its tables. Pure: makes no call."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
 from summhay_ray.metrics import mean_interval
 
 SHOWN = 20
-"""Rows of the lists of examples."""
+"""Number of rows in the lists of examples."""
 CUT = 160
 LONG_WORDS = 1000
-"""From so many words on, a bullet is more than one claim, and no judge's verdict says much."""
+"""From this many words on, a bullet contains more than one claim, and a judge's verdict means little."""
 _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
-"""What people see of a system."""
+"""The columns by which people know a system."""
 _ANSWER = ("haystack_id", "query_id", "system")
 GRADES = {"supported": 1.0, "partly": 0.5, "not": 0.0}
 """TREC RAG's weights of full, partial and no support."""
@@ -29,7 +29,7 @@ WEIGHTED = ("weighted_precision", "weighted_recall")
 
 
 def scores(tables: Tables) -> Tables:
-    """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
+    """`systems`: the figures of each system; `unsupported` and `uncited`: examples for a person to inspect; `flaws`: counts;
     `panels`: how their members agree."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
     bullets = bullets.join(items.select(*_NAMES).unique(), on="system", how="left")
@@ -44,7 +44,7 @@ def scores(tables: Tables) -> Tables:
         .when((pl.col("supported") == 0) & ~((pl.col("cited") == 0) & pl.col("other_language")))
         .then(False)
     )
-    # A system that cites nothing at all, such as one that was not asked to, has no share and no zero.
+    # A system that cites nothing at all, for example because it was not asked to, has no share, and not a share of zero.
     cites = (pl.col("cited").sum() + pl.col("out_of_range").list.len().sum()).over("system") > 0
     claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
     said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
@@ -79,8 +79,8 @@ def scores(tables: Tables) -> Tables:
 def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFrame]:
     """The figures of WEIGHTED, by answer, as TREC RAG defines them (Thakur et al., arXiv:2504.15205).
 
-    Precision is the mean grade of the citations; recall that of the sentences, by the best of a sentence's citations. A sentence
-    that cites no document counts 0, a heading as well. What was not judged is left out.
+    Precision is the mean grade of the citations. Recall is the mean over sentences of the grade of each one's best citation. A
+    sentence that cites no document counts 0, including headings. Unjudged citations are left out.
     """
     keys = (*_ANSWER, _QUERY)
     grades = cited.select(*keys, "bullet", grade=pl.col("verdict").replace_strict(GRADES, default=None, return_dtype=pl.Float64))
@@ -96,14 +96,14 @@ def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFr
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
-    """A column with the query of a haystack: its answers' rows depend on one another."""
+    """A column that identifies the query of a haystack: rows of its answers depend on each other."""
     if frame.is_empty() and "haystack_id" not in frame.columns:
         return frame
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
 
 
 def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """What is wrong with answers, bullets and their citations, as counts."""
+    """Counts of the flaws of answers, bullets and citations."""
     counts = {
         "bullets": bullets.height,
         "answers without a bullet": (items["bullets"] == 0).sum(),
@@ -180,7 +180,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:
-    """What a repair changed: citations before and after, by system."""
+    """The changes of a repair: citations before and after, by system."""
     text = (
         f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
         "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."

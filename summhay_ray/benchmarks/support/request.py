@@ -1,4 +1,4 @@
-"""The spec of support judging, from what the command line names."""
+"""The spec of support judging, from the names on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from summhay_ray.citations import SUPPORT_JUDGE
 
 @dataclass(frozen=True, slots=True)
 class SupportRequest:
-    """What is judged, and by whom."""
+    """The run or files to judge, and the judge."""
 
     judge: str = SUPPORT_JUDGE
     per: str = "citation"
@@ -23,7 +23,7 @@ class SupportRequest:
 
 
 def support_fields(request: SupportRequest) -> dict[str, Any]:
-    """The fields of the spec. Endpoints, prices and limits of models are those of the judged run. Raises BadName, UnknownName."""
+    """The fields of the spec. Endpoints, prices and limits of models come from the judged run. Raises BadName, UnknownName."""
     fields: dict[str, Any] = {"kind": "support", "judge": request.judge, "per": request.per}
     if request.run is None:
         return {**fields, "answers": request.answers, "documents": request.documents, "name": f"support of {request.answers}"}

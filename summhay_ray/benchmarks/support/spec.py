@@ -1,4 +1,4 @@
-"""The spec of support judging: what is judged, and by whom."""
+"""The spec of support judging: the run or files to judge, and the judge."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Named, parse_name
 
 NLI = "nli"
-"""`nli/NAME` is a model for natural language inference, from a folder or a hub, in this process; `nli` the default of
-`summhay_ray.extract`."""
+"""`nli/NAME` is a model for natural language inference, from a folder or a hub, that runs in this process; `nli` is the
+default one of `summhay_ray.extract`."""
 
 
 def named_judge(name: str) -> Named:
@@ -44,7 +44,7 @@ def is_nli(named: Named) -> bool:
 
 
 def models_of(named: Named) -> list[str]:
-    """The models that a judge asks through the gateway, each once."""
+    """The models that a judge calls through the gateway, without repeats."""
     return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model" and not is_nli(part)))
 
 
@@ -60,7 +60,7 @@ def _all(named: Named) -> Iterator[Named]:
 
 
 class SupportSpec(Spec):
-    """Whether the cited documents say what bullets say: of a run's summaries, or of answers in a file."""
+    """Whether cited documents support the bullets of a run's summaries, or of answers in a file."""
 
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "of", "answers", "documents"})
 
@@ -77,16 +77,14 @@ class SupportSpec(Spec):
         description="offline, nli/FOLDER_OR_NAME, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)",
     )
     per: Literal["citation", "bullet"] = Field(
-        default="citation", description="what a model is asked about at once: one cited document of a bullet, or all of them"
+        default="citation", description="what one question to a model covers: one cited document of a bullet, or all of them"
     )
-    models: list[Model] = Field(
-        default=[], description="how the judge's models are reached and asked; those not listed by default"
-    )
+    models: list[Model] = Field(default=[], description="how to reach and ask the judge's models; unlisted ones use defaults")
 
     @model_validator(mode="before")
     @classmethod
     def _with_models(cls, fields: Any) -> Any:
-        """Adds an entry for each model that the judge names and `models` does not list."""
+        """Adds an entry for each model that the judge names and `models` lacks."""
         if not isinstance(fields, Mapping) or not isinstance(judge := fields.get("judge", SUPPORT_JUDGE), str) or not judge:
             return fields
         try:

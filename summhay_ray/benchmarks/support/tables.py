@@ -10,32 +10,30 @@ from summhay_ray.benchmark import Table
 
 @dataclass(frozen=True, slots=True)
 class SupportRow:
-    """A bullet and a document that it cites, or that says what it says: does the document support it?"""
+    """A bullet with a document that it cites, or that supports it: does the document support it?"""
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
-    query_id: Annotated[str, "the query; of a haystack the subtopic's id"]
-    system: Annotated[str, "who answered: the system's key; of a repeat with `#N`"]
+    query_id: Annotated[str, "the query; in a haystack, the subtopic's id"]
+    system: Annotated[str, "who answered: the system's key, with `#N` for a repeat"]
     bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
     value: Annotated[float | None, "how surely the document supports the bullet, 0 to 1, from 0.5 on it does; null: not judged"]
     verdict: Annotated[
-        str, "supported (from 0.5), partly (from 0.25) or not; of a panel what most say; empty: not judged, see the failures"
+        str, "supported (from 0.5), partly (from 0.25) or not; for a panel, by majority; empty: not judged, see the failures"
     ]
-    evidence: Annotated[str, "the sentence of the document that comes nearest to the bullet, or what a model read"]
-    judge: Annotated[str, "who gave the value; documents that are not cited are judged by the free judge alone"]
-    recited: Annotated[bool | None, "whether the bullet cites the document after the repair; null where nothing was repaired"] = (
-        None
-    )
+    evidence: Annotated[str, "the sentence of the document that is nearest to the bullet, or the passage that a model read"]
+    judge: Annotated[str, "the judge that gave the value; only the free judge judges documents that are not cited"]
+    recited: Annotated[bool | None, "whether the bullet cites the document after the repair; null without a repair"] = None
     label: Annotated[str, "the system as tables and reports show it"] = ""
-    model: Annotated[str, "the system's summarizer, empty where it is not known"] = ""
-    retriever: Annotated[str, "the system's retriever, empty where it is not known"] = ""
-    ordering: Annotated[str, "the order of the documents in the system's contexts, empty where it is not known"] = ""
+    model: Annotated[str, "the system's summarizer; empty if unknown"] = ""
+    retriever: Annotated[str, "the system's retriever; empty if unknown"] = ""
+    ordering: Annotated[str, "the order of the documents in the system's contexts; empty if unknown"] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BulletRow:
-    """A bullet, its citations, and what is wrong with them."""
+    """A bullet, its citations, and their flaws."""
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]
@@ -43,21 +41,21 @@ class BulletRow:
     bullet: Annotated[int, "number of the bullet, from 1"]
     text: Annotated[str, "the bullet"]
     words: Annotated[int, "its number of words"]
-    heading: Annotated[bool, "whether it is no claim: it cites nothing, and ends with a colon or has no word"]
-    cited: Annotated[int, "documents that it cites"]
-    supported: Annotated[int | None, "how many of them support it; null where one of them was not judged"]
-    uncited: Annotated[int, "documents that say it, by the free judge, and are not cited"]
+    heading: Annotated[bool, "whether it is not a claim: it cites nothing, and ends with a colon or has no word"]
+    cited: Annotated[int, "number of documents that it cites"]
+    supported: Annotated[int | None, "how many of them support it; null if any was not judged"]
+    uncited: Annotated[int, "number of documents that support it, by the free judge, but are not cited"]
     other_language: Annotated[bool, "whether it is in another language than the documents"]
-    out_of_range: Annotated[tuple[int, ...], "numbers that it cites, and that no document has"]
-    not_shown: Annotated[tuple[str, ...], "documents that it cites, and that the system was not shown"]
-    ranges: Annotated[int, "ranges such as [3-7] among its citations, each of whose documents is cited"]
+    out_of_range: Annotated[tuple[int, ...], "cited numbers that no document has"]
+    not_shown: Annotated[tuple[str, ...], "cited documents that the system was not shown"]
+    ranges: Annotated[int, "number of ranges such as [3-7] among its citations; they cite each document in them"]
     by_id: Annotated[int, "documents that it cites by id"]
-    unreadable: Annotated[tuple[str, ...], "what it cites like an id, and no document is called"]
+    unreadable: Annotated[tuple[str, ...], "cited ids that no document has"]
 
 
 @dataclass(frozen=True, slots=True)
 class SupportVote:
-    """What a member of a panel says of a citation."""
+    """A panel member's verdict on a citation."""
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
     query_id: Annotated[str, "the query"]
@@ -69,7 +67,7 @@ class SupportVote:
     value: Annotated[float, "how surely the document supports the bullet, 0 to 1"]
     verdict: Annotated[str, "supported, partly or not"]
     evidence: Annotated[str, "the sentence that shows it"]
-    tied: Annotated[bool, "whether no verdict has most votes: of those that have, the one nearest to the mean value wins"]
+    tied: Annotated[bool, "whether no verdict has most votes; the tied one nearest to the mean value then wins"]
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")

@@ -1,7 +1,7 @@
-"""The benchmark `support`: do the cited documents say what the bullets say? Judged without any gold.
+"""The benchmark `support`: do the cited documents support the bullets? It needs no gold.
 
-An item is an answer: a summary of a run, or a line of a file. Its bullets are held against the documents that they cite, by the
-judge of the spec; and against all documents by the free judge, which finds those that say it and are not cited.
+An item is an answer: a summary of a run, or a line of a file. The spec's judge compares its bullets with the documents that they
+cite. The free judge compares them with all documents, to find supporting ones that are not cited.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from summhay_ray.records import SYSTEM_NAMES, CitedAnswer, CitedAnswers
 from summhay_ray.text import semantic_hash
 
 CITED_ANSWERS = "claims.json"
-"""The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
+"""The input in which a run keeps the texts it judges: later changes of the judged run or files do not affect it."""
 PLACES = "nli"
 """The field of a run's record with the folder or hub name of each NLI model."""
 _AT_ONCE = 32
@@ -95,7 +95,7 @@ class SupportBench(Benchmark[SupportSpec]):
         run = inputs.store.run(spec.of).at()
         found = answers_of(run)
         if "haystacks" in run.record:
-            # An answer that nothing is reported needs no support.
+            # An answer that reports nothing needs no support.
             absent = {*absent_queries(stored_metadata(run.store, run.record)).iter_rows()}
             answers = [one for one in found.answers if (one.haystack_id, one.query_id) not in absent]
             found = replace(found, answers=answers)
@@ -104,9 +104,9 @@ class SupportBench(Benchmark[SupportSpec]):
         return cited_answers_json(found)
 
     def identity(self) -> Any:
-        """See `Workload`: what is judged, by whom, by which free judge, and by the content of which weights in a folder."""
+        """See `Workload`: the judged texts, the judge, the version of the free judge, and the content of weights in folders."""
         found = super().identity()
-        # A folder of weights is told by its content, whatever its place.
+        # A folder of weights is identified by its content, wherever it is.
         known = {name: f"{NLI}/{model.revision}" for name, model in self.nli.items() if model.revision}
         judge = re.sub(r"[^\s(),]+", lambda part: known.get(part[0], part[0]), self.spec.judge)
         return {**found, "spec": {**found["spec"], "judge": judge}, "free": SUPPORT_REVISION}
@@ -135,14 +135,14 @@ class SupportBench(Benchmark[SupportSpec]):
         return corpus.cited(answer.bullets) if answer.cited is None else [corpus.named(ids) for ids in answer.cited]
 
     async def _opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
-        """What the judge says of each citation. Without `ask`, only the models in this process are asked."""
+        """The judge's opinion on each citation. Without `ask`, only the models in this process are asked."""
         judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
         return await judging.judge(self._judge, _pairs(self._cited(answer))), judging
 
     def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
         corpus, free = self._corpora[answer.haystack_id], None
         if ask is None or not ask.planning:
-            # One thread at a time: the first one makes the index.
+            # One thread at a time: the first builds the index.
             with self._lock:
                 free = corpus.support(answer.bullets)
         return Case(id_of(answer), corpus.plain(answer.bullets), corpus, free)
@@ -153,7 +153,7 @@ class SupportBench(Benchmark[SupportSpec]):
         return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
+        """See `Workload`: the rows of one answer, and a failure for each unjudged citation."""
         answer = self.judged.answers[item.data["place"]]
         if answer.error:
             ask.fail(STAGE, Malformed("unfinished_thinking", answer.error))
@@ -171,7 +171,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     @functools.cached_property
     def _stored(self) -> StoredModels:
-        """What NLI models have computed."""
+        """The numbers that NLI models have computed."""
         return StoredModels(self.inputs.store, Computing.of(self.spec))
 
     # --- results --------------------------------------------------------------------------------------------------------
@@ -189,14 +189,14 @@ class SupportBench(Benchmark[SupportSpec]):
         return by_query(tables)
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: the answers of a haystack that an NLI model judges, divided among the actors."""
+        """See `Workload`: the answers of a haystack for an NLI model, divided among the actors."""
         by_haystack: dict[str, list[int]] = {}
         for item in items if self.nli else ():
             by_haystack.setdefault(item.source, []).append(item.data["place"])
         return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: judge these answers by the models in this process alone; the models' numbers go to the store."""
+        """See `Workload`: judge these answers with the models in this process only; their numbers go to the store."""
         before = replace(self._stored.computed)
         for place in part["answers"]:
             asyncio.run(self._opinions(self.judged.answers[place], None))
@@ -207,7 +207,7 @@ class SupportBench(Benchmark[SupportSpec]):
         return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Workload`: the answers that were judged."""
+        """See `Workload`: the judged answers."""
         return self.judged
 
     def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
@@ -217,7 +217,7 @@ class SupportBench(Benchmark[SupportSpec]):
         return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
 
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
+        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET, which explains a bullet's verdict."""
         query, _, rest = key.partition("/")
         for item in self.items() if rest else ():
             called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
@@ -235,11 +235,11 @@ class SupportBench(Benchmark[SupportSpec]):
         return super().explain(run, key, compat)
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. With the folders of the NLI models, for workers elsewhere."""
+        """See `Workload`. Includes the folders of the NLI models, for workers elsewhere."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.nli.items()}}
 
     def on_open(self, run: RunStore) -> None:
-        """See `Workload`. Adds the run to the list beside the judged run, whose results show its figures beside joint."""
+        """See `Workload`. Adds the run to the judged run's list, so that the results show its figures next to joint."""
         super().on_open(run)
         if self.spec.of:
             join_run(run.store.run(self.spec.of), "supports", run.run_id)
@@ -269,7 +269,7 @@ def rows_of(
     free: Supports,
     recited: Sequence[frozenset[int]] | None = None,
 ) -> dict[str, list[Any]]:
-    """The rows of an answer. `recited`: the numbers of the documents that each bullet cites after a repair."""
+    """The rows of an answer. `recited`: the numbers of the documents that each bullet cites after the repair."""
     supports: list[SupportRow] = []
     bullets: list[BulletRow] = []
     names = {name: getattr(answer, name) for name in SYSTEM_NAMES[1:]}
@@ -323,7 +323,7 @@ def rows_of(
 
 
 def _saying(free: Supports, bullet: int) -> list[int]:
-    """The documents that say a bullet, by the free judge."""
+    """The documents that support a bullet, by the free judge."""
     return (
         []
         if free.foreign[bullet]

@@ -1,4 +1,4 @@
-"""Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with the room `summhay_ray.synth`."""
+"""Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with `summhay_ray.synth`."""
 
 from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
 from summhay_ray.benchmarks.synth.results import FailedTopic, Haystacks, MadeHaystack, check_folder, export_made

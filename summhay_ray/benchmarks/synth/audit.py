@@ -24,12 +24,12 @@ from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, h
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a person is asked to label. As in the paper, a few haystacks, and a few documents of each."""
+    """The sample that a person is asked to label. As in the paper, it takes a few haystacks, and a few documents of each."""
 
     insights: int = 100
     documents: int = 10
     haystacks: int = 10
-    """Most haystacks from which insights and documents are drawn."""
+    """Maximum number of haystacks from which insights and documents are drawn."""
     seed: int = 0
 
 
@@ -88,7 +88,7 @@ def _keep(audits: Chain[_Audits], by_name: Mapping[str, Labels]) -> None:
         kept = dict(body["haystacks"])
         for name, labels in by_name.items():
             tables = haystack_tables(labels)
-            # A sheet with labels for only one table leaves the other as it was.
+            # A sheet with labels for only one table leaves the other unchanged.
             labelled = {"insight_subtopic": bool(labels.insights), "document_insight": bool(labels.documents)}
             kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if labelled[table]}}
         if kept == body["haystacks"] and number or audits.append(number + 1, {"haystacks": kept}):
@@ -111,6 +111,6 @@ def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str,
 
 
 def _sources(run: RunStore) -> list[dict[str, str]]:
-    """The sources of a run's haystacks: from its record, or, for a synthesis, those made so far."""
+    """The sources of a run's haystacks, from its record; for a synthesis, those made so far."""
     record = run.record
     return [haystack.source() for haystack in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

@@ -29,7 +29,7 @@ def entries_of(recipe: Recipe, run_id: str, store: Store, path: str) -> list[str
 
 
 def _failed(recipe: Recipe, run_id: str, store: Store, failed: int, others: int, synth: str) -> str:
-    """The message for topics that failed for good: the same answers would fail again.
+    """The message for topics that failed permanently: the same answers would fail again.
 
     `failed`: their number; `others`: how many more are not made yet; `synth`: the command that makes haystacks.
     """

@@ -32,13 +32,13 @@ _ROUND_OF = {
     "insight_distinct": ["kind", "subject"],
     "query_leak": ["kind", "subject"],
 }
-"""Kind -> the columns within which only its last round counts: what was dropped has no row in later rounds."""
+"""Kind -> the columns within which only its last round counts: dropped items have no row in later rounds."""
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What a key names: a topic's cell, or a document or an answer of it."""
+    """The parts of a key: a topic's cell, or a document or an answer of it."""
 
     cell_id: str
     document_id: str = ""
@@ -93,7 +93,7 @@ def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
 
 
 def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[str, Made]) -> _Named:
-    """What the key names. Raises StoreError for none or several."""
+    """The cell, document or answer that the key names. Raises StoreError if it matches none or several."""
     haystack, slash, document_id = key.partition("/")
     hits = {_Named(cell) for cell, topic in topics.items() if topic.name == haystack}
     if not hits and len(haystack) >= SHORTEST_KEY:
@@ -128,7 +128,7 @@ def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
 
 
 def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
-    """A row per kind of check: their number (`n`), the numbers by who checked, and the number with an unexpected result."""
+    """A row per kind of check: their number (`n`), the numbers by checker, and the number with an unexpected result."""
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})
@@ -141,8 +141,8 @@ def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
 def _amiss(checks: pl.DataFrame, ids: Collection[str]) -> pl.DataFrame:
     """The checks with an unexpected result that no later check replaces.
 
-    `ids`: of everything in the haystack; checks of anything else are left out. Without a haystack `ids` is empty, and all checks
-    count. Checks of chapters are left out once their document is checked.
+    `ids`: everything in the haystack; checks of other things are left out. Without a haystack `ids` is empty, and all checks
+    count. Checks of chapters are left out if their document was checked.
     """
     last = checks.sort("position").unique(["kind", "subject", "object"], keep="last", maintain_order=True)
     for kind, columns in _ROUND_OF.items():
@@ -172,7 +172,7 @@ def _texts(source: ReleasedFile | None) -> dict[str, str]:
 
 
 def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The checks with the texts of their subjects and objects, where `texts` has them."""
+    """The checks with the texts of their subjects and objects, if `texts` has them."""
     return [
         {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)
@@ -214,7 +214,7 @@ def _document(
 ) -> dict[str, Any]:
     """One document: its text, the insights planned and found in it, and the answers behind it.
 
-    `source`: the haystack; `checks`: those of the document; `raw`: the topic's answers by key.
+    `source`: the haystack; `checks`: the document's checks; `raw`: the topic's answers by key.
     """
     if source is None:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Makes the haystack of one topic: from its recipe to the rows of a haystack, or to a failure."""
+"""Makes the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_CHECKS, BY_PERSON = "by_checks", "by_person"
 
 
 class TopicCalls:
-    """The calls for one topic, with what failed calls cost."""
+    """The calls for one topic, including the cost of failed calls."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -36,14 +36,14 @@ class TopicCalls:
         """Whether a call was refused for lack of budget."""
 
     def of(self, stage: Group) -> AskModel:
-        """The `ask` of a stage, under which calls are counted and paid."""
+        """A stage's `ask`, which counts its calls and costs."""
         bare = self._ask.of(stage)
 
         async def ask(request: Request) -> Outcome[RawAnswer]:
             outcome = await bare(request)
             if isinstance(outcome, Failed):
                 self.over_budget |= outcome.error == "budget"
-            # The cost of an answer, usable or not, is in `raw` already.
+            # `raw` already contains the cost of every answer, usable or not.
             if not isinstance(outcome, Answer) and outcome.key not in self._ask.raw:
                 self.charged[outcome.key] = max(self.charged[outcome.key], outcome.usd_micros)
             return outcome
@@ -81,7 +81,7 @@ async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask)
             return {**checks, **kept}
         found = kept
     ask.over_budget |= calls.over_budget
-    # The failure bears the cost of the whole topic.
+    # The failure carries the cost of the whole topic.
     outcome = no_answer(found.kind, found.error, found.message, found.key, found.attempts, calls.usd_micros, found.retryable)
     ask.fail(found.stage, outcome)
     return checks

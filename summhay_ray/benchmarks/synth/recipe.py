@@ -1,4 +1,4 @@
-"""What the haystacks of a synthesis are made from: its topics, domain, shape and models."""
+"""The input of a synthesis's haystacks: topics, domain, shape and models."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from summhay_ray.synth import (
 from summhay_ray.text import count_tokens, semantic_hash
 
 _ROOM = 4000
-"""Tokens of a prompt beside its context."""
+"""Tokens of a prompt in addition to its context."""
 _IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
 """Settings of a model on which haystacks depend."""
 
 
 class Recipe:
-    """The topics of a spec, and what is made of each."""
+    """The topics of a spec, and the recipe of each."""
 
     def __init__(self, spec: SynthSpec, inputs: Inputs, models: RunModels) -> None:
         self.spec, self.models, self._inputs = spec, models, inputs
@@ -49,13 +49,13 @@ class Recipe:
 
     @property
     def store(self) -> Store:
-        """The store of the run that has begun."""
+        """The store of the run, once it has begun."""
         assert self._inputs.store is not None
         return self._inputs.store
 
     @functools.cached_property
     def domain(self) -> Domain:
-        """The domain that the spec names; of a stored run, as it was then."""
+        """The domain that the spec names; for a stored run, its stored version."""
         name = self.spec.domain
         if self._inputs.record is not None:
             return domain_from(self._inputs.record["domain"], "stored domain")
@@ -63,7 +63,7 @@ class Recipe:
 
     @functools.cached_property
     def topics(self) -> Sequence[Topic]:
-        """The topics in the spec's order. Workers of a run read none of them."""
+        """The topics in the spec's order. A run's workers do not read it."""
         if self._inputs.record is None or self._inputs.store is None:
             return topics_of(self.spec, self._inputs)
         return [topic for _, topic in stored_topics(self._inputs.store, self._inputs.record)]
@@ -76,7 +76,7 @@ class Recipe:
 
     @functools.cached_property
     def semantic_part(self) -> dict[str, Any]:
-        """Everything that a haystack depends on, beside its topic."""
+        """Everything except its topic that a haystack depends on."""
         spec = self.spec
         return {
             "domain": domain_json(self.domain, self.domain.hashes()),
@@ -93,7 +93,7 @@ class Recipe:
         return {**kept, **self.models.revision(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
-        """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
+        """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not matter."""
         return semantic_hash({**self.semantic_part, "topic": asdict(alone(topic))})[:32]
 
     def of(self, topic: Topic) -> TopicRecipe:
@@ -119,7 +119,7 @@ def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
 
 
 def _check_lengths(recipe: Recipe) -> None:
-    """Raise SpecError if the writer's max_tokens would cut documents."""
+    """Raise SpecError if the writer's max_tokens would cut documents off."""
     longest, words = recipe.spec.models.write.max_tokens, recipe.shape.words
     if longest < 2 * words:
         few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
@@ -127,7 +127,7 @@ def _check_lengths(recipe: Recipe) -> None:
 
 
 def _check_language(recipe: Recipe) -> None:
-    """Raise SpecError if texts in another language than English would be written or checked offline."""
+    """Raise SpecError if texts in a language other than English would be written or checked offline."""
     language, models = recipe.domain.language, recipe.spec.models
     if is_english(language):
         return

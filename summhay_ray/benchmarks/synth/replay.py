@@ -1,7 +1,7 @@
-"""Replays the synthesis of a topic from its stored answers, to find the prompts, and the answers behind a document.
+"""Replays the synthesis of a topic from its stored answers, to recover the prompts and the answers behind a document.
 
-Prompts are not stored but rendered again; an equal key proves that the text is the same. Later prompts depend on earlier answers,
-so the whole synthesis is replayed.
+Prompts are rendered again, because they are not stored; an equal key proves that the text is the same. Later prompts depend on
+earlier answers, so the whole synthesis is replayed.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def prompt_of(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], key: s
 def answers_of_document(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[dict[str, Any]]:
     """The answers that wrote, edited and checked a document (by its number, from 1), in order.
 
-    Found by the document's number or its text in their inputs. Empty if this version of the program renders other prompts.
+    They are found by the document's number or text in their inputs. Empty if this version of the program renders other prompts.
     """
     texts: list[str] = []
     answers: list[dict[str, Any]] = []
     for question in _Replay(recipe, topic, raw).play().questions:
         read = question.given.get(_READ.get(question.task, ""), "")
-        # `in`, since a document of several chapters is checked and edited as a whole.
+        # `in`, because a document of several chapters is checked and edited as a whole.
         if not (_writes(question, number) or any(text in read for text in texts)):
             continue
         if isinstance(question.value, str) and question.value:

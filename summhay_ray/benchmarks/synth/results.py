@@ -37,7 +37,7 @@ class MadeHaystack:
     subtopics: int
     """Subtopics with a query."""
     distractors: int
-    """Subtopics without a query, whose insights are in the documents too."""
+    """Subtopics without a query; the documents contain their insights, too."""
     insights: int
     """Insights of the subtopics with a query."""
     tokens: int
@@ -45,16 +45,16 @@ class MadeHaystack:
     words: int
     checks: int
     checks_by_model: int
-    """Checks decided by a model, since the offline check was not sure."""
+    """Number of checks that a model decided, because the offline check was unsure."""
     corrections: int
-    """Chapters written again and rounds of editing."""
+    """Chapters written again, and rounds of editing."""
     usd: float
-    """Cost of its answers, whichever run paid for them."""
+    """Cost of its answers, regardless of which run paid for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTopic:
-    """A topic without a haystack, and why."""
+    """A topic without a haystack, and the reason."""
 
     topic: str
     name: str
@@ -72,7 +72,7 @@ class Haystacks:
     haystacks: list[MadeHaystack]
     failed: list[FailedTopic]
     files: Sequence[str] = ()
-    """The released JSON files, if a folder was given."""
+    """Paths of the released JSON files, if a folder was given."""
 
     def details(self) -> dict[str, Any]:
         """The fields of the run's JSON document."""
@@ -92,7 +92,7 @@ def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
 
 
 def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
-    """Raises UserError for a folder that could not be written to at the end."""
+    """Raises UserError for a folder that is not writable; checks this before the run."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; give a folder")
     made = made_by(run) if out.exists() else {}
@@ -104,7 +104,7 @@ def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
 
 
 def unaudited(path: Path) -> Any:
-    """The JSON of a file without the figures of a person's labels; None if it is not a JSON object."""
+    """A file's JSON without the figures from a person's labels; None if it is not a JSON object."""
     try:
         content = json.loads(read_json(path))
     except (UserError, ValueError, RecursionError):

@@ -22,7 +22,7 @@ GROUPS: tuple[Group, ...] = ("outline", "write", "check")
 MOST_NAME = 60
 """Longest name of a haystack, in characters."""
 MOST_MADE_UP = 100_000
-"""Most made-up topics of a spec, over all its entries."""
+"""Maximum number of made-up topics of a spec, over all its entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -31,7 +31,7 @@ class StageModel(ModelSpec):
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
-    prompt: SkipJsonSchema[None] = Field(default=None, description="no such field: prompts are the domain's", exclude=True)
+    prompt: SkipJsonSchema[None] = Field(default=None, description="not available: prompts come from the domain", exclude=True)
     max_tokens: int = Field(default=4000, ge=1, description="longest answer, in tokens")
 
     @field_validator("prompt", mode="before")
@@ -49,7 +49,7 @@ class ModelsSpec(Strict):
     outline: _Stage = Field(default=StageModel(model=WRITER), description="subtopics, insights, queries")
     write: _Stage = Field(default=StageModel(model=WRITER), description="documents and their corrections")
     check: _Stage | None = Field(
-        default=None, description="verification where the offline checks are not sure; null: only offline checks"
+        default=None, description="verification if the offline checks are unsure; null: only offline checks"
     )
 
     def used(self) -> dict[Group, StageModel]:
@@ -60,12 +60,12 @@ class ModelsSpec(Strict):
 class DifficultySpec(Strict):
     """How hard a haystack is, beyond its size (paper, section 7)."""
 
-    documents_per_insight: int | None = Field(default=None, ge=1, description="average; null: from the domain's usual load")
-    least: int = Field(default=Difficulty().least, ge=1, description="least documents per insight")
+    documents_per_insight: int | None = Field(default=None, ge=1, description="documents per insight; null: from the domain")
+    least: int = Field(default=Difficulty().least, ge=1, description="minimum number of documents per insight")
     spread: float = Field(default=0.0, ge=0, le=1, description="how unevenly documents are distributed over insights; 0: evenly")
     paraphrase: int = Field(default=1, ge=0, le=3, description="0: an insight's own words, to 3: spread over several sentences")
-    distractors: int = Field(default=0, ge=0, description="subtopics without a query, whose insights are in documents too")
-    conflicts: int = Field(default=0, ge=0, description="pairs of insights that disagree; both are part of the truth")
+    distractors: int = Field(default=0, ge=0, description="subtopics without a query; the documents contain their insights, too")
+    conflicts: int = Field(default=0, ge=0, description="pairs of contradictory insights; both are part of the truth")
     cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
 
     def difficulty(self) -> Difficulty:
@@ -80,7 +80,7 @@ class TopicSpec(Strict):
     name: str = Field(default="", description="name of the haystack: letters, digits, - and _; if empty, made from the topic")
     participants: list[str] = Field(default=[], description="speakers; if empty, the domain's")
     context: list[str] = Field(default=[], description="text files in the spec's folder that give ideas (news: seed articles)")
-    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="instead of a topic: the number of topics to invent")
+    made_up: int = Field(default=0, ge=0, le=MOST_MADE_UP, description="instead of a topic: the number of topics to make up")
 
     @model_validator(mode="after")
     def _one_or_many(self) -> TopicSpec:
@@ -114,17 +114,17 @@ class SynthSpec(Spec):
     name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
     domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
     topics: Annotated[list[_Topic], _Topics] = Field(
-        min_length=1, description="topics, one haystack each; {made_up: 100}: a hundred, invented from the seed"
+        min_length=1, description="topics, one haystack each; {made_up: 100}: a hundred, made up from the seed"
     )
     subtopics: int = Field(default=9, ge=1, description="subtopics with a query, per topic")
     insights: int = Field(default=7, ge=1, description="insights per subtopic")
     documents: int = Field(default=100, ge=1, description="documents per haystack")
-    absent: int = Field(default=0, ge=0, le=50, description="queries per topic about subjects of which no document says anything")
+    absent: int = Field(default=0, ge=0, le=50, description="queries per topic about subjects that no document mentions")
     words: int | None = Field(default=None, ge=20, description="approximate words per document; null: the domain's")
     difficulty: DifficultySpec = Field(default=DifficultySpec(), description="how hard the haystacks are, beyond their size")
     models: ModelsSpec = Field(default=ModelsSpec(), description="the models that outline, write and check")
     license: str = Field(default="unspecified", min_length=1, description="license of the haystacks, stated in their metadata")
-    seed: int = Field(default=0, description="another seed gives another haystack of the same topic")
+    seed: int = Field(default=0, description="a different seed gives a different haystack of the same topic")
 
     @model_validator(mode="after")
     def _stages_asked(self) -> SynthSpec:

@@ -46,9 +46,9 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     """The topics in the spec's order, each with a unique name. Raises SpecError.
 
-    The name is the given one, or else made from the topic's words. If several topics would share a name, those without a given
-    one get 8 hex digits, hashed from their content, as a suffix. Whether there is a suffix depends on the other topics, but its
-    digits do not, and the haystack is the same with and without it (see `alone`).
+    Its name is the given one, or else derived from the topic's words. If several topics would share a name, those without a given
+    one get 8 hex digits, hashed from their content, as a suffix. Other topics decide whether there is a suffix, but not its
+    digits; the haystack is the same with and without it (see `alone`).
     """
     topics = list(_listed(spec, inputs))
     if (same := _first_repeated(map(_content, topics))) is not None:
@@ -78,7 +78,7 @@ def alone(topic: Topic) -> Topic:
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics invented from the seed, all different. A longer list begins with the topics of a shorter one.
+    """Topics made up from the seed, all different. A longer list begins with the topics of a shorter one.
 
     `n`: their number, at most 500,000; without it the iterator has no end.
     """
@@ -92,7 +92,7 @@ def made_up(seed: int, n: int | None = None) -> Iterator[str]:
 
 
 def _listed(spec: SynthSpec, inputs: Inputs) -> Iterator[Topic]:
-    """All topics, with their given names or none. All entries draw from the same list of made-up topics."""
+    """All topics, with their given names or none. All entries draw from one list of made-up topics."""
     if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
         problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
         raise SpecError(f"synth: topics: {problem}; make the others with another spec and seed")
@@ -145,7 +145,7 @@ def keep_topics(store: Store, topics: Iterable[Kept]) -> str:
 
 
 def topic_from(written: Mapping[str, Any]) -> Topic:
-    """The topic that `asdict` wrote. Raises TypeError for anything else."""
+    """Inverse of `asdict` for a topic. Raises TypeError for other content."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     return Topic(**known)
 

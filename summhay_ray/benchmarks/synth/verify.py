@@ -1,4 +1,4 @@
-"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room."""
+"""Checks haystack files against their own annotations, without a model."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class VerifiedFile:
 
     @property
     def mismatches(self) -> tuple[Mapping[str, Any], ...]:
-        """The rows whose result differs from the file's annotations, the sure ones first."""
+        """The rows whose result differs from the file's annotations, sure ones first."""
         return tuple(sorted((row for row in self.rows if row["found"] != row["expected"]), key=lambda row: not row["sure"]))
 
     def kinds(self) -> list[dict[str, Any]]:
-        """A row per kind of check: the numbers of checks, of confirmations, and of mismatches: all, the sure and the unsure."""
+        """A row per kind of check: the number of checks, of confirmations, and of mismatches (all, sure, unsure)."""
         total = Counter(row["kind"] for row in self.rows)
         otherwise = Counter(row["kind"] for row in self.mismatches)
         surely = Counter(row["kind"] for row in self.mismatches if row["sure"])
@@ -62,8 +62,8 @@ class VerifiedFile:
 
 
 Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
-"""Applies a function to each of some values, in order, as `in_turn` does, or many at once. Values and results are JSON; an error
-of the given class, or a UserError, is raised as such."""
+"""Applies a function to values, in order: one by one, as `in_turn` does, or concurrently. Values and results are JSON. An
+error of the given class, or a UserError, is raised as such."""
 
 
 def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
@@ -72,7 +72,7 @@ def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserE
 
 
 def verify_files(paths: Sequence[str], mapped: Mapped = in_turn) -> list[VerifiedFile]:
-    """Check released files offline. `mapped`: how the function is applied to each path.
+    """Check released files offline. `mapped`: how to apply the function to the paths.
 
     Raises InvalidHaystack for the first file that is not a haystack.
     """

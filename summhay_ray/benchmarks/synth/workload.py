@@ -42,16 +42,16 @@ from summhay_ray.metrics import Compat
 from summhay_ray.synth import Bounds, Topic, bounds
 
 SYSTEM = "synth"
-"""The system under which a synthesis's items are counted."""
+"""The system name under which a synthesis's items are counted."""
 QUEUE = "topics"
 TOPICS_AT_ONCE = (2, 16)
-"""Topics at once in a worker: if all models are local, and at most if models are called."""
+"""Topics in progress in a worker: if all models are local, and the maximum if models are called."""
 CALLS_PER_TOPIC = 8
 """Calls that a topic has in flight on average; only its documents are written concurrently."""
 WORDS_AT_ONCE = 8_000_000
-"""Most words of all documents in the making in a worker, which take about 50 bytes a word with their checks."""
+"""Maximum words of all unfinished documents in a worker, which take about 50 bytes a word with their checks."""
 TOPICS_A_SOURCE = 1
-"""Topics that are prepared together."""
+"""Number of topics prepared together."""
 
 
 class Synth(Benchmark[SynthSpec]):
@@ -81,7 +81,7 @@ class Synth(Benchmark[SynthSpec]):
         return len(self.recipe.topics)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`. A worker has few topics at once, since each is a whole haystack in the making."""
+        """See `Workload`. A worker has few topics in progress, since each is a whole haystack."""
         settings = self.models.settings()
         called = [model.limits.concurrency for model in settings.values() if not model.local]
         least, most = TOPICS_AT_ONCE
@@ -101,7 +101,7 @@ class Synth(Benchmark[SynthSpec]):
         return await synthesize_topic(self.recipe, item.id, topic_from(ask.prepared), ask)
 
     def score(self, tables: RunTables) -> Haystacks:
-        """See `Workload`: the haystacks that were made, and the topics that failed."""
+        """See `Workload`: the finished haystacks, and the failed topics."""
         return Haystacks(made_haystacks(tables.run), failed_topics(tables.run))
 
     def report(self, scores: Haystacks) -> Sequence[Section]:
@@ -111,12 +111,12 @@ class Synth(Benchmark[SynthSpec]):
         return [Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
 
     def entries(self, store: Store, path: str) -> list[str]:
-        """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
+        """The haystacks in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         return entries_of(self.recipe, self.run_id, store, path)
 
     def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
-        """See `Workload`. The calls for a topic depend on the answers. The least is a haystack that is right at once; the most
-        needs every retry that its domain allows, each after answers that cannot be parsed."""
+        """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
+        The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
         topic, difficulty = self._topics[item.id], self.spec.difficulty.difficulty()
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
@@ -127,7 +127,7 @@ class Synth(Benchmark[SynthSpec]):
         return {self.recipe.cell_id(topic): topic for topic in self.recipe.topics}
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: files of context that nobody reads."""
+        """See `Workload`: context files that no model reads."""
         spec = self.spec
         if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
             return ()
@@ -138,7 +138,7 @@ class Synth(Benchmark[SynthSpec]):
         return scores.details()
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Warns of what nobody reads, and tells templates from a model's prose."""
+        """See `Workload`. Warns about unread context, and says whether the prose comes from templates or a model."""
         notes = (f"the prose is {BY_GRAMMAR}",) if self.spec.models.write.model == WRITER else ()
         return replace(super().results(tables), warnings=tuple(self.warnings()), notes=notes)
 
@@ -165,6 +165,6 @@ class Synth(Benchmark[SynthSpec]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the topics, and the haystacks that were made."""
+        """See `Workload`: the topics, and the finished haystacks."""
         yield TOPICS, run.record[TOPICS]
         yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))

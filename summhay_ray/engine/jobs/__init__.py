@@ -1,1 +1,1 @@
-"""A run as a Ray job: what it needs is packed, sent and followed. A sub-room of the engine."""
+"""Packs a run, submits it as a Ray job, and follows the job's log."""

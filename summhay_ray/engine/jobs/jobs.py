@@ -59,7 +59,7 @@ class RayJob:
     """URL of the job server."""
     store: str
     attached: bool
-    """Whether the job was already running, so that nothing was submitted."""
+    """True if the job was already running and nothing was submitted."""
     notes: tuple[str, ...]
     client: Any = field(repr=False, compare=False)
 
@@ -73,7 +73,7 @@ class RayJob:
         return f"ray job stop {self.job} --address {self.address}"
 
     def follow(self, tell: Callable[[str], None]) -> JobEnd:
-        """Pass the job's log to `tell` piece by piece, from its beginning, until the job ends. Raises JobLost."""
+        """Pass the job's log to `tell` in pieces, from its beginning, until the job ends. Raises JobLost."""
         log = _Log(self.client, self.job, tell)
         lost_since: float | None = None
         while True:
@@ -123,7 +123,7 @@ def _end(details: Any, job: RayJob) -> JobEnd:
         return JobEnd(status, 1, f"job {job.job} was stopped; submit again to go on where it was")
     if code in _EXIT_CODES:
         return JobEnd(status, int(code))
-    # Ray repeats the log after the first sentence.
+    # Ray's message repeats the job's log after its first sentence.
     message = (details.message or "").partition(", last available logs")[0]
     return JobEnd(status, 1, f"job {job.job} ended {status}: {_line(message)}; what was answered is kept, submit again to go on")
 
@@ -194,7 +194,7 @@ def job_client(url: str) -> Any:
 
 @contextlib.contextmanager
 def _without(*names: str) -> Iterator[None]:
-    """A context without these environment variables, which Ray prefers to the address that it is given."""
+    """A context without these environment variables, which override the address given to Ray."""
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

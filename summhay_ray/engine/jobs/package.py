@@ -1,4 +1,4 @@
-"""Packs what a job needs from this machine: spec, input files, the user's own modules. No Ray.
+"""Packs the files that a job needs from this machine: spec, input files, the user's own modules. No Ray.
 
 A package holds no secrets: a file that contains the value of one of this machine's keys is refused.
 """
@@ -51,7 +51,7 @@ class Package:
 def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType({})) -> Package:
     """The package of a run. Raises UserError.
 
-    `by_store`: inputs that travel through the store instead: name in the spec -> name in the package's spec.
+    `by_store`: inputs that the job reads from the store instead; name in the spec -> name in the package's spec.
     """
     files: dict[str, Path] = {}
     entries = workload.inputs.files()
@@ -150,7 +150,7 @@ def _check_size(package: Package) -> None:
 
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
-    """Raises UserError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
+    """Raises UserError if a file contains the value of a key. `kept`: the inputs that the job reads from the store."""
     named = [model.api_key_env for model in workload.spec.model_entries() if model.api_key_env]
     secrets = known_secrets(named).unmistakable()
     _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)

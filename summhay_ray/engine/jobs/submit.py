@@ -33,14 +33,14 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """The options of a job beside its spec."""
+    """The options of a job in addition to its spec."""
 
     store_uri: str
     budget_usd: float | None = None
     """Overrides the spec's budget; None: the spec's."""
     compat: str = "default"
     untrusted: bool = False
-    """Whether the spec is somebody else's, on the cluster, too."""
+    """Whether the spec is somebody else's. The job runs it with the same restrictions."""
 
     def entrypoint(self) -> str:
         """The shell command that the job runs in the package's folder; it starts or resumes the run."""
@@ -57,7 +57,7 @@ class JobOrder:
 
 
 def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
-    """Send a run to the cluster at `address`, or find it there. Raises UserError, StoreError, with nothing sent."""
+    """Send a run to the cluster at `address`, or find it there. Raises UserError, StoreError, before anything is sent."""
     if workload.spec.executor == "inline":
         raise UserError("executor: inline runs in one process, and a job on a cluster; leave it out, or set executor: ray")
     url = job_url(address)
@@ -75,7 +75,7 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
                 return RayJob(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
         if bucket is not None:
             workload.keep_by_store(bucket)
-        # Ray accepts a name only once: of two simultaneous submissions, the second finds the name taken, and the first one's job.
+        # Ray accepts a name only once: the second of two simultaneous submissions finds the job of the first.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{workload.run_id}-{n}" not in taken)
         if _send(client, f"{workload.run_id}-{number}", package, (order.entrypoint(), metadata)):
@@ -99,7 +99,7 @@ def job_url(address: str) -> str:
 
 
 def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
-    """The store's URI for the cluster's nodes; the store itself if it is a bucket that this machine can write, else None; notes.
+    """(The store's URI for the cluster's nodes, the store if it is a bucket that this machine can write (else None), notes.)
 
     A bucket is checked here, so that a wrong name is reported before anything is sent. Raises UserError, StoreError.
     """
@@ -122,7 +122,7 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
 
 
 def _metadata(workload: Workload[Any], order: JobOrder) -> dict[str, str]:
-    """The metadata by which the job is found again. The dashboard shows it to everybody."""
+    """The metadata that identifies the job. The dashboard shows it to everybody."""
     budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
     return {
         "summhay_run": workload.run_id,
@@ -139,7 +139,7 @@ def _same(found: Mapping[str, str] | None, asked: Mapping[str, str]) -> bool:
 
 
 def _rivals(jobs: list[Any], asked: Mapping[str, str]) -> list[str]:
-    """A note for each running job of this run in this store with other options. The new job takes the run over from it."""
+    """A note for each running job of this run in this store with other options. The new job takes over the run."""
     alike = ("summhay_run", "summhay_store")
     return [
         f"job {job.submission_id} runs this run with another budget or compat; the new job takes the run over from it"
@@ -149,7 +149,7 @@ def _rivals(jobs: list[Any], asked: Mapping[str, str]) -> list[str]:
 
 
 def _send(client: Any, name: str, package: Package, asked: tuple[str, dict[str, str]]) -> bool:
-    """Submit the job; returns False if its name is taken. `asked`: its command and its metadata."""
+    """Submit the job; returns False if its name is taken. `asked`: the job's command and metadata."""
     import summhay_ray
 
     entrypoint, metadata = asked

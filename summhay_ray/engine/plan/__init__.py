@@ -1,1 +1,1 @@
-"""What a run will ask and cost, before any call and while it goes on. A sub-room of the engine."""
+"""Counts the calls, tokens and dollars of a run, before its first call and while it runs."""

@@ -1,7 +1,7 @@
-"""The plan of a benchmark whose calls depend on the answers: bounds of the calls that its unfinished items take.
+"""The plan of a benchmark whose calls depend on the answers: bounds for the calls of its unfinished items.
 
-The lower bound of an item is the least that it takes, the upper bound needs every retry. The bounds hold for items that end well;
-one that fails may end sooner.
+An item's lower bound is its smallest number of calls; its upper bound includes every retry. The bounds hold for items that
+succeed; an item that fails may need fewer calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BoundedStage(StagePlan):
     max_output_tokens: int = 0
 
     def count(self, bounds: CallBounds, settings: ModelSettings, longest: int) -> None:
-        """Add one item. `longest`: most tokens of an answer."""
+        """Add one item. `longest`: maximum tokens of an answer."""
         least, expected, most = bounds.least, bounds.expected, bounds.most
         self.calls += expected.calls
         self.min_calls += least.calls
@@ -51,13 +51,13 @@ class BoundedStage(StagePlan):
     def subtract(self, known: AnswerTotals, open_share: float) -> None:
         """Subtract stored answers, which are not requested again.
 
-        `known`: the run's answers of this stage; `open_share`: the estimated share of them that belongs to unfinished items. The
+        `known`: the run's answers of this stage. `open_share`: the estimated share of these that belongs to unfinished items. The
         lower bounds assume that all of them do.
         """
         reused = self.reused = round(known.answers * open_share)
         share = max(0, self.calls - reused) / self.calls if self.calls else 0.0
         self.calls, self.min_calls = max(0, self.calls - reused), max(0, self.min_calls - known.answers)
-        # Expected tokens and cost shrink in proportion to the calls, to 0 if there are none.
+        # Expected tokens and cost shrink in proportion to the calls, and are 0 without calls.
         for name in ("input_tokens", "output_tokens"):
             least = max(0, getattr(self, f"min_{name}") - getattr(known, name))
             setattr(self, f"min_{name}", least)

@@ -48,8 +48,8 @@ PLANNED = "planned"
 def micros_of(
     settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int]
 ) -> tuple[int, int, int]:
-    """What a call costs in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`: billed
-    searches (least, expected, most)."""
+    """The cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`:
+    billed searches (least, expected, most)."""
     return (
         settings.expected_micros(prompt_tokens, expected, searches[1]),
         settings.least_micros(prompt_tokens, searches[0]),
@@ -70,7 +70,7 @@ class PlanResult:
     """Items whose source cannot be prepared; they become failures without a call."""
     stages: list[StagePlan] = field(repr=False)
     spent_usd: float = 0.0
-    """Dollars that the run has spent so far; with the next three, as in `StatusResult.usd`."""
+    """Dollars that the run has spent so far; this and the next three as in `StatusResult.usd`."""
     reserved_usd: float = 0.0
     uncertain_usd: float = 0.0
     left_usd: float | None = None
@@ -79,10 +79,10 @@ class PlanResult:
     unit: str = "items"
     """The word for items in messages."""
     going: Mapping[str, Any] | None = None
-    """What is left as the run's driver tells it, while the run goes on; see `StatusResult.left`."""
+    """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
     warnings: tuple[str, ...] = ()
-    """One line each: budgets that the spent and expected dollars exceed, items that will fail and why, models of which answers
-    from another origin are reused."""
+    """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
+    answers come from another origin."""
 
     @property
     def usd(self) -> dict[str, float]:
@@ -95,12 +95,12 @@ class PlanResult:
 
     @property
     def so_far(self) -> dict[str, float | None]:
-        """Dollars of the run so far, as `StatusResult.usd`."""
+        """Dollars of the run so far, like `StatusResult.usd`."""
         return {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
 
     @property
     def left(self) -> dict[str, Any]:
-        """The remaining work: items (`cells`), expected calls, and at most how many (`max_calls`), and dollars.
+        """The remaining work: items (`cells`), expected calls, the maximum of calls (`max_calls`), and dollars.
 
         Calls are those of remote models, if the run asks any.
         """
@@ -154,7 +154,7 @@ class CountingAsk(Ask):
         self._guesses: list[int] = []
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
         self._prompts: list[int] = []
-        """The same without their samples."""
+        """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
@@ -207,7 +207,7 @@ class CountingAsk(Ask):
             if not after:
                 self.too_long = True
                 return Failed("context_window", "the prompt is too long for the model's window")
-            # With a guess in the prompt it may still fit: the dearest possible call is one that just fits the window.
+            # A prompt with a guess may still fit: the most expensive possible call just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))
@@ -227,31 +227,31 @@ class CountingAsk(Ask):
         same = hash((prompt, *self._prompts))
         self._guesses.append(same if planner.repeats_itself(request.model) else question)
         self._prompts.append(same)
-        # A stand-in for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
+        # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
 
 
 class Planner:
-    """Counts the calls of a workload by running its items with `CountingAsk`. `unwanted` tells when to give up."""
+    """Counts the calls of a workload by running its items with `CountingAsk`. It gives up as soon as `unwanted` returns True."""
 
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
         self.settings = settings = workload.models.settings()
         models = workload.models
-        # Kept as long as the planner, which they must not hold.
+        # These caches live as long as the planner, and must not refer to it.
         self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
-        """`micros_of` by a model's name: many prompts have as many tokens."""
+        """`micros_of` by a model's name, cached: many prompts have equal numbers of tokens."""
         self.repeats_itself = functools.cache(
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
-        """Whether a model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
+        """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
         self.unprepared: Counter[str] = Counter()
-        """Reason why items cannot be prepared, or fail before they ask anything -> number of items."""
+        """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> number of reused answers."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
@@ -260,11 +260,11 @@ class Planner:
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
-        """What the present item added to the counts."""
+        """The additions of the current item to the counts."""
         self.total = self.left = self.too_long = self.no_context = 0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
-        """The counts of a stage and model for calls of which a `share` is expected to be made."""
+        """The counts of a stage and model for calls that are made with the probability `share`."""
         key = stage, model, share
         if key not in self._stages:
             self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
@@ -280,7 +280,7 @@ class Planner:
         totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in self._stages.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
-            # A size without calls of its own has those of the expected size.
+            # A size without its own calls uses the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
@@ -294,7 +294,7 @@ class Planner:
         return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
 
     def prompt(self, request: Request) -> int:
-        """A hash of all that enters a request's key but its sample."""
+        """A hash of everything in a request's key except its sample number."""
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
 
@@ -306,12 +306,12 @@ class Planner:
         return True
 
     def record(self, add: Callable[..., None], *figures: Any) -> None:
-        """Add to the counts, in a way that can be done again for the repeats of the item."""
+        """Add to the counts, and remember the addition for the repeats of the item."""
         add(*figures)
         self._recorded.append(functools.partial(add, *figures))
 
     def measured(self, request: Request) -> tuple[int, int]:
-        """Tokens of the prompt, and of the longest allowed answer."""
+        """(Tokens of the prompt, tokens of the longest allowed answer.)"""
         tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
 
@@ -333,7 +333,7 @@ class Planner:
             for item in items:
                 if self._unwanted():
                     return
-                # While the log is empty, an item's second repeat adds to the counts what its first repeat added.
+                # While the log is empty, an item's second repeat makes the same additions as its first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
                     for add in self._recorded:
                         add()
@@ -349,24 +349,25 @@ class Planner:
                                 await self.workload.answer(item, ask)
                 except (OSError, UserError, *STOPS):
                     raise
-                # The benchmark's own code may raise anything. In a run that is the item's failure; here there is no plan then.
+                # The benchmark's own code may raise anything. A run records it as the item's failure; here it means that there is
+                # no plan.
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
                 expected = asks["expected"]
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
-                    # It asked nothing, so its failure is certain and not for lack of an answer.
+                    # The item asked nothing, so its failure does not depend on an answer: it is certain.
                     reasons = ((row.error, row.message) for row in expected.failures)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
                 alike = item.repeat_of if item.id not in done and expected.asked_anything else ""
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
-    """Plan the first items of each queue, until each stage was asked, so that contradictions that only show when a model is asked
-    stop a run before its first call. Raises UserError.
+    """Plan the first items of each queue until each stage was asked. It finds contradictions that show only when a model is
+    asked, before the run's first call. Raises UserError.
 
-    A benchmark's own code that raises anything else while it is planned does not stop its run.
+    Other exceptions of the benchmark's own code are ignored here and do not stop the run.
     """
     by_queue: dict[str, list[Item]] = {}
     for item in items:
@@ -408,7 +409,7 @@ def plan(
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money.of(None, {}) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
-    # While a driver works, it is not known what is uncertain.
+    # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
     return PlanResult(
@@ -431,7 +432,7 @@ def plan(
 
 
 def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
-    """A line for each budget that is smaller than what is `gone` of it and the expected dollars."""
+    """A line for each budget that is smaller than its spent dollars (`gone`) plus the expected dollars."""
     expected: Counter[Scope] = Counter(gone)
     for planned in stages:
         expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))

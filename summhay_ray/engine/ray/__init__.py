@@ -1,4 +1,4 @@
-"""Runs a workload on Ray, on this machine or a cluster: ledger, workers and pools are actors. A sub-room of the engine.
+"""Runs a workload on Ray, on this machine or a cluster: ledger, workers and pools are actors.
 
-It begins at `executor.py`. `worker_actor.py` and `ledger_actor.py` say what happens when a worker or the ledger dies.
+Start reading at `executor.py`. `worker_actor.py` and `ledger_actor.py` describe what happens when a worker or the ledger dies.
 """

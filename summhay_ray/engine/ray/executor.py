@@ -41,7 +41,7 @@ class RayExecution:
         self._work = work
         self._placement = place(work, own_ray, dashboard)
         if self._placement.pools:
-            # It takes a second and more: meanwhile the actors start.
+            # This takes a second or more, while the actors start.
             threading.Thread(target=importlib.import_module, args=("ray.data",), daemon=True).start()
         self._computing: dict[str, Any] = {}
         wanted, pool = work.workload.spec.resources.get(EMBED), self._placement.pools.get(EMBED)
@@ -73,7 +73,7 @@ class RayExecution:
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         order, session = self._order, heartbeat.session.number
         self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, order.ledger, order.log_level)
-        # The workers' processes start beside the ledger's, and wait for `ready`.
+        # The workers' processes start in parallel with the ledger's, and wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)
         self._workers = Workers(
@@ -129,7 +129,7 @@ class RayExecution:
         return dispatcher.counts
 
     async def _tell_pool(self) -> None:
-        """Let the progress tell what the pool for `Workload.compute` has done, until cancelled."""
+        """Show in the progress how far the pool for `Workload.compute` is, until cancelled."""
         files, pools = self._work.run.store.files, self._pools
         before = await asyncio.to_thread(n_vector_files, files) if EMBED in self._placement.pools else 0
         while True:
@@ -145,7 +145,7 @@ class RayExecution:
             await self._ledger.act.remote(Ledger.stop)
             self._work.stopping((await self._ledger.act.remote(Ledger.snapshot))["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
-        # The actors of pools have no handles: a model of the user's own that asks a provider ends its calls there by itself.
+        # There are no handles to the actors of pools: a user's own model that asks a provider must end its calls itself.
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 while self._placement.pools and (await self._ledger.act.remote(Ledger.snapshot))["in_flight"]:
@@ -155,7 +155,7 @@ class RayExecution:
 
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
-    """Wait for all references, at most so long. Their errors are ignored, since dead actors cannot answer."""
+    """Wait for all references, with a timeout. Their errors are ignored, since dead actors cannot answer."""
     waiting = [asyncio.ensure_future(result_of(reference)) for reference in references]
     if not waiting:
         return

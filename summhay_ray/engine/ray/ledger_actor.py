@@ -44,7 +44,8 @@ FIGURES = {
 class LedgerActor:
     """One run's ledger and committer. It is async, since listening workers wait in it.
 
-    `place`: the store's URI and the run's id. `session`: the number of this start's session. `name`: who logs.
+    `place`: the store's URI and the run's id. `session`: the number of this start's session. `name`: the writer's name in the
+    log.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class LedgerActor:
         return self._service.act(verb, *arguments)
 
     async def commit(self, parts: Parts) -> None:
-        """Return when the parts are committed. Raises Superseded if another driver has taken the run over."""
+        """Commit the parts; returns when this is done. Raises Superseded if another driver has taken over the run."""
         await self._commits(parts)
 
     async def end(self) -> None:
@@ -99,7 +100,7 @@ class LedgerActor:
         log.info("ends")
 
     async def finish(self) -> None:
-        """After the last rows: record the end, and merge the parts into the run's tables."""
+        """Record the end of the run and merge its parts into tables. Call it after the last rows were committed."""
         await self.end()
         if self._compacting is not None:
             self._compacting.cancel()
@@ -127,7 +128,7 @@ class RemoteLedger:
         self._worker = worker
 
     async def exchange(self, message: WorkerMessage) -> News:
-        """Send a message; returns the ledger's news."""
+        """Send a message; returns the ledger's `News`."""
         return News.unpacked(await self._actor.exchange.remote(self._worker, message.packed()))
 
     async def listen(self) -> News:
@@ -135,7 +136,7 @@ class RemoteLedger:
         return News.unpacked(await self._actor.listen.remote(self._worker))
 
     async def commit(self, parts: Parts) -> None:
-        """Commit parts. Raises RayError, for example with Superseded inside, if that fails."""
+        """Commit parts. If that fails, raises RayError, for example with Superseded as its cause."""
         await self._actor.commit.remote(parts)
 
     def act(self, verb: Callable[[Ledger, str, *Ts, float], R], *arguments: *Ts) -> Awaitable[R]:

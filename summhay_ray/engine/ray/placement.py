@@ -1,4 +1,4 @@
-"""Places a run's workers on a cluster, and reports where it has too little room. Imports Ray."""
+"""Places a run's workers on a cluster, and reports missing resources. Imports Ray."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ EMBED: Kind = "embed"
 """The key of a spec's `resources` for the actors that run `Workload.compute`."""
 CPUS_A_WORKER = 0.25
 CALLS_A_WORKER = 64
-"""There are no more workers than one for so many calls at once, unless the spec says so. One worker feeds some 2,000."""
+"""Minimum number of concurrent calls per worker, unless the spec sets the number of workers. One worker can make some 2,000."""
 CPUS_IN_A_POOL = 0.75
-"""What an actor that answers holds: beside it, a CPU has room for a worker."""
+"""CPUs held by an actor that answers. It leaves room for a worker on the same CPU."""
 MOST_IN_A_POOL = 1000
-"""More actors than any cluster gives to a pool; Ray Data grows it as far as nodes have room or may be started."""
+"""More actors than any cluster has room for. Ray Data grows a pool up to the room of the nodes, including nodes that may be
+started."""
 NO_TYPE, STARTS = "No available node types can fulfill", "Adding "
-"""What Ray's autoscaler says of a request that it cannot meet, and where it starts a node."""
+"""Messages of Ray's autoscaler: it cannot meet a request; it starts a node."""
 TYPES_WITHIN_S = 15.0
-"""Longest time to wait for one of these before the run; the autoscaler looks every 5 s."""
+"""Longest time to wait for one of these messages before the run. The autoscaler runs every 5 s."""
 CHECK_EVERY_S = 5.0
 MOST_WORKERS_A_NODE = 4
 
 PLACED_WITHIN_S = 120.0
 SLOW_ROUNDS = 5
-"""Waits of `PLACED_WITHIN_S` without progress after which a missing worker is taken to have no room, even on a slow machine."""
+"""After this many waits of `PLACED_WITHIN_S` without progress, there is no room for a missing worker, even on a slow machine."""
 GROWN_ROUNDS = 3
-"""Waits of `PLACED_WITHIN_S` without progress after which a cluster that is too small is taken not to grow."""
+"""After this many waits of `PLACED_WITHIN_S` without progress, a cluster that is too small will not grow."""
 
 
 class PlacementError(UserError):
@@ -49,7 +50,7 @@ class PlacementError(UserError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How many workers there are at least and at most."""
+    """The minimum and maximum number of workers."""
 
     fewest: int
     most: int
@@ -57,14 +58,14 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Pool:
-    """The actors of a pool, and what each of them holds."""
+    """The number of a pool's actors, and the resources of each."""
 
     fewest: int
     most: int
     cpus: float
     gpus: float = 0.0
     first: int = 1
-    """How many it begins with, where they have room; it grows and shrinks from there."""
+    """The initial number of actors, if there is room; the pool grows and shrinks from there."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,13 @@ class Placement:
     queues: Mapping[str, QueueSettings]
     """Queue -> its settings, for the queues whose items ask a provider."""
     pools: Mapping[Kind, Pool]
-    """POOL answers what asks only models in this cluster; EMBED is for `Workload.compute`."""
+    """POOL answers items that ask only models in this cluster; EMBED runs `Workload.compute`."""
     families: Mapping[Kind, Pool]
-    """Families of models with resources of their own: what each of their workers holds."""
+    """Family of models with its own `resources` -> the resources of each of its workers."""
     workers: Mapping[Kind, Bounds]
-    """Kind of worker -> how many there are."""
+    """Kind of worker -> the number of workers."""
     types: NodeTypes | None = None
-    """None in our own Ray, which starts no nodes."""
+    """None for a private Ray, which starts no nodes."""
 
     def holds(self, kind: Kind) -> dict[str, float]:
         """The resources of a worker of this kind, as Ray's options."""
@@ -94,8 +95,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
 
     `dashboard`: the URL of the cluster's dashboard.
 
-    Raises PlacementError if our own Ray (`own_ray`) is too small for them, or no node of the cluster, nor any that it may start,
-    has what one actor needs.
+    Raises PlacementError if a private Ray (`own_ray`) is too small for them, or if no node of the cluster has the resources of
+    one actor and the autoscaler cannot start such a node.
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
@@ -120,14 +121,14 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     seated, n_pools = sum(seats.values()), len(kinds)
     needed = CPUS_A_WORKER * (seated + n_pools)
     if cpus < needed and own_ray:
-        # A spec may say {min: 1, max: 8}: what is at least there must have room.
+        # A spec may say {min: 1, max: 8}: there must be room for the minimum.
         fixed = n_pools + sum(n for kind, n in seats.items() if kind in resources)
         fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(1, len(seats.keys() - resources.keys()))
         mend = f"set workers: {fit} or less" if seats and fit > 0 else "start more nodes"
         and_pools = f" and {n_pools} pools" if n_pools else ""
         raise PlacementError(f"{seated} workers{and_pools} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
     room = cpus - CPUS_A_WORKER * seated
-    # A cluster without CPUs is a head that scales.
+    # A cluster without CPUs consists of a head that starts nodes.
     share = max(CPUS_A_WORKER, room / max(1, n_pools)) if cpus else 1.0
     asked = {kind: resources[kind] for kind in {*kinds, *seats} & resources.keys()}
     if EMBED in kinds:
@@ -148,13 +149,14 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
 
 
 def _pool(wanted: ResourcesSpec, share: float) -> Pool:
-    """What a spec says, with as many CPUs as the fewest actors have."""
+    """The pool of a spec's entry, with at least as many CPUs as the minimum number of actors."""
     fewest = max(1, wanted.actors.min)
     return Pool(wanted.actors.min, wanted.actors.max, max(CPUS_A_WORKER / 2, min(wanted.cpus, share / fewest)), wanted.gpus)
 
 
 def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
-    """What actors of our own Ray hold: models that embed run on CPUs where it has no GPU. Raises PlacementError for others."""
+    """The resources of actors in a private Ray without GPUs: embedding models run on CPUs. Raises PlacementError for other
+    models."""
     there = float(ray.cluster_resources().get("GPU", 0.0))
     if wanted.gpus <= there:
         return wanted
@@ -165,13 +167,13 @@ def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
 
 
 class NodeTypes:
-    """What the autoscaler says about what the actors of some kinds hold.
+    """Asks the autoscaler whether some type of node has the resources of the actors.
 
-    Ray tells nobody which types of nodes an autoscaler may start, but it does tell what none of them has.
+    Ray does not report the types of nodes that an autoscaler may start, but it does report requests that none of them can meet.
     """
 
     def __init__(self, asked: Mapping[Kind, Mapping[str, float]], dashboard: str) -> None:
-        """`asked`: kind -> what an actor holds: CPU, GPU. `dashboard`: its URL."""
+        """`asked`: kind of actor -> its resources (CPU, GPU). `dashboard`: the URL of Ray's dashboard."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._asked = {
             kind: needs
@@ -182,7 +184,7 @@ class NodeTypes:
         self._known = {event.event_id for event in self._events()} if self._asked else set()
 
     def ask(self) -> None:
-        """Ask for the same before the run does. Raises PlacementError."""
+        """Request these resources before the run does. Raises PlacementError."""
         tasks = [
             ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(_nothing).remote()
             for needs in self._asked.values()
@@ -197,7 +199,7 @@ class NodeTypes:
                 ray.cancel(task)
 
     def check(self) -> list[str]:
-        """What the autoscaler has said since. Raises PlacementError if no type of node has what is asked."""
+        """Read the autoscaler's new messages. Raises PlacementError if no type of node has the requested resources."""
         messages = [event.message for event in self._events() if event.event_id not in self._known]
         for kind, needs in self._asked.items():
             wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
@@ -208,13 +210,13 @@ class NodeTypes:
         return messages
 
     async def watch(self) -> None:
-        """Check while the actors wait, until cancelled: a busy autoscaler may say it late. Raises PlacementError."""
+        """Check while the actors wait, until cancelled: a busy autoscaler may answer late. Raises PlacementError."""
         while self._asked:
             await asyncio.sleep(CHECK_EVERY_S)
             await asyncio.to_thread(self.check)
 
     def _events(self) -> list[Any]:
-        """What the autoscaler has said so far."""
+        """All messages of the autoscaler so far."""
         try:
             return [*list_cluster_events(self._dashboard, raise_on_missing_output=False)]
         # Ray raises a bare Exception where its dashboard does not answer.
@@ -227,10 +229,10 @@ def _nothing() -> None:
 
 
 async def placed(beginning: Sequence[Any]) -> None:
-    """Return when all workers have started (`beginning`: a reference for each).
+    """Return when all workers have started. `beginning`: a reference for each.
 
-    Raises PlacementError if other jobs hold the room or the cluster has too little, and any error with which a worker failed to
-    start.
+    Raises PlacementError if other jobs hold the resources or the cluster has too few; also any error with which a worker failed
+    to start.
     """
     begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
     rounds = 0
@@ -249,9 +251,9 @@ async def placed(beginning: Sequence[Any]) -> None:
 
 
 def _check_room(late: int, workers: int, rounds: int) -> None:
-    """Raises PlacementError if no CPUs are free and other jobs hold some, or the cluster has had too few for so many rounds.
+    """Raises PlacementError if no CPUs are free and other jobs hold some, or if the cluster has had too few for many rounds.
 
-    After many rounds, late workers count as holding none, so that their CPUs count as held by others.
+    After many rounds, late workers count as holding no CPUs: the CPUs that they lack are held by others.
     """
     free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
     others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)

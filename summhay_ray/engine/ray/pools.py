@@ -1,11 +1,11 @@
-"""Work that is bound by CPUs or GPUs: pipelines of Ray Data over pools of actors. Imports Ray.
+"""Runs CPU-bound and GPU-bound work as Ray Data pipelines over pools of actors. Imports Ray.
 
 All pipelines have one shape. The sources of a run are divided into blocks. A pool of actors, which grows and shrinks with the
 cluster, takes the blocks; an actor commits its results to the store itself, and returns one small row for a block. The pool
 `embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All others go to the
-workers (`worker_actor.py`): at once, or as soon as what they need is computed.
+workers (`worker_actor.py`), as soon as the results that they need are computed.
 
-Where an actor is killed, Ray starts another and repeats the block; what is already in the store is not computed again.
+If an actor is killed, Ray starts another one and repeats the block. Results that are already in the store are not computed again.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]
 MOST_ITEMS = 128
-"""Most items in a block, as far as sources, which are never divided, allow."""
+"""Maximum number of items in a block. A larger source is a block of its own, since sources are never divided."""
 FEW_ITEMS = 16
-"""Blocks are larger than this only where there are as many as `BLOCKS`."""
+"""Blocks are larger than this only if there are at least `BLOCKS` blocks."""
 BLOCKS = 64
 BLOCKS_AN_ACTOR = 4
-"""Least number of blocks for each actor that the pool begins with: with small blocks, nobody waits long for the last one."""
+"""Minimum number of blocks per initial actor of the pool: small blocks shorten the wait for the last one."""
 FEW_BLOCKS = 16
-"""Where sources read at least so many different things, such as files, a block holds those that read the same one, as far as its
-size allows."""
+"""If sources read at least this many different inputs, such as files, each block holds sources that read the same input, up to
+its size."""
 
 
 def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
-    """Whole sources in blocks of at most so many items, or of one source. Those that read the same are neighbours."""
+    """Whole sources in blocks of at most `most` items, or of one source. Sources that read the same input are adjacent."""
     alike: dict[str, list[Sequence[Item]]] = {}
     for items in sources:
         alike.setdefault(items[0].reads, []).append(items)
@@ -106,7 +106,7 @@ class Answerer:
             if items:
                 for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(items), self._loop).result():
                     counts.update(result.counts())
-        # Of an exception, Ray Data keeps the text alone.
+        # Ray Data keeps only the text of an exception.
         except Exception as problem:  # noqa: BLE001
             error = ray.cloudpickle.dumps(problem)
         return {**batch, "items": _column(""), "counts": _column(json.dumps(counts)), "error": _column(error)}
@@ -122,19 +122,19 @@ def _row(number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, A
 
 
 class Pools:
-    """The pipelines of a start of a run. `counts`: of the items that they have answered."""
+    """The pipelines of one start of a run. `counts`: the counts of the items that they have answered."""
 
     def __init__(self, workload: Workload[Any], order: WorkOrder, pools: Mapping[str, Pool]) -> None:
         self._workload, self._order, self._pools = workload, order, pools
         self.counts: Counter[str] = Counter()
         self.n_parts = self.n_computed = 0
-        """Numbers of blocks to compute, and of those that are computed."""
+        """The number of blocks to compute, and the number that are computed."""
         self._began = time.time()
         self._started: dict[str, float] = {}
         self._sums: Counter[str] = Counter()
 
     def feeds(self, left: Left) -> list[AsyncGenerator[Left, None]]:
-        """Pipelines that run side by side and cover all that is left. They yield what the workers are to answer.
+        """Pipelines that run in parallel and cover all remaining items. They yield the items for the workers to answer.
 
         Raise RayError.
         """
@@ -147,14 +147,14 @@ class Pools:
         return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
 
     def _divided(self, left: Left) -> tuple[Left, Left]:
-        # This start may have no pool, and another driver have left free items alone in the meantime: the workers have them then.
+        # This start may have no pool, although an earlier driver has left items for a pool. Then the workers answer them.
         return divided(self._workload, left) if POOL in self._pools else (left, {})
 
     async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:
         yield sources
 
     async def _answered(self, sources: Left) -> AsyncGenerator[Left, None]:
-        """Answer items that ask only models in this cluster; for the workers, nothing is left."""
+        """Answer items that ask only models in this cluster; yields nothing for the workers."""
         if not sources:
             return
         every = list(sources.values())
@@ -162,7 +162,7 @@ class Pools:
             every = [(item,) for items in every for item in items]
         queues = self._workload.queues()
         n_items, most = sum(map(len, every)), min(queues[items[0].queue].together or MOST_ITEMS for items in every)
-        # One actor reads what many items read, where there is enough of that for all.
+        # Items that read the same input go to one actor, if there are enough inputs for all actors.
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
             actors = self._pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
@@ -171,7 +171,8 @@ class Pools:
             yield {}
 
     async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
-        """Yield the items that need something computed as soon as it is there; answer those of them that ask no provider."""
+        """Compute what items need. Answer those that ask no provider, and yield the others as soon as their results are
+        computed."""
         sources = {source: items for group in groups for source, items in group.items()}
         spec = self._workload.spec.resources.get(EMBED)
         parts = self._workload.computations(_items(sources), spec.actors.max if spec else 1)
@@ -198,7 +199,7 @@ class Pools:
         """The numbers of the rows that the stages have mapped, in the order in which they are done."""
         if not rows:
             return
-        # Ray Data's iterator blocks, so it runs in a thread of its own.
+        # Ray Data's iterator blocks, so it runs in a separate thread.
         thread = ThreadPoolExecutor(max_workers=1)
         batches = self._mapped(rows, stages)
         try:
@@ -225,7 +226,7 @@ class Pools:
             data = data.map_batches(
                 actor,
                 fn_constructor_args=(self._order,),
-                # One block at a time: otherwise the actor that is ready first takes blocks that another one could begin.
+                # One block per actor at a time: otherwise the first ready actor takes blocks that another one could start.
                 compute=ray.data.ActorPoolStrategy(
                     min_size=fewest,
                     max_size=most,
@@ -245,7 +246,7 @@ class Pools:
 
     def took(self) -> dict[str, float]:
         """The number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums over
-        them of what `Workload.compute` returns. Empty if nothing was computed."""
+        them of what `Workload.compute` returns. Empty if there was no computation."""
         if not self._started:
             return {}
         # Clocks of two nodes may differ a little.
@@ -254,7 +255,7 @@ class Pools:
 
 
 ROW = ("number", "computed", "counts", "error")
-"""What an actor gives back for a block."""
+"""The columns of the row that an actor returns for a block."""
 
 
 def _items(sources: Left) -> list[Item]:

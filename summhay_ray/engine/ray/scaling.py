@@ -1,7 +1,7 @@
 """Starts and ends a run's workers as its work and its cluster grow and shrink. Imports Ray.
 
-A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is given back. So a worker is
-added while items wait and the providers would take more calls, and one is ended where a worker has had nothing to do for a while.
+A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is released. So a worker is
+added while items wait and the providers accept more calls, and a worker that has been idle for a while is ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from summhay_ray.engine.work.queues import Dispatcher, Kind, Pending, WorkerLost
 LOOK_EVERY_S = 5.0
 IDLE_S = 30.0
 USED = 0.8
-"""Where this share of the calls that providers take at once is in flight, more workers would not help."""
+"""If this share of the maximum number of concurrent calls is in flight, more workers would not help."""
 
 
 class Workers:
@@ -31,24 +31,24 @@ class Workers:
         self._bounds, self._start = bounds, start
         self._actors = {kind: {seat: start(kind, seat) for seat in range(some.fewest)} for kind, some in bounds.items()}
         self.seats = {kind: set(actors) for kind, actors in self._actors.items()}
-        """Kind -> the numbers of the workers that items may be sent to."""
+        """Kind -> the numbers of the workers that can receive items."""
         self._busy: dict[tuple[Kind, int], float] = {}
         """Kind and number of a worker -> when it last had something to do."""
         self._preparing: Counter[tuple[Kind, int]] = Counter()
         self._pending = Pending()
         self._lost: set[tuple[Kind, int]] = set()
-        """Workers that the ledger hears nothing of. They have no seat until they are back."""
+        """Workers that the ledger has not heard from. They get no items until they are back."""
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:
         kind, seat = place
         return self._actors[kind][seat]
 
     def all(self) -> list[Any]:
-        """The workers that items may be sent to."""
+        """The workers that can receive items."""
         return [self[kind, seat] for kind, seats in self.seats.items() for seat in seats]
 
     def prepare(self, text: str) -> tuple[Awaitable[str], int]:
-        """Let the worker that prepares least prepare a batch; returns the result, and the worker's number."""
+        """Send a batch to the worker with the fewest batches to prepare; returns the result and the worker's number."""
         first = self._least_preparing()
 
         async def prepared(place: tuple[Kind, int]) -> str:
@@ -89,14 +89,15 @@ class Workers:
             raise errors.exceptions[0] from None
 
     def _replace_lost(self, dispatcher: Dispatcher, lost: set[str]) -> None:
-        """Give the work of lost workers (`lost`: their places) to others, if there are any; send to those that are back."""
+        """Give the work of lost workers (`lost`: their places) to others, if there are any, and send items again to workers that
+        are back."""
         for kind, seats in self.seats.items():
             for seat in sorted(self._actors[kind]):
                 is_lost = f"{kind} {seat}" in lost
                 if is_lost and seat in seats and len(seats) > 1:
                     seats.remove(seat)
                     self._lost.add((kind, seat))
-                    # Once its process goes on, it ends and Ray restarts it: it takes its place again.
+                    # When its process continues, it ends, and Ray restarts it in the same place.
                     self[kind, seat].ready.remote()
                     self._pending.give_up(kind, seat)
                     dispatcher.give_away(kind, seat)
@@ -119,15 +120,15 @@ class Workers:
         if len(self.seats[kind]) > self._bounds[kind].fewest and now - self._busy[kind, idlest] > IDLE_S:
             self.seats[kind].remove(idlest)
             actor = self._actors[kind].pop(idlest)
-            # An error here is that of a node that went in the meantime.
+            # This fails if a node has disappeared in the meantime.
             with contextlib.suppress(ray.exceptions.RayError):
                 await result_of(actor.drain.remote())
             ray.kill(actor)
 
 
 async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> bool:
-    """Whether items wait for workers of this kind that ask no provider, or though the providers would take more calls at once
-    than they are sent."""
+    """Whether more workers of this kind would help: items wait, and either ask no provider or ask one that accepts more
+    concurrent calls."""
     full = [queue for queue in dispatcher.of(kind) if queue.is_full]
     if not all(queue.settings.calls for queue in full):
         return True

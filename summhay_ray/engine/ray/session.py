@@ -1,6 +1,6 @@
-"""A Ray to work with: one of this process's own, or a cluster that it joins. Imports Ray.
+"""Starts a private Ray or joins a cluster. Imports Ray.
 
-Ray Data is imported only where it is used: it takes seconds.
+Ray Data is imported only where it is used, because its import takes seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from summhay_ray.errors import UserError
 from summhay_ray.logs import asked_level
 
 LONGEST_BASE = 16
-"""Maximum bytes of the path of the temporary folder: a socket's path holds 103, and Ray's and our folders need the rest."""
+"""Maximum bytes of the path of the temporary folder: a socket's path may have 103 bytes, and Ray's and our subfolders need the
+rest."""
 RAYS_LISTENER = "ray_listen_error_messages"
 
 
@@ -41,7 +42,7 @@ class RayMissing(UserError):
 def ray_session(address: str, from_here: bool = False) -> Iterator[str]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
-    It gives the URL of Ray's dashboard; empty if there is none.
+    The context's value is the URL of Ray's dashboard; empty if there is none.
 
     `from_here`: let workers import the user's own modules from the current folder.
     """
@@ -57,12 +58,13 @@ def ray_session(address: str, from_here: bool = False) -> Iterator[str]:
         if address == "local":
             # Ray makes its own folder readable for everybody, so it goes inside the private one.
             options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
-            # Nobody reads its metrics, which cost seconds, and it would start a worker for each CPU ahead.
+            # Turn off the metrics, which nobody reads and which cost seconds, and the workers that Ray starts in advance for each
+            # CPU.
             options["_system_config"] = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
         elif from_here:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
             options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
-        # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
+        # Ray's workers search modules first in the folder where their driver starts Ray: it must be empty.
         empty = None if from_here else folder / "empty"
         if empty is not None:
             empty.mkdir()
@@ -82,9 +84,9 @@ def _private_folder() -> Iterator[Path]:
 def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[str]:
     known = set(os.environ)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
+    # At this level Ray's C++ code neither warns about Ray Data's own actors nor reports that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    # Workers' lines come to this process where somebody has asked for them; otherwise they are in Ray's files alone.
+    # This process prints the workers' output only if the user has asked for it; Ray's log files always have it.
     options = {**options, "log_to_driver": asked_level() is not None, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -93,7 +95,7 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
     except (UserError, KeyboardInterrupt):
         _leave(known)
         raise
-    # Ray raises a bare Exception where its processes do not come up in time.
+    # Ray raises a bare Exception if its processes do not start in time.
     except Exception as error:
         _leave(known)
         raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
@@ -108,7 +110,7 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
 
 
 def _leave(known: set[str]) -> None:
-    """Shut Ray down, even while it is starting, and unset the variables that it has set, which are not for other clusters."""
+    """Shut Ray down, even while it is starting. Unset its environment variables, so that they do not affect other clusters."""
     with contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
     for name in set(os.environ) - known:
@@ -117,7 +119,7 @@ def _leave(known: set[str]) -> None:
 
 
 class _WithoutRaysOwn:
-    """A stdout without what a thread of Ray prints there of each worker that dies and is restarted, which is in Ray's logs."""
+    """A stdout without the lines that a thread of Ray prints when a worker dies and is restarted. Ray's logs have them."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -167,6 +169,6 @@ def configure_ray_data(in_order: bool = False) -> None:
     context.print_on_execution_start = False
     context.execution_options.preserve_order = in_order
     context.autoscaling_config = replace(context.autoscaling_config, actor_pool_util_upscaling_threshold=1.0)
-    # The errors that it logs are raised as well; without this, a stopped stream would print its traceback.
+    # Logged errors are raised as well. Without this, a stopped stream would print its traceback.
     for name in ("ray.data", "ray.data.exceptions"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

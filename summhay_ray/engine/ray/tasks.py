@@ -1,6 +1,6 @@
 """Runs one Ray task per item, such as a file, for work outside runs.
 
-Ray is imported only when this is called, since callers with few items do without it.
+Ray is imported only when this is called, since callers with few items do not need it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CPUS_A_TASK = 1
 
 @contextlib.contextmanager
 def ray_tasks(address: str = "local") -> Iterator[None]:
-    """A context in which `map_in_tasks` can be used: it starts a Ray of its own, or joins the one at `address`."""
+    """A context in which `map_in_tasks` can be used: it starts a private Ray, or joins the cluster at `address`."""
     before_ray(address)
     from summhay_ray.engine.ray.session import ray_session
 
@@ -32,7 +32,7 @@ def ray_tasks(address: str = "local") -> Iterator[None]:
 def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
     """The result of each item, in order, computed by one task per item.
 
-    `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.
+    `work`: item -> result, both as JSON. An exception of type `error` or UserError in `work` is raised here with the same type.
     """
     import ray.data
 
@@ -41,7 +41,7 @@ def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[U
     here = os.getcwd()
 
     def tried(text: str) -> dict[str, Any]:
-        # Workers start elsewhere; relative paths are meant from here.
+        # Workers start in another folder, so relative paths are resolved here.
         with contextlib.suppress(OSError):
             os.chdir(here)
         try:

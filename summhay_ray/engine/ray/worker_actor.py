@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Imports Ray.
+"""A run's workers as Ray actors: they are started on a node, prepare sources and answer items. Imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
 worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
 LOOK_EVERY_S = 2.0
-"""How often a worker looks whether its node is drained; Ray gives the node 30 s."""
+"""How often a worker checks whether its node is drained; Ray gives the node 30 s."""
 DRAINING = "DRAINING"
-"""What Ray calls the state of a node that it drains."""
+"""Ray's name for the state of a node that it drains."""
 TASKS_AT_ONCE = 100_000
-"""More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
+"""More than all queues send to one worker in total, so that Ray never makes one queue wait for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class WorkOrder:
         return f"{self.run_id} ledger {self.session}"
 
     def worker(self, kind: Kind, seat: int | str) -> str:
-        """The name of a worker actor: run, kind, number among those of its kind. Of a pool's, the id that Ray gave it."""
+        """The name of a worker actor: run, kind, number among those of its kind. For an actor of a pool, its Ray id."""
         return f"{self.run_id} {kind} {seat}"
 
 
 class _Place:
-    """The store, run and workload that both kinds of worker need."""
+    """The store, run and workload, for both kinds of worker."""
 
     def __init__(self, order: WorkOrder) -> None:
         try:
@@ -81,7 +81,7 @@ class _Place:
             self.run: RunStore = self.store.run(order.run_id)
             self.workload: Workload[Any] = stored_workload(self.store, order.record)
         except NoCredentials as error:
-            # The driver's machine may have credentials, so name the node that lacks them.
+            # The driver's machine may have credentials, so the message names the node that lacks them.
             raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
     def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[WorkItem], Parts | None]:
@@ -113,7 +113,7 @@ class WorkerActor:
         self._log = LogWriter(files, order.session)
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
         self._ledger.act(Ledger.hello, f"{kind} {seat}")
-        # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
+        # Do this first: on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.models.settings()
         local = workload.models.local if any(model.local for model in settings.values()) else {}
@@ -136,13 +136,13 @@ class WorkerActor:
             self._ending = asyncio.create_task(self._drain_and_end(1))
 
     def _beat(self) -> None:
-        # In a thread of its own, so that a long computation in the event loop does not look like a death.
+        # Beat in a separate thread, so that a worker whose event loop computes for long does not seem dead.
         while True:
             self._ledger.act(Ledger.beat)
             time.sleep(BEAT_EVERY_S)
 
     async def _end_with_node(self) -> None:
-        # A thread for this alone: those of the loop may all be busy computing.
+        # Use a separate thread: those of the loop may all be busy computing.
         looking = ThreadPoolExecutor(max_workers=1)
         while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
             await asyncio.sleep(LOOK_EVERY_S)
@@ -154,7 +154,7 @@ class WorkerActor:
             async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
                 await self.drain()
         finally:
-            # End even if draining fails (no store, expired credentials): Ray starts the worker again.
+            # End even if draining fails (no store, expired credentials): Ray restarts the worker.
             os._exit(code)
 
     async def ready(self) -> None:
@@ -185,7 +185,8 @@ class WorkerActor:
         return works
 
     async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
-        """Prepare and answer items that ask only models in this cluster; returns when the ledger knows that all is committed."""
+        """Prepare and answer items that ask only models in this cluster; returns when everything is committed and the ledger was
+        informed."""
         await self.ready()
         with logged_errors():
             queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
@@ -196,7 +197,7 @@ class WorkerActor:
                     return await self._worker.answer([work])
 
             results = await asyncio.gather(*map(one, await self._prepared(items)))
-            # Its pool may end this actor before the next message.
+            # Flush now: the pool may end this actor before the next message.
             await self._gateway.flush()
             return [result for some in results for result in some]
 
@@ -228,7 +229,7 @@ class WorkerActor:
 
 
 def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
-    """Start a worker on a node that has what it `holds` (Ray's options for resources); returns the actor's handle."""
+    """Start a worker on a node with the resources `holds` (as Ray's options); returns the actor's handle."""
     actor = ray.remote(WorkerActor).options(
         **holds,
         name=order.worker(kind, seat),
@@ -242,7 +243,7 @@ def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, fl
 
 @contextlib.contextmanager
 def logged_errors() -> Iterator[None]:
-    """A context that logs the class of an error alone: its message may quote a prompt, and the driver gets the whole error."""
+    """A context that logs only the class of an error. Its message may quote a prompt, and the driver gets the whole error."""
     try:
         yield
     except Exception as error:
@@ -251,11 +252,11 @@ def logged_errors() -> Iterator[None]:
 
 
 def node_drains() -> bool:
-    """Whether Ray drains this process's node; False where Ray does not say."""
+    """Whether Ray drains this process's node; False if unknown."""
     here = ray.get_runtime_context()
     try:
         nodes = get_cluster_status(here.gcs_address).active_nodes
-    # The head may be busy or gone, and Ray raises nothing narrower; the next look is soon.
+    # The head may be busy or gone. Ray raises no narrower exception, and the next check is soon.
     except Exception:  # noqa: BLE001
         return False
     return any(node.node_id == here.get_node_id() and node.node_status == DRAINING for node in nodes)

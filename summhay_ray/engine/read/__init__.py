@@ -1,1 +1,1 @@
-"""Reads a stored run, also while it goes on: status, scores, explanations, samples. A sub-room of the engine; no calls."""
+"""Reads a stored run, even while it is running: status, scores, explanations, samples. No calls."""

@@ -1,4 +1,4 @@
-"""Checks whether this machine is ready: store, Ray, tokenizer, prices and keys, one line each."""
+"""Checks whether this machine is ready to run: store, Ray, tokenizer, prices and keys, one line each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from summhay_ray.store import DamagedRecord, Store, StoreError, damaged_records,
 from summhay_ray.text import count_tokens
 
 SHOWN = 5
-"""Damaged records of one file whose places are named."""
+"""Maximum number of damaged records per file whose positions are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Check:
     ok: bool
     message: str
     needed: bool = True
-    """Whether a failed check is an error; False for what may never be needed."""
+    """Whether a failed check is an error; False for things that may never be needed."""
 
 
 def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
@@ -46,7 +46,7 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
 
 
 def _provider_keys() -> list[Check]:
-    """A line for each provider's key in the environment, and for those of the providers whose models need no prefix."""
+    """A line for each provider with a key in the environment, and for each provider whose models need no prefix."""
     checks: dict[str, Check] = {}
     for provider, known in PROVIDERS.items():
         variables = needed_variables(provider)
@@ -58,7 +58,7 @@ def _provider_keys() -> list[Check]:
 
 
 def examine_runs(store: Store) -> list[Check]:
-    """Read the whole store: a line for each run, and one for each file that is missing or damaged, with what to do."""
+    """Read the whole store: a line for each run, and one for each missing or damaged file, with the remedy."""
     if strange := _strange(store):
         return strange
     checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
@@ -81,7 +81,7 @@ def examine_runs(store: Store) -> list[Check]:
 
 
 def _strange(store: Store) -> list[Check]:
-    """A line for the first link, pipe or device in a local store; other checks are of no use until it is gone."""
+    """A line for the first link, pipe or device in a local store. Other checks are useless until it is removed."""
     if store.files.folder is not None:
         try:
             for _ in store.files.entries("", deep=True):
@@ -92,14 +92,14 @@ def _strange(store: Store) -> list[Check]:
 
 
 def _of_format(store: Store) -> list[Check]:
-    """A line if the store has runs and does not say its format."""
+    """A line if the store has runs but no record of its format."""
     if not store.run_ids() or store.files.exists("format.json"):
         return []
     return [Check("format", False, f"{store.files.where('format.json')} is gone; the next run writes it")]
 
 
 def _of_log(store: Store) -> list[Check]:
-    """A line for each damaged record of a driver, and for each file of the answers' log that has damaged records."""
+    """A line for each damaged record of a driver, and for each file of the answer log with damaged records."""
     mend = "put it back from a copy, or leave it: a run that needs these answers asks for them again"
     return [
         *(Check("drivers", False, line) for line in lost_sessions(store.files)),
@@ -111,13 +111,13 @@ def _of_log(store: Store) -> list[Check]:
 
 
 def _phrase(places: Sequence[int]) -> str:
-    """How many records of a file are damaged, and the bytes at which the first of them begin."""
+    """The number of damaged records in a file, and the byte offsets of the first ones."""
     shown = ", ".join(map(str, places[:SHOWN])) + (", ..." if len(places) > SHOWN else "")
     return f"{len(places)} record{'s' if len(places) > 1 else ''} damaged, at byte{'s' if len(places) > 1 else ''} {shown}"
 
 
 def _without_record(store: Store) -> list[Check]:
-    """A line for each run that has commits but no record; without it, no command sees the run."""
+    """A line for each run that has commits but no record; without its record, no command finds the run."""
     files, known = store.files, set(store.run_ids())
     return [
         Check(
@@ -131,7 +131,7 @@ def _without_record(store: Store) -> list[Check]:
 
 
 def _of_objects(store: Store) -> Iterator[Check]:
-    """A line for each damaged object, such as a source or a prompt, whether a run needs it or not."""
+    """A line for each damaged object, such as a source or a prompt, even if no run needs it."""
     for kind in store.files.folders("objects"):
         for name in store.files.names(f"objects/{kind}"):
             try:
@@ -141,7 +141,7 @@ def _of_objects(store: Store) -> Iterator[Check]:
 
 
 def _of_vectors(store: Store) -> list[Check]:
-    """A line for the store's vectors; none if it has none."""
+    """A line about the store's vectors; none if it has no vectors."""
     files = vector_flaws(store.files)
     if not files:
         return []
@@ -159,7 +159,8 @@ def missing_keys(workload: Workload[Any]) -> list[str]:
 
 
 def key_check(settings: ModelSettings) -> Check:
-    """Whether the environment holds the model's key: in the variable that the spec names, else in one of the provider's own."""
+    """Whether the environment holds the model's key: in the variable that the spec names, else in one of the provider's
+    variables."""
     name, named = f"key {settings.model}", settings.api_key_env
     variables = (named,) if named else needed_variables(provider_of(settings.model))
     if settings.api_base and not named:

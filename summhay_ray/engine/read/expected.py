@@ -1,7 +1,7 @@
-"""Items without an answer, of which a benchmark's tables hold no row: figures count them as expected.
+"""Items without an answer: a benchmark's tables have no row for them, but figures count them as expected.
 
-While `scoring.scored` calls a benchmark's `score`, `expected_rows` knows these items, for the `mean_interval` of `benchmark`.
-Frames that the benchmark counts in another way get their `n_expected` from `with_expected`.
+While `scoring.scored` calls a benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of
+`benchmark`. Other frames get their `n_expected` from `with_expected`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 ITEM_ID = "item_id"
-"""Column of the item that a row is of, in the items' frame and in the tables that `score` gets."""
+"""Column with the id of a row's item, in the items' frame and in the tables that `score` gets."""
 LACKS = "_lacks"
 """Column of the run's items: the item is not answered, or has a failure."""
 _ITEMS: ContextVar[pl.DataFrame | None] = ContextVar("_ITEMS", default=None)
@@ -23,7 +23,7 @@ Group = tuple[Any, ...]
 
 @contextlib.contextmanager
 def scoring(items: pl.DataFrame) -> Iterator[None]:
-    """A context in which `expected_rows` knows the run's items: those of `score`, with the column `LACKS`."""
+    """A context that gives `expected_rows` the run's items: the frame `items` of `score`, with the column `LACKS`."""
     token = _ITEMS.set(items)
     try:
         yield
@@ -34,11 +34,11 @@ def scoring(items: pl.DataFrame) -> Iterator[None]:
 def expected_rows(
     frame: pl.DataFrame, value: str, by: Sequence[str], expected: pl.DataFrame | None = None
 ) -> pl.DataFrame | None:
-    """For each group, how many rows with a value are expected: the columns `by`, `n_expected`, and `guessed`.
+    """The expected number of rows with a value per group: columns `by`, `n_expected`, and `guessed`.
 
-    These are the rows that are there, and as many for each item that has failed or is not answered yet as every answered item
-    has in the group. Where answered items differ in their number of rows, a missing one counts as one: `guessed`. `expected`:
-    the items to expect, if not all. None outside of `score`, and for a frame that does not say which items its rows are of.
+    The existing rows are counted, and for each failed or unanswered item as many rows as an answered item has in the group. If
+    answered items have different numbers of rows, a missing item counts as one row, and `guessed` is true. `expected`: the items
+    to expect, if not all. None outside of `score`, and for a frame without the items of its rows.
     """
     run = _ITEMS.get()
     if run is None or ITEM_ID not in frame.columns or ITEM_ID in by or (expected is not None and ITEM_ID not in expected.columns):
@@ -64,10 +64,10 @@ def expected_rows(
 
 
 def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """A frame with `n` and without `n_expected` gets it, if items that its rows may be about lack an answer.
+    """Add `n_expected` to a frame that has `n` but lacks it, if items of its rows lack an answer.
 
-    A row is about the items that have its values: in columns of the same name or, for texts, of any name. Each missing item
-    counts for as many answers as an answered one does on average, or for one if that is no whole number.
+    A row belongs to the items that have its values: in columns of the same name or, for texts, of any name. Each missing item
+    counts for as many answers as an answered one does on average, or for one if that average is not a whole number.
     """
     if "n" not in frame.columns or "n_expected" in frame.columns or not frame.schema["n"].is_integer() or not items[LACKS].any():
         return frame
@@ -90,7 +90,7 @@ def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]) -> dict[str, str]:
-    """Column of `names` -> the column of the items that gives its values; without those that an answer decides."""
+    """Column of `names` -> the column of the items with its values. Columns whose values depend on answers are left out."""
     both = frame.select(ITEM_ID, *names).unique().join(run, on=ITEM_ID, suffix="_of_item")
     given = {}
     for name in names:
@@ -115,6 +115,6 @@ def _items_of(items: pl.DataFrame, given: Mapping[str, str], frame: pl.DataFrame
 
 
 def _same(numbers: Iterable[int]) -> int | None:
-    """The number that all of them are; None if they differ, or if there is none."""
+    """The common value of all numbers; None if they differ, or if there are none."""
     found = set(numbers)
     return found.pop() if len(found) == 1 else None

@@ -1,6 +1,6 @@
 """Explains an item of any benchmark: its rows, prompts, answers and prices. No calls.
 
-The benchmark's own `answer` builds the prompts again from the stored content; an equal key proves that the text is the same.
+The benchmark's own `answer` rebuilds the prompts from the stored content; an equal key proves that the text is the same.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Replay:
 
     @property
     def failed_attempts(self) -> dict[str, list[dict[str, Any]]]:
-        """Key -> the answers to a request for vectors or scores that cannot be used, each with its flaw and its beginning."""
+        """Key -> the unusable answers to a request for vectors or scores, each with its flaw and its beginning."""
         found = {key: list(self._failed(request)) for key, (_, request) in self.requests.items() if request.inputs}
         return {key: attempts for key, attempts in found.items() if attempts}
 
@@ -73,7 +73,7 @@ class Replay:
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
-    """The first request of an item, which is not sent; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
+    """The first request of an item, without sending it; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
     requests: list[Request] = []
 
     async def complete(request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
@@ -109,7 +109,7 @@ def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any
 def calls_of(workload: Workload[Any], run: RunStore, item: Item) -> list[dict[str, Any]]:
     """The calls of an item, as JSON: stage, key, prompt, raw answer (None if there is none), and failed attempts.
 
-    The prompts are rebuilt from content. The key proves that the text is the same; other prompts have other keys.
+    The prompts are rebuilt from stored content. An equal key proves that the text is the same.
     """
     replay = Replay(workload, run)
     replay.item(item)

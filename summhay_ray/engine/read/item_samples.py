@@ -1,4 +1,4 @@
-"""The items of a run as samples for the report's viewer, with rows and answers. No calls."""
+"""Turns the items of a run into samples for the report's viewer, with rows and answers. No calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
 
 
 def answers_of(run: RunStore) -> Iterator[tuple[str, Any]]:
-    """The run's raw answers for the shelf `answers`: (key, the fields that are not empty)."""
+    """The run's raw answers for the viewer's shelf `answers`: (key, the fields that are not empty)."""
     for piece in run.pieces("raw_answers"):
         for row in piece.iter_rows(named=True):
             yield row.pop("key"), {name: value for name, value in row.items() if value not in (None, "", 0, [])}

@@ -1,4 +1,4 @@
-"""Frees the uncertain money of a run, because a person says that it was not spent. No calls."""
+"""Releases the uncertain money of a run when a person confirms that it was not spent. No calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin_session, 
 
 @dataclass(frozen=True)
 class ReleaseResult:
-    """What was freed of a run's money, and how its money stands now."""
+    """The released dollars, and the run's money afterwards."""
 
     run: str
     released: float
-    """Dollars that were uncertain, and that the run may spend now; 0 if nothing was."""
+    """Dollars that were uncertain and can be spent now; 0 if there were none."""
     usd: Mapping[str, float | None]
-    """As `StatusResult.usd`."""
+    """Like `StatusResult.usd`."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay release`."""
@@ -29,7 +29,7 @@ class ReleaseResult:
 
 
 def release(run: RunStore) -> ReleaseResult:
-    """Free the run's uncertain money. Raises UserError while a driver of the run is at work, StoreError, OSError."""
+    """Release the run's uncertain money. Raises UserError while a driver of the run is running, StoreError, OSError."""
     files = run.store.files
     ours = {record.number: record for record in open_sessions(files) if record.run == run.run_id}
     for number in living(files, ours):

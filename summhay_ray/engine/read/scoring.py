@@ -24,8 +24,8 @@ _MEND = "mend it and run again: every stored answer is reused"
 
 
 def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = ReadOptions()) -> Results:
-    """The results of the run so far, as its benchmark gives them. Raises BadBenchmark."""
-    # User benchmarks get `item_id` from the engine; those of this package know what they lack.
+    """The benchmark's results of the run so far. Raises BadBenchmark."""
+    # User benchmarks get `item_id` from the engine; this package's benchmarks count missing answers themselves.
     return workload.results(_tables(workload, run.at(), options, ITEM_ID if own_name(workload) else ""))
 
 
@@ -62,9 +62,9 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
 
 
 def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
-    """How the run's systems scored on each query so far; None if its benchmark does not say. Raises BadBenchmark."""
+    """The scores of the run's systems by query so far; None if its benchmark does not compute them. Raises BadBenchmark."""
     if type(workload).by_query is Workload.by_query:
-        return None  # No table is read for nothing; imported runs have no items, either.
+        return None  # Read no table needlessly. Imported runs also have no items.
     with reading(f"{workload.kind}: by_query", _MEND):
         by_query = workload.by_query(_tables(workload, run.at(), ReadOptions()))
     if by_query is None:
@@ -87,7 +87,7 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 
 
 def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: str = "") -> RunTables:
-    """What `score` gets. `item`: the name of a further column of each table, with the item that a row is of."""
+    """The tables that `score` gets. `item`: the name of an added column of each table, with the id of a row's item."""
 
     def read(name: str) -> pl.DataFrame:
         return _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
@@ -102,7 +102,7 @@ def _answered(run: RunStore) -> pl.Series:
 
 
 def so_far(workload: Workload[Any], run: RunStore) -> str:
-    """How many of its items an unfinished run has asked, in words; empty for a finished or imported one."""
+    """A phrase with the number of items that an unfinished run has asked; empty for a finished or imported run."""
     if workload.imported:
         return ""
     asked, total = len(run.finished(ITEM)), workload.n_items()
@@ -150,7 +150,7 @@ def _finite(value: Any) -> Any:
 
 
 def _check_keys(workload: Workload[Any], run: RunStore) -> None:
-    """Raises BadBenchmark if rows of two items have the same key, since one of them would be lost."""
+    """Raises BadBenchmark if rows of two items have the same key, since one row would be lost."""
     for name in (table.name for table in workload.tables if table.name in run.declared):
         if (shared := run.shared_row(name, ITEM)) is not None:
             one, other, values = shared

@@ -1,6 +1,6 @@
-"""The status of a stored run: what is done, what it cost, and whether it is running. No Ray, no calls.
+"""The status of a stored run: finished items, cost, and whether it is running. No Ray, no calls.
 
-Everything is read from the store, so it works from any machine, and while the run goes on.
+Everything is read from the store, so it works on any machine and during the run.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StatusResult:
     """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, which is null if it had none
     or it is unknown, and what is `left` of it."""
     usage: Sequence[Mapping[str, Any]]
-    """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
+    """A row for each stage and model: planned and actual usage, cached share of the input, dollars saved by the cache."""
     finish_reasons: Mapping[str, int]
     """Finish reason -> number of answers, without the usual `stop`; `length` means a cut answer."""
     damaged: int
@@ -74,23 +74,23 @@ class StatusResult:
     tables: Mapping[str, Mapping[str, Any]]
     """Table -> number of rows, and a hash of its sorted rows."""
     stop: Mapping[str, Any] | None = None
-    """Why the latest start ended early, and what it left to do; None if it did not."""
+    """Why the latest start ended early, and the remaining work; None if it did not end early."""
     left: Mapping[str, Any] | None = None
     """The remaining work: cells, calls (of remote models, if the run asks any), and expected dollars; calls and usd are null if
-    unknown. `seconds`, while the run goes on: until it ends, or its budget. `max_calls`, where it was planned from what is
-    stored: at most so many calls."""
+    unknown. `seconds`, while the run is running: the time until the run ends or its budget is spent. `max_calls`, if it was
+    planned from the store: the maximum number of calls."""
     unit: str = "items"
     """The word for the items that `cells` counts."""
     claims: Sequence[Mapping[str, Any]] = ()
-    """A row for each model whose provider claims more usage than was reserved: tokens and dollars claimed and charged, the
-    `token_margin` that would cover them, and whether the model is stopped."""
+    """A row for each model whose provider reports more usage than was reserved: the reported and charged tokens and dollars, the
+    sufficient `token_margin`, and whether the model is stopped."""
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: an ended run whose tables are not in their place, a log that records less spending than the run's commits,
-    and models of which answers from another origin are used."""
+    """One line each: an ended run with misplaced tables, a log that records less spending than the run's commits, and models
+    whose answers come from another origin."""
     problems: Sequence[str] = ()
-    """A line for each missing or damaged file. Tables and figures here lack what it held."""
+    """A line for each missing or damaged file. Tables and figures here lack its content."""
     store_format: int = FORMAT
     """The version of the store's format."""
     began: str = ""
@@ -117,9 +117,9 @@ class RunEntry:
     created: str
     """When the run was created (ISO 8601, UTC)."""
     status: str
-    """As `StatusResult.status`; or damaged, if it cannot be read (`summhay status RUN` says why)."""
+    """Like `StatusResult.status`; damaged if the run cannot be read (`summhay status RUN` reports why)."""
     cells: Mapping[str, int] | None
-    """Numbers of items, as `StatusResult.cells`; None for a damaged run, as are the dollars."""
+    """Numbers of items, like `StatusResult.cells`; None for a damaged run."""
     usd: Mapping[str, float | None] | None
     """As `StatusResult.usd`."""
     bytes: int
@@ -127,7 +127,7 @@ class RunEntry:
 
 
 def entries(store: Store) -> list[RunEntry]:
-    """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
+    """All runs of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, index = [], store.log()
     alive = _watched(store)
     for run_id in store.run_ids():
@@ -141,12 +141,12 @@ def entries(store: Store) -> list[RunEntry]:
 
 
 def _watched(store: Store) -> dict[int, bool]:
-    """Session that has not ended -> whether its driver is alive. All are watched at once."""
+    """Session that has not ended -> whether its driver is alive. All are watched at the same time."""
     try:
         numbers = [record.number for record in open_sessions(store.files)]
         alive = living(store.files, numbers)
     except StoreError:
-        # A driver's record is damaged: each run looks for its own driver.
+        # If a driver's record is damaged, each run looks for its own driver.
         return {}
     return {number: number in alive for number in numbers}
 
@@ -165,7 +165,7 @@ def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: s
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """How a run stands; the fields are those of `StatusResult`."""
+    """The state of a run; the fields are those of `StatusResult`."""
 
     status: str
     cells: Mapping[str, int]
@@ -181,7 +181,7 @@ def _standing(
     history: History,
     alive: Mapping[int, bool] | None = None,
 ) -> _Standing:
-    """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
+    """The state of the run. `alive`: session -> whether its driver is alive, for sessions that were watched already."""
     total = benchmark.n_items_of(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
     claims = excess_totals(excesses.values(), history.reach.margins) if excesses else []
@@ -201,7 +201,7 @@ def status(run: RunStore) -> StatusResult:
     record, history = run.record, History(run)
     answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())
-    # The status works without the benchmark's code, which may be a user's own and missing here.
+    # The status does not need the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
     index = run.log()
@@ -251,9 +251,9 @@ def _without_tables(run: RunStore, now: _Standing) -> list[str]:
 
 
 def _driver(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
-    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
+    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown.)
 
-    `alive`: as in `_standing`.
+    `alive`: see `_standing`.
     """
     if start is None:
         return "", ""
@@ -310,9 +310,9 @@ def _left(
     open_items: int,
     damaged: bool,
 ) -> dict[str, Any]:
-    """The remaining work: of a damaged run as planned from what it still has, since the figures that it recorded no longer hold.
+    """The remaining work. For a damaged run it is planned from the remaining files, since its recorded figures are wrong.
 
-    Otherwise as recorded when it stopped, else as its driver told it last, else from the benchmark's bounds.
+    Otherwise it is the record of the last stop, else the driver's last report, else the benchmark's bounds.
     """
     unknown = {"cells": open_items, "calls": None, "usd": None}
     if not damaged:
@@ -327,13 +327,13 @@ def _left(
 
 
 def _left_by_driver(run: RunStore, start: StartRecord | None) -> dict[str, Any] | None:
-    """The remaining work as the driver of a start told it last; None if it told none, or not how many calls."""
+    """The remaining work in the last report of a start's driver; None if there is no report or it lacks the calls."""
     told = None if start is None else told_by(run.store.files, start["session"], ToldRecord)
     return None if told is None or told["left"]["calls"] is None else {**told["left"]}
 
 
 def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
-    """The remaining work of a run that goes on, as its driver tells it; None if it does not go on or nothing was told yet."""
+    """The remaining work in the driver's report of a running run; None if it is not running or there is no report yet."""
     run = RunStore(store, run_id)
     start = History(run).start
     return _left_by_driver(run, start) if _driver(run, start)[0] else None

@@ -1,1 +1,1 @@
-"""Executes a run in this process, with its progress, heartbeat and stop. A sub-room of the engine."""
+"""Executes a run in this process, with progress, heartbeat and stop."""

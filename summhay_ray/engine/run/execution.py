@@ -35,7 +35,7 @@ BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
 
 INLINE_WITHIN_S = 20.0
-"""Work that takes less than this runs inline: a cluster needs about as long to start and to gain from it."""
+"""Work that takes less than this runs inline: starting a cluster takes about as long."""
 CALL_S = 0.004
 """CPU seconds per call in one process, including its item and rows."""
 LOCAL_ITEM_S = 0.05
@@ -55,13 +55,13 @@ class Work:
     workload: Workload[Any]
     run: RunStore
     left: Mapping[str, Sequence[Item]]
-    """Source -> its unfinished items, in the order in which they are asked."""
+    """Source -> its unfinished items, in the order of answering."""
     note: Callable[[str], None] | None = None
     """Called with a line when the run is stopping."""
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
-        """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
+        """The run's record with the current spec: limits, endpoints and prices may differ from those of the first start."""
         return {
             **self.run.record,
             **self.workload.record(self.run.store),
@@ -102,12 +102,12 @@ class Execution(Protocol):
         ...
 
     def finish(self) -> None:
-        """Merge what was committed into the run's tables, once everything is committed."""
+        """Merge the committed parts into the run's tables, once everything is committed."""
         ...
 
 
 def seconds_inline(work: Work) -> float:
-    """Estimated seconds of computing in one process, without waiting for models and rate limits."""
+    """Estimated seconds of computation in one process, excluding waits for models and rate limits."""
     queues = work.workload.queues()
     items = [item for left in work.left.values() for item in left]
     return sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
@@ -138,7 +138,7 @@ def before_ray(address: str) -> None:
     """Set the variables that Ray reads when it is imported."""
     # A thread of Ray Data that outlives our session must not connect to Ray again.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-    # Lines of several workers that are alike but for their numbers are not alike to a person.
+    # Keep Ray from merging lines of several workers that differ only in their numbers.
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     if address == "local" and "ray" not in sys.modules:
         # A Ray without clusters listens on the loopback interface only.
@@ -151,7 +151,7 @@ def hear_sigterm() -> None:
     def stop(*_: object) -> None:
         raise Stopped(BY_SIGTERM)
 
-    # Only the main thread may hear signals; in a notebook's the person interrupts it.
+    # Only the main thread receives signals. Elsewhere, as in a notebook, the user interrupts the run.
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, stop)
 
@@ -169,7 +169,7 @@ def hearing_sigterm() -> Iterator[None]:
 
 
 def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine that awaits `until_stopped` beside its work. Raises Stopped if a second SIGTERM cancelled it."""
+    """Run a coroutine that awaits `until_stopped` in parallel with its work. Raises Stopped if a second SIGTERM cancelled it."""
     try:
         return run_loop(work)
     except asyncio.CancelledError:
@@ -181,7 +181,7 @@ def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -> None:
     """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request.
 
-    From then on, SIGTERM cancels the `whole` run, which waits for its calls: as a second Ctrl-C does.
+    From then on, SIGTERM acts like a second Ctrl-C: it cancels the `whole` run, which waits for its calls.
     """
     stop = asyncio.Event()
     _on_sigterm(stop.set)
@@ -207,7 +207,7 @@ def _on_sigterm(act: Callable[[], Any]) -> None:
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:
-    """The result of `work`, or the first error among `work` and `others`. All that still run are cancelled."""
+    """The result of `work`, or the first error among `work` and `others`. The tasks that are still running are cancelled."""
     try:
         waiting = {work, *others}
         while not work.done():

@@ -36,7 +36,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_S):
-            # If the store does not answer, try again with the next beat: whatever needs the store waits for it anyway.
+            # If the store does not answer, retry with the next beat: everything that needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
                 self.session.beat()
                 self.superseded = self.superseded or self.session.superseded() or ""

@@ -102,13 +102,13 @@ class InlineExecution:
         finally:
             tending.cancel()
             self._latest = service.act(Ledger.snapshot)
-            # If the store does not answer, what is in flight counts as uncertain.
+            # If the store does not answer, the calls in flight count as uncertain.
             with contextlib.suppress(StoreError, OSError):
                 await service.end()
         return dispatcher.counts
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
-        """The work items, some sources at a time. The prepared rows of a source are committed before its items are answered."""
+        """The work items, a few sources at a time. The prepared rows of a source are committed before its items are answered."""
         workload = self._work.workload
         for batch in batches(left):
             if not prepares(workload):

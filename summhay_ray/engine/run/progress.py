@@ -26,8 +26,8 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """One remote model: its calls, its requests and tokens a minute at the rate of the last seconds beside the limits (None: no
-    limit), and what slows it."""
+    """One remote model: its calls, its recent requests and tokens per minute, its limits (None: no limit), and the reason if it
+    is slowed down."""
 
     model: str
     calls: int = 0
@@ -46,7 +46,7 @@ class ModelProgress:
     retries: int = 0
     paused_s: float = 0.0
     refused_s: float = 0.0
-    """Seconds for which it has answered nothing but 429; after `LONGEST_PAUSE_S` the model is stopped."""
+    """Seconds since which it has answered only 429s; after `LONGEST_PAUSE_S` the model is stopped."""
     stopped: str = ""
     """Class of the error that stopped the model; empty if it is not stopped."""
 
@@ -67,24 +67,24 @@ class Progress:
     seconds: float
     seconds_left: float | None
     reserved_usd: float = 0.0
-    """The most that the calls in flight may cost."""
+    """Maximum cost of the calls in flight."""
     uncertain_usd: float = 0.0
-    """The most that calls may have cost whose end a kill has left unknown."""
+    """Maximum cost of calls whose outcome is unknown because a process was killed."""
     left_usd: float | None = None
     """The part of the budget that is neither spent, nor reserved, nor uncertain."""
     calls: int = 0
     calls_a_second: float = 0.0
     tokens: int = 0
-    """Tokens that models in the workers have generated, for complete answers or not."""
+    """Tokens that models in the workers have generated, including those of incomplete answers."""
     tokens_a_second: float = 0.0
     limited: int = 0
     """Number of 429 responses."""
     retries: int = 0
     models: tuple[ModelProgress, ...] = ()
-    """The remote models that were asked."""
+    """The remote models with requests."""
     in_flight: int = 0
     stopping: bool = False
-    """Whether the run only waits for the calls in flight, and sends no more."""
+    """Whether the run is stopping: it waits for the calls in flight and sends no more."""
     reused: int = 0
     """Answers from the log, which were paid for before."""
     unit: str = "items"
@@ -94,13 +94,13 @@ class Progress:
     calls_left: int | None = None
     """Expected number of calls to come, of the remote models if the run asks any; None until the plan is made."""
     usd_left: float | None = None
-    """What they are expected to cost, whether the budget suffices or not."""
+    """The expected cost of these calls, even if the budget does not suffice."""
     doing: str = ""
     """The present activity while no call is in flight, such as "preparing"."""
 
     @property
     def answered(self) -> int:
-        """The calls that `calls_left` continues."""
+        """The number of answered calls, counted like `calls_left`."""
         return sum(model.calls for model in self.models) or self.calls
 
     @property
@@ -112,7 +112,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The size of a run: its items and rows in all, and those that were finished before this start."""
+    """The size of a run: total numbers of items and rows, and the numbers finished before this start."""
 
     run: str
     unit: str
@@ -126,11 +126,11 @@ class Extent:
 
 
 LOCAL = ""
-"""Stands for all models that run in the workers: their calls are only counted together."""
+"""Represents all models that run in the workers: only the sum of their calls is counted."""
 
 
 class Timeline:
-    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
+    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None if it is not ready."""
 
     def __init__(self, extent: Extent, started: float, planned: Callable[[], PlanResult | None]) -> None:
         self._extent = extent
@@ -148,7 +148,7 @@ class Timeline:
             self._seen.popleft()
         extent, done = self._extent, snapshot.get("items_done", 0)
         seconds = now - self._started
-        # A worker that was killed and restarted counts some items twice.
+        # A worker that was killed and restarted may have counted some items twice.
         items = min(extent.items, extent.items_before + done)
         money = ("spent_micros", "reserved_micros", "uncertain_micros")
         spent, reserved, uncertain = (snapshot.get(name, 0) / MICROS for name in money)
@@ -189,10 +189,10 @@ class Timeline:
     def _left(
         self, snapshot: Snapshot, now: float, items: int, budget_left: float | None
     ) -> tuple[int | None, float | None, float | None]:
-        """(Calls, dollars, seconds) that are left; None where unknown.
+        """The remaining (calls, dollars, seconds); None where unknown.
 
-        The calls are those that the plan expects minus those made. The seconds are those of the slowest model, and no more than
-        the budget lasts. Without a plan: from the share of items done.
+        Calls are the planned calls minus the calls made. Seconds are those of the slowest model, or until the budget is spent,
+        whichever is less. Without a plan, they are estimated from the share of finished items.
         """
         made: dict[str, float] = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
         made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values())) + snapshot.get(UNDER_WAY, 0) / 1000
@@ -216,10 +216,10 @@ class Timeline:
         planned = {model: sum(stage.calls for stage in stages) for model, stages in by_model.items()}
         to_come = {model: max(0.0, 1 - made.get(model, 0) / planned[model]) for model in planned}
         if not any(to_come.values()):
-            # More calls were made than the plan expects: nobody knows how many more.
+            # More calls were made than planned, so the number of remaining calls is unknown.
             return None, None, None
         micros = {model: sum(stage.usd_micros for stage in stages) for model, stages in by_model.items()}
-        # The plan guesses the tokens of answers and the provider's cache: correct it by what the calls really cost.
+        # The plan guesses the tokens of answers and the provider's cache: correct it by the actual cost of calls.
         planned_cost = sum(micros[model] * (1 - share) for model, share in to_come.items())
         dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
         usd = sum(micros[model] * share for model, share in to_come.items()) / MICROS * (dearer or 1.0)
@@ -238,7 +238,7 @@ class Timeline:
         its rate limits, whichever is slower. None if unknown."""
         (first, before), (last, calls) = self._made[0], self._made[-1]
         pace = {model: (last - first) / (n - before.get(model, 0)) for model, n in calls.items() if n > before.get(model, 0)}
-        # A model that was not asked yet is expected to be as fast as the fastest of the others.
+        # A model without calls so far is expected to be as fast as the fastest other model.
         fastest = min((seconds for model, seconds in pace.items() if model != LOCAL), default=None)
         longest: list[float] = []
         for model, (stages, share) in left.items():
@@ -288,8 +288,8 @@ class Timeline:
 
 
 class Watch:
-    """Shows progress while the block runs, with two threads: one asks for snapshots, which also keeps the driver alive for the
-    ledger; the other shows them, which may be slow."""
+    """Shows progress while the block runs, with two threads. One requests snapshots, which also shows the ledger that the driver
+    is alive. The other displays them, which may be slow."""
 
     def __init__(self, ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> None:
         self._ask = ask

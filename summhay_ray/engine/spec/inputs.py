@@ -1,7 +1,7 @@
 """The files that a spec names.
 
-A new run reads them from the spec's folder and stores their content; a stored run reads them from the store. What a spec names
-may be a link; a file inside a folder that it names may not lead out of that folder.
+A new run reads them from the spec's folder and stores their content; a stored run reads them from the store. A path in a spec may
+be a link, but a link inside a folder that the spec names may not lead out of that folder.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from summhay_ray.plugins import code_identity, source_identity
 from summhay_ray.store import Store
 
 FOLDER = "folder"
-"""The field of a run's record with the folder of its spec, for models in folders beside it."""
+"""The field of a run's record with the folder of its spec, for models in folders next to the spec."""
 KIND = "input"
 """The kind of these files among the store's objects."""
 CODE = "code"
-"""The field of a run's record with its own code: module:Class -> sha256 (hex) of the module."""
+"""The field of a run's record with the user's own code: module:Class -> sha256 (hex) of the module."""
 
 
 class Inputs:
@@ -51,7 +51,7 @@ class Inputs:
 
     @functools.cached_property
     def store(self) -> Store | None:
-        """The run's store, which holds inputs that are named by their content; None if there is none. Raises StoreError."""
+        """The run's store, which holds inputs that are named by their hash; None without a store. Raises StoreError."""
         return self._open()
 
     @classmethod
@@ -83,7 +83,7 @@ class Inputs:
 
     @property
     def settled(self) -> bool:
-        """Whether the run's files are all known, because the run is stored or has started. No further file can be read then."""
+        """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
         return self._settled
 
     def settle(self) -> None:
@@ -102,7 +102,7 @@ class Inputs:
     def code(self, name: str) -> str:
         """sha256 (hex) of the module with the user's own `module:Class`, as part of a run's identity; empty for a built-in name.
 
-        A stored run has it in its record: to read a run, nothing of the user's is imported.
+        A stored run has it in its record, so that reading a run imports none of the user's code.
         """
         if self.record is None:
             return code_identity(name)
@@ -111,8 +111,8 @@ class Inputs:
         return known[head] if head in known else source_identity(name)
 
     def path(self, entry: str) -> Path:
-        """The path of a file or folder: in the spec's folder, else, of a trusted spec, in the current one. Raises SpecError if
-        there is none, or if it lies outside the place that the spec names."""
+        """The path of a file or folder: in the spec's folder or, for a trusted spec, else in the current one. Raises SpecError if
+        it does not exist or is outside the place that the spec names."""
         path = find(entry, self.folder) if self.untrusted else find(entry, self.folder, Path())
         if path is None:
             raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
@@ -131,7 +131,7 @@ class Inputs:
 
     @functools.cached_property
     def _places(self) -> frozenset[Path]:
-        """What the spec's texts name, if they are paths: each from the spec's folder and from the current one."""
+        """The spec's texts as paths, each relative to the spec's folder and to the current one."""
         return frozenset(Path(os.path.abspath(root / text)) for text in self._named if text for root in (self.folder, Path()))
 
     def _from_folder(self, entry: str) -> bytes:

@@ -28,11 +28,11 @@ _OWN = {
     "temperature": "temperature",
     "timeout": "timeout_s",
 }
-"""What a field of the entry says already: here it would be a second truth. Name -> field."""
+"""Name of a parameter -> the field of the entry that already sets it. It must not be set twice."""
 
 
 def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
-    """What is wrong with these fields, in one line that repeats no secret; empty where nothing is."""
+    """What is wrong with these fields, in one line that repeats no secret; empty if nothing is."""
     secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
     if secret:
         return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
@@ -72,7 +72,7 @@ def endpoint_flaw(endpoint_url: str | None) -> str:
 
 
 def tier_flaw(extra: Mapping[str, Any]) -> str:
-    """What is wrong with `extra` for a model with a known price, which is that of the standard tier; empty if nothing is."""
+    """What is wrong with the service tier in `extra`, since known prices are those of the standard tier; empty if nothing is."""
     body = extra.get("extra_body")
     tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
     if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
@@ -81,7 +81,7 @@ def tier_flaw(extra: Mapping[str, Any]) -> str:
 
 
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    # Ends on a mapping that contains itself, which is refused later as JSON.
+    # Stop at a mapping that contains itself, which the JSON check refuses later.
     if depth > 20:
         return
     if isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def _is_secret(name: str) -> bool:
 def _plain_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # Raises ValueError for a port that is none.
+        _ = parts.port  # Raises ValueError for an invalid port.
     except ValueError:
         return False
     return "@" not in parts.netloc and not parts.query and not parts.fragment and ";" not in url and not _KEY_LIKE.search(url)

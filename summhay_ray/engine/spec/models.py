@@ -1,4 +1,4 @@
-"""The models of a run: how each is reached, which answer in the worker, and what enters the keys of their calls.
+"""The models of a run: their settings, those that answer in the worker, and the parameters in the keys of their calls.
 
 `{answers: FILE, name: NAME}` in a spec is a model whose answers come from a file.
 """
@@ -31,7 +31,7 @@ class RunModels:
     ) -> None:
         self._spec, self._inputs, self._own = spec, inputs, own
         self.settings = settings
-        """Model -> how it is reached and what it costs. Raises SpecError for a model without a price."""
+        """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:
@@ -47,11 +47,11 @@ class RunModels:
         return ChainMap(dict(self.given_answers), self._own())  # type: ignore[arg-type]
 
     def find(self, model: str) -> LocalModel | None:
-        """The model that answers in the worker under this name; None if there is none."""
+        """The model in the worker with this name; None if there is none."""
         return self.local.get(model) or self.local.get(f"{model.partition('/')[0]}/")
 
     def generates(self) -> bool:
-        """Whether a model in the worker generates its answers, which takes far longer than to plan them."""
+        """Whether a model in the worker generates its answers token by token, which takes far longer than planning."""
         return any(isinstance(self.find(name), GeneratingModel) for name, model in self.settings().items() if model.local)
 
     def revision(self, model: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class RunModels:
         return {"extra_body": {"revision": local.revision}} if local else {}
 
     def sampling(self, entry: ModelSpec) -> dict[str, Any]:
-        """The sampling parameters of a model's entry, as its calls send them and as they enter the keys."""
+        """The sampling parameters of a model's entry, for its calls and their keys."""
         return {**entry.sampling(), **self.revision(entry.model)}
 
 
@@ -75,7 +75,7 @@ class GivenAnswers(LocalModel):
     def __init__(self, name: str, content: bytes, file: str) -> None:
         """Raises SpecError, naming the line, if the file cannot be used."""
         self.texts, self.rag = read_given_answers(content, file)
-        """Query's id -> text; and -> `RagAnswer`, where the file has one."""
+        """Query id -> text; query id -> `RagAnswer`, if the file has one."""
         self.file = file
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
@@ -87,7 +87,7 @@ class GivenAnswers(LocalModel):
 
 
 def read_given_answers(content: bytes, file: str) -> tuple[dict[str, str], dict[str, RagAnswer]]:
-    """Query's id -> text, and -> `RagAnswer` for the lines that have one. Raises SpecError, naming the line."""
+    """Query id -> text; query id -> `RagAnswer`, for lines that have one. Raises SpecError, naming the line."""
     texts: dict[str, str] = {}
     listed: dict[str, RagAnswer] = {}
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):

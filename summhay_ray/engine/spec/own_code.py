@@ -15,7 +15,7 @@ class BadBenchmark(UserError):
 
 @contextlib.contextmanager
 def reading(what: str, mend: str) -> Iterator[None]:
-    """A context for a benchmark's own code: its exceptions become BadBenchmark. `what` says where, `mend` what to do about it."""
+    """A context that turns exceptions of a benchmark's own code into BadBenchmark. `what` is the place, `mend` the remedy."""
     try:
         yield
     except (OSError, UserError, KeyboardInterrupt, *plugins.STOPS):

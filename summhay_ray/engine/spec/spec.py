@@ -51,7 +51,8 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     LATER: ClassVar[frozenset[str]] = frozenset()
-    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids stay
+    valid."""
 
     def identifying(self) -> list[str]:
         """The names of the fields that count for the identity."""
@@ -98,7 +99,7 @@ ANSWERS = "answers/"
 
 
 class Reach(Strict):
-    """How a model is reached and what it costs. None of this is part of any identity."""
+    """A model's endpoint, limits and price. None of this is part of any identity."""
 
     price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
         default=None, description="0, or dollars per million tokens; null: the known price of the model"
@@ -123,9 +124,9 @@ class ModelSpec(Reach):
 
     LATER = frozenset({REVISION, "answers"})
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
-    """The fields of a price that the model needs, for messages."""
+    """The price fields that the model needs, for messages."""
     TASK: ClassVar[Task] = "chat"
-    """What the model is asked for."""
+    """The model's task; see `Request.task`."""
     QUERY_FIELD: ClassVar[str] = QUERY_FIELD
     """The field of `extra` that names the field of a search service's query."""
 
@@ -168,7 +169,7 @@ class ModelSpec(Reach):
         return is_service(model)
 
     def window(self) -> int | None:
-        """The tokens of prompt and answer together that the model takes; None if nobody knows."""
+        """The model's context window in tokens (prompt plus answer); None if unknown."""
         return find_window(self.model, self.context_window)
 
     def is_priced(self) -> bool:
@@ -202,7 +203,7 @@ class LimitsSpec(Strict):
 
 
 class RangeSpec(Strict):
-    """How many actors there are: as many as the work needs, between two numbers."""
+    """The number of actors, chosen by the amount of work between a minimum and a maximum."""
 
     min: int = Field(default=0, ge=0, description="actors that are kept even where fewer would do")
     max: int = Field(ge=1, description="most actors; a cluster that scales starts nodes for them")
@@ -238,7 +239,7 @@ Model = Annotated[ModelSpec, BeforeValidator(ModelSpec.entry, json_schema_input_
 
 
 def _bounds(value: Any) -> Any:
-    """The budgets without those that are null, which means no bound."""
+    """The budgets without null values, which mean no bound."""
     return {name: dollars for name, dollars in value.items() if dollars is not None} if isinstance(value, Mapping) else value
 
 
@@ -295,7 +296,7 @@ class Spec(Strict):
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
 
     def settings_of(self, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
-        """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
+        """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
         known: dict[str, ModelSettings] = {}
         for model in models:
             settings = _settings_of(self, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
@@ -358,7 +359,7 @@ class Spec(Strict):
                 expected = f"expected one of {', '.join(('embed', *families))}"
                 raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
             for field in ("batch_tokens", "batch_size"):
-                # An answer must not depend on the calls that happen to be at hand, as it would in a batch.
+                # An answer must not depend on other calls in the same batch.
                 if name != "embed" and getattr(self.resources[name], field) != ResourcesSpec.model_fields[field].default:
                     raise SpecError(
                         f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time"
@@ -371,7 +372,7 @@ class Spec(Strict):
     def read_fields(path: str) -> tuple[dict[str, Any], Path]:
         """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError.
 
-        A `.json` file is read as JSON, and may be large: a file of data in place of a spec is then named for what it is.
+        A `.json` file is read as JSON and may be large, so that a data file given as a spec gets a helpful message.
         """
         file = Path(path)
         is_json = file.suffix.lower() == ".json"

@@ -1,4 +1,4 @@
-"""Planned and real usage of a run, and records of its starts and stops. No Ray, no calls.
+"""Planned and actual usage of a run, and records of its starts and stops. No Ray, no calls.
 
 `runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` record the starts, and
 `runs/<run>/stops/<number>.json` those that ended early. All are written once and never changed.
@@ -38,7 +38,7 @@ _NOTHING_ELSE = "nothing else depends on it"
 _MEND = f"delete it and those after it, {_NOTHING_ELSE}"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
-"""Further fields of a plan that gives bounds."""
+"""Fields that only a plan with bounds has."""
 
 
 class StartRecord(TypedDict):
@@ -62,7 +62,7 @@ class StopRecord(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class StageRecord(TypedDict):
-    """The plan of one stage and model. A plan by bounds has all of them."""
+    """The plan of one stage and model. Only a plan with bounds has all of these fields."""
 
     stage: str
     model: str
@@ -84,7 +84,7 @@ class StageRecord(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class PlanRecord(TypedDict):
-    """The plan at the first start, as `PlanResult.to_json` gave it; here is what is read again."""
+    """The fields that are read from the plan at the first start, which `PlanResult.to_json` wrote."""
 
     stages: list[StageRecord]
 
@@ -95,7 +95,7 @@ def has_plan(run: RunStore) -> bool:
 
 
 def keep_plan(run: RunStore, plan: Mapping[str, Any]) -> None:
-    """Store the run's plan, as `PlanResult.to_json` gives it. If there is one already, it stays."""
+    """Store the run's plan, as `PlanResult.to_json` gives it. An existing plan is kept."""
     run.store.files.create(_plan_name(run), with_hash(plan, indent=1))
 
 
@@ -119,8 +119,7 @@ class RecordedReach:
 
 
 class History:
-    """What is recorded of a run's plan and starts. Each record is read once, when it is asked for; a damaged one counts as
-    missing."""
+    """The records of a run's plan and starts. Each record is read once, on first use; a damaged one counts as missing."""
 
     def __init__(self, run: RunStore) -> None:
         self._run = run
@@ -139,14 +138,14 @@ class History:
 
     @functools.cached_property
     def stop(self) -> StopRecord | None:
-        """The latest stop, if the run was not started and nothing was committed since; else None."""
+        """The latest stop, if the run was not started again and nothing was committed since; else None."""
         newest = self._whole(_stops(self._run).newest)
         if newest is None or newest[1]["commits"] != self._run.added():
             return None
         return newest[1] if not self.start or self.start["session"] <= newest[1]["session"] else None
 
     def damaged(self) -> Sequence[str]:
-        """A line for each damaged record. Reads all."""
+        """A line for each damaged record. Reads all records."""
         _ = self.plan, self.start, self.stop
         return self._damaged
 
@@ -171,12 +170,12 @@ class History:
 
 
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
-    """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
+    """Record a start of the run, which invalidates an earlier stop. `session`: the number of its driver's session."""
     _append(_starts(run), {"session": session, "budget_usd": budget_usd, **reach.fields()})
 
 
 def keep_reach(run: RunStore, reach: RecordedReach) -> None:
-    """Record a changed reach for a run that has nothing left to ask."""
+    """Record changed endpoints and margins of a run without remaining items."""
     history = History(run)
     if history.start and history.reach != reach:
         _append(_starts(run), {**history.start, **reach.fields()})
@@ -193,10 +192,10 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 def usage_of_run(
     run: RunStore, plan: PlanRecord | None, real: Mapping[Purpose, AnswerTotals], money: Money
 ) -> list[dict[str, Any]]:
-    """A row for each stage and model: planned and real calls, tokens and dollars, cached tokens and what they saved.
+    """A row for each stage and model: planned and actual calls, tokens and dollars, cached tokens and their savings.
 
-    `planned` is null for a stage and model that the plan does not have. Neither side counts reused answers as calls. For a run
-    that is planned by bounds, `planned` also has the least and the most.
+    `planned` is null for a stage and model that the plan lacks. Reused answers do not count as calls on either side. For a plan
+    with bounds, `planned` also has the minimum and the maximum.
     """
     planned = {(stage["stage"], stage["model"]): stage for stage in (plan["stages"] if plan else ())}
     order = list(run.record.get("stages", ()))

@@ -1,4 +1,4 @@
-"""What is left of a run when it starts or starts again: its items, and which of them are finished."""
+"""The items of a run, and which of them are finished, when it starts or resumes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "item"
-"""The kind of an item's rows in the store, whatever its benchmark calls an item."""
+"""The kind of an item's rows in the store, in every benchmark."""
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
-"""The columns of `raw_answers` that are told of a run. They are read together, once."""
+"""Columns of `raw_answers` that `status` reports. They are read once, in one pass."""
 
 
 class RunSnapshot(RunStore):
@@ -34,7 +34,7 @@ class RunSnapshot(RunStore):
         self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`. The rows of single units are not kept."""
+        """See `RunStore.table`. The rows of single units are not cached."""
         if units is not None:
             return super().table(table, units, columns)
         if columns is None:
@@ -56,7 +56,7 @@ class RunSnapshot(RunStore):
         return self._log
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """See `RunStore.tables`. Tables without a `unit` are kept."""
+        """See `RunStore.tables`. Tables read without `unit` are cached."""
         if unit:
             return super().tables(names, unit)
         self._tables.update(super().tables([name for name in names if name not in self._tables]))
@@ -65,7 +65,7 @@ class RunSnapshot(RunStore):
 
 @dataclass(frozen=True)
 class RunState:
-    """All items of a workload by source, and the ids of the finished ones, which are not tried again."""
+    """All items of a workload by source, and the ids of the finished ones, which are not answered again."""
 
     sources: Mapping[str, Sequence[Item]]
     finished: frozenset[str]
@@ -177,5 +177,5 @@ def answers_used(run: RunStore) -> int:
     for name, table in run.declared.items():
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
-    # Some answers are named by no row, yet were used as well.
+    # Some used answers are not named by any row.
     return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)

@@ -18,12 +18,13 @@ class Dollars(NamedTuple):
     spent: int
     """Charged for calls that have ended."""
     reserved: int
-    """The most that calls in flight may cost."""
+    """Maximum cost of the calls in flight."""
     uncertain: int
-    """The most that calls may have cost whose end a kill has left unknown."""
+    """Maximum cost of calls whose outcome is unknown because a process was killed."""
 
     def usd(self, budget_usd: float | None) -> dict[str, float | None]:
-        """The three in dollars, the `budget`, and what is `left` of it; these two are null without a budget."""
+        """`spent`, `reserved` and `uncertain` in dollars, the `budget`, and what is `left` of it. The last two are null without a
+        budget."""
         left = None if budget_usd is None else max(0.0, budget_usd - sum(self) / MICROS)
         return {**{name: micros / MICROS for name, micros in self._asdict().items()}, "left": left, "budget": budget_usd}
 
@@ -47,19 +48,19 @@ class _Money(TypedDict):
 
 
 class ToldRecord(TypedDict):
-    """What a driver tells with its heartbeat."""
+    """The driver's report in its heartbeat."""
 
     left: LeftRecord
     money: _Money
 
 
 def money_of(run: RunStore, index: LogIndex) -> Money:
-    """The run's money as it is stored."""
+    """The run's stored money."""
     return Money.of(run.money.newest(), index.totals(run.run_id))
 
 
 def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = None) -> Dollars:
-    """The run's money: what its driver told last, if one is at work; else what is stored.
+    """The run's money: the last report of a running driver, else the stored money.
 
     `alive`: session -> whether its driver is alive, if that is known already.
     """
@@ -68,7 +69,7 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
         going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
         if going and (told := told_by(files, session, ToldRecord)) is not None:
             newest = Dollars(**told["money"])
-            # The log may be ahead of the driver's word.
+            # The log may be ahead of the driver's report.
             return newest._replace(spent=max(newest.spent, money.spent[RUN]))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
 
@@ -76,7 +77,7 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
 def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:
     """The ledger of a session that takes the run's money over; reads the log. Raises Superseded, StoreError, OSError."""
     records = run.money
-    # Taken over before the log is read: what an earlier ledger may still grant is under the ceiling of its last record.
+    # Take over before reading the log: calls that an earlier ledger still grants are under the ceiling of its last record.
     earlier_record = records.take_over(session)
     ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, earlier_record=earlier_record, probing=True)
     return LedgerService(ledger, records.append)

@@ -1,7 +1,7 @@
-"""What a stored run's readers are warned of: missing or damaged files, a short log, answers of other endpoints, zero vectors.
+"""Warnings about a stored run: missing or damaged files, a short log, answers from other endpoints, zero vectors.
 
 An answer's key does not include the endpoint, so an answer from another endpoint is reused. That is right if the same model
-answers at both, and the user must know of it. Embeddings that are all zeros are finite, so they are kept, but a text with one
+answers at both, but the user must know about it. Embeddings that are all zeros are finite, so they are kept, but a text with one
 is similar to nothing.
 """
 
@@ -42,7 +42,7 @@ def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def zero_vectors_in(answers: pl.DataFrame) -> tuple[str, ...]:
-    """A line for each model of which a run has such embeddings. `answers`: `model` and `zero_vectors` of its `raw_answers`."""
+    """A line for each model with zero vectors in a run. `answers`: `model` and `zero_vectors` of its `raw_answers`."""
     counted = answers.group_by("model").agg(pl.sum("zero_vectors"))
     return tuple(
         f"{model}: {n} of its vectors are all zeros, so that their texts are similar to nothing; look at the service"
@@ -52,7 +52,7 @@ def zero_vectors_in(answers: pl.DataFrame) -> tuple[str, ...]:
 
 
 def short_log(run: RunStore, money: Money) -> tuple[str, ...]:
-    """A line if the log holds less than the run's money records say was spent; else none."""
+    """A line if the log records less spending than the run's money records; else none."""
     if not money.missing:
         return ()
     return (

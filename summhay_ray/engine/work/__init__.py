@@ -1,1 +1,1 @@
-"""How items are queued, prepared and answered, whatever executes them. A sub-room of the engine."""
+"""Queues, prepares and answers items, for every executor."""

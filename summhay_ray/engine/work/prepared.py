@@ -19,21 +19,21 @@ Left = Mapping[str, Sequence[Item]]
 """Source -> its unfinished items."""
 
 SOURCES_A_BATCH = 32
-"""Most sources that are prepared, and their rows committed, together."""
+"""Maximum number of sources in a batch, which is prepared and whose rows are committed at once."""
 AHEAD_A_WORKER = 2
 """Batches per worker that are prepared ahead of demand."""
 ITEMS_A_BLOCK = 256
 """Size of a block of items if nothing is prepared."""
 
 Prepare = Callable[[str], tuple[Awaitable[str], int]]
-"""Gives a batch to a worker: the same with prepared data, and the worker's number among those of its kind."""
+"""Sends a batch to a worker. Returns the batch with prepared data, and the worker's number among those of its kind."""
 
 
 def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
-    """The sources and their items in batches, which the workers prepare in turn.
+    """The sources and their items in batches for the workers.
 
-    A worker's first batch is one source, so that calls begin soon; the next are as large as leaves each several. The sources
-    of a batch read the same.
+    A worker's first batch is one source, so that calls begin soon. Later batches are as large as possible while each worker still
+    gets several. The sources of a batch read the same input.
     """
     alike: dict[str, list[str]] = {}
     for source, items in left.items():
@@ -52,9 +52,10 @@ def prepares(workload: Workload[Any]) -> bool:
 
 
 def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
-    """(What the workers answer, what a pool answers), by source.
+    """(The items for the workers, the items for a pool), by source.
 
-    The items of a pool ask no provider. A source is prepared once: where one of its items asks, the workers have all of them.
+    The items of a pool ask no provider. A source is prepared once: if one of its items asks a provider, the workers get all of
+    them.
     """
     here = {name for name in workload.queues() if answers_here(workload, name)}
     workers, pool = dict[str, Sequence[Item]](), dict[str, Sequence[Item]]()
@@ -69,7 +70,7 @@ def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
-    """The prepared data of a source's items; or a problem, if the benchmark's code raises. Raises OSError, UserError; and, in the
+    """The prepared data of a source's items, or a problem if the benchmark's code raises. Raises OSError, UserError and, in the
     main thread, KeyboardInterrupt.
 
     `planning`: call the cheaper `sketch` instead of `prepare`.
@@ -78,9 +79,9 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
         return workload.sketch(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
-    # The benchmark's own code may raise anything: that fails this source's items, and stops no others.
+    # The benchmark's own code may raise anything. Only this source's items fail.
     except BaseException as error:
-        # Ctrl-C interrupts the main thread alone.
+        # Ctrl-C interrupts only the main thread.
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
         return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
@@ -106,7 +107,7 @@ async def work_items_of(
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
     """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors.
 
-    They prepare in turn, a few batches ahead of demand, so that prepared data does not pile up in this process.
+    They prepare only a few batches ahead of demand, so that prepared data does not pile up in this process.
     """
     if not prepares(workload):
         items = [item for some in left.values() for item in some]

@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 Kind = str
 """The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
-family of models with actors of its own by the spec's `resources`, such as `transformers`."""
+family of models with separate actors by the spec's `resources`, such as `transformers`."""
 
 COMPUTING: Kind = "computing"
 
 CALLING_AT_ONCE = 256
-"""Items in progress per calling worker: this, or twice a model's concurrency if that is more, so that one is always ready. What
-waits beyond that can be taken over by a worker that runs out."""
+"""Items in progress per calling worker: this number or twice a model's concurrency, whichever is larger, so that an item is
+always ready. Another worker can take over the items that wait beyond that."""
 
 COMPUTING_AT_ONCE = (4, 32)
 """Fewest and most items in progress per computing worker."""
@@ -54,7 +54,8 @@ class WorkItem:
     problem: Mapping[str, Any] | None = None
     """The failure of preparing: stage, error, message, retryable."""
     home: int | None = None
-    """The worker that prepared it, by its number among those of its kind: it has read what the item `reads`."""
+    """The worker that prepared it, by its number among those of its kind: it has already read the data named by the item's
+    `reads`."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
@@ -80,7 +81,7 @@ class ItemResult:
     """Number of its failure rows."""
 
     def counts(self) -> dict[str, int]:
-        """What it adds to the counts of the run."""
+        """Its contribution to the counts of the run."""
         return {} if self.over_budget else {"items_done": 1, "counted": self.counted, "failures": self.failures}
 
 
@@ -90,7 +91,7 @@ class QueueSettings:
 
     kind: Kind
     workers: int
-    """The most that there may be at any time."""
+    """Maximum number of workers at any time."""
     at_once: int
     """Maximum number of items in progress at each worker."""
     together: int
@@ -104,7 +105,7 @@ def queue_settings(
 ) -> dict[str, QueueSettings]:
     """Queue -> its settings, for the queues with items left (`left`: queue -> number of items).
 
-    `workers` is the number of workers of each kind; a family with `resources` has as many as these say.
+    `workers` is the number of workers of each kind; for a family with `resources`, they set the number.
     """
     settings, queues = workload.models.settings(), workload.queues()
     by_queue = {}
@@ -115,11 +116,11 @@ def queue_settings(
         share = -(-n_items // (n_workers * 4))
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
-        # Computing items finish sooner, and spread better over workers, a few at a time; calling items do not.
+        # Computing items finish sooner and spread better over workers in small batches; calling items do not.
         if queue.at_once is not None:
             at_once = max(1, min(queue.at_once, share) if queue.computes else queue.at_once)
         else:
-            # One worker leaves nothing to others, and a model may answer several items together.
+            # With one worker there is nothing to spread, and a model may answer several items in one batch.
             at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
         kind = family or (COMPUTING if queue.computes else "calling")
@@ -134,7 +135,7 @@ def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> 
 
 
 def answers_here(workload: Workload[Any], queue: str) -> bool:
-    """Whether a queue's items ask no provider and no model with actors of its own, so that a pool prepares and answers them."""
+    """Whether a pool prepares and answers a queue's items: they ask no provider and no model with its own actors."""
     settings, models = workload.models.settings(), workload.queues()[queue].models
     return all(settings[model].local for model in models) and not family_of(models, workload.spec.resources)
 
@@ -143,7 +144,7 @@ class ItemQueue:
     """One queue: its waiting items, and the number of items in progress at each worker."""
 
     def __init__(self, settings: QueueSettings, seats: Collection[int] | None = None) -> None:
-        """`seats`: the numbers of the workers that there are now; all of them if left out."""
+        """`seats`: the numbers of the current workers; by default all of them."""
         self.settings, self._seats = settings, range(settings.workers) if seats is None else seats
         self.waiting = 0
         self.closed = False
@@ -185,13 +186,14 @@ class ItemQueue:
         return None
 
     def _for(self, worker: int) -> deque[WorkItem]:
-        """The items that a worker takes next: its own, else those of nobody, else, if it is nearly idle, a full worker's last."""
+        """The next items of a worker: its own, then unassigned ones, then, if it is nearly idle, items taken from a full
+        worker."""
         if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
             self._take_over(worker)
         return self._own[worker] or self._shared
 
     def _take_over(self, worker: int) -> None:
-        """Give a worker the last of what waits for a full one: an item; or its group, unless nothing else waits there."""
+        """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
         full = [other for other in self._seats if self._out[other] >= self.settings.at_once]
         if not full or not (waiting := max((self._own[other] for other in full), key=len)):
             return
@@ -205,7 +207,7 @@ class ItemQueue:
             waiting.extend(others)
 
     def put_back(self, worker: int, batch: Sequence[WorkItem]) -> None:
-        """Take a batch, and all that waits for the worker, back from a worker that is lost: any other may take it."""
+        """Take a batch and all waiting items back from a lost worker, so that any other worker can take them."""
         self._out[worker] -= len(batch)
         if self.closed:
             return
@@ -223,11 +225,11 @@ class ItemQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether more waits than the workers take."""
+        """Whether more items wait than the workers take."""
         return self.waiting > 0 and all(self._out[worker] >= self.settings.at_once for worker in self._seats)
 
     def is_idle(self, worker: int) -> bool:
-        """Whether a worker has nothing to do, and nothing waits for any."""
+        """Whether a worker has nothing to do, and no items wait for any worker."""
         return not self.waiting and not self._out[worker]
 
     def _close(self) -> None:
@@ -237,7 +239,7 @@ class ItemQueue:
 
 
 class WorkerLost(Exception):
-    """The worker that was asked is given up; ask another one."""
+    """The requested worker was given up; send the request to another one."""
 
 
 class Pending:
@@ -276,7 +278,7 @@ class Dispatcher:
     def __init__(
         self, queues: Mapping[str, QueueSettings], send: Send, seats: Mapping[Kind, Collection[int]] | None = None
     ) -> None:
-        """`seats`: kind -> the numbers of the workers that there are now, which may change (then `pump`); all if left out."""
+        """`seats`: kind -> the numbers of the current workers; by default all. Call `pump` after a change."""
         self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
         self._send = send
         self._moved = asyncio.Event()
@@ -286,7 +288,7 @@ class Dispatcher:
 
     async def run(self, *feeds: AsyncGenerator[Sequence[WorkItem], None]) -> None:
         """Return when every item of the feeds is done, or every queue has used up the budget. The first error of a batch or a
-        feed stops all and is raised. From a feed no more is taken while every queue has enough."""
+        feed stops everything and is raised. Feeds pause while every queue has enough items."""
         try:
             async with asyncio.TaskGroup() as self._batches:
                 for feed in feeds:
@@ -310,7 +312,7 @@ class Dispatcher:
         return [queue for queue in self._queues.values() if queue.settings.kind == kind]
 
     def pump(self) -> None:
-        """Send what waits to the workers that have room."""
+        """Send waiting items to the workers that have room."""
         for queue in self._queues.values():
             self._pump(queue)
 
@@ -332,7 +334,7 @@ class Dispatcher:
         self._moved.set()
 
     def give_away(self, kind: Kind, worker: int) -> None:
-        """Send the items of a worker that is lost to others. It must not be among the `seats` any more."""
+        """Send the items of a lost worker to others. It must not be among the `seats` any more."""
         self._pending.give_up(kind, worker)
         for queue in self.of(kind):
             queue.put_back(worker, ())

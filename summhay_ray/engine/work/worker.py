@@ -84,7 +84,7 @@ class Worker:
         return list(await asyncio.gather(*map(self._item, batch)))
 
     async def end(self) -> None:
-        """Return when the items that are answered are committed. Only once nothing more is answered."""
+        """Return when the items that are answered are committed. Call it only when no more items are answered."""
         await self._commits.settled()
 
     async def _item(self, work: WorkItem) -> ItemResult:
@@ -159,13 +159,13 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         return rows
     except NoReply as none:
         ask.record(none)
-    # The other items would most likely fail alike: the run stops when this item's failure is committed.
+    # The other items would most likely fail in the same way: the run stops when this item's failure is committed.
     except BadBenchmark as error:
         ask.fail("", Failed("benchmark_error", str(error), retryable=True))
         ask.stop = BadBenchmark(f"{error} (item {work.item.id!r})")
     except (OSError, UserError, *STOPS):
         raise
-    # The benchmark's own code may raise anything: that is this item's failure, and stops no other item.
+    # The benchmark's own code may raise anything. Only this item fails.
     except BaseException as error:  # noqa: BLE001
         ask.fail("", Failed("benchmark_error", error_line(error), retryable=True))
     return {}

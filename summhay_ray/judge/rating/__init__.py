@@ -1,7 +1,7 @@
 """Models that rate a text on a scale of whole numbers, by sampling or by log probabilities.
 
-A `Criterion` holds what is rated, the scale and the prompt; a `Rater` holds the model and how its answers become a rating;
-`rate_text` makes the calls. Other rooms import from `summhay_ray.judge`.
+A `Criterion` has the scale and the prompt; a `Rater` has the model and the settings for its answers; `rate_text` makes the calls.
+Other packages import from `summhay_ray.judge`.
 """
 
 from summhay_ray.judge.rating.answer import LEAST_MASS, ByLogprobs, check_logprobs, expected_rating, read_rating

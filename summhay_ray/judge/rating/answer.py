@@ -1,7 +1,7 @@
-"""Read the rating from an answer. An unreadable answer is Malformed, never 0.
+"""Reads the rating from an answer. An unreadable answer is Malformed, never 0.
 
-`text.read_number` has the forms; JSON is read too: `{"rating": 4}`, `{"score": 4}`, or another object with one number. `error` is
-one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
+`text.read_number` defines the forms; JSON is read, too: `{"rating": 4}`, `{"score": 4}`, or another object with one number.
+`error` is one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from summhay_ray.outcome import Malformed
 from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
 LEAST_MASS = 0.5
-"""The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
-the model was more likely to say something else."""
+"""Minimum total probability of the scale's numbers at the first token for a rating by log probabilities. Below it, the model was
+more likely to answer something else."""
 LEAST_LOGPROB = -1e6
-"""The probability of anything below is 0."""
+"""Lower log probabilities count as probability 0."""
 HIGHEST = 9
 """The highest number of a scale that log probabilities can rate: some models write two digits as two tokens."""
 
@@ -38,9 +38,9 @@ class ByLogprobs:
 def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float | Malformed:
     """The rating in an answer, on the scale, or Malformed.
 
-    A whole number, unless the answer is JSON with `expected` beside `rating`; then it is `expected`. An answer cut by the token
-    limit (`finish_reason` is "length") is read only if the missing text cannot change the number: after a line break, or if no
-    longer number is on the scale.
+    It is a whole number, except for JSON with `expected` in addition to `rating`; then it is `expected`. An answer cut by the
+    token limit (`finish_reason` is "length") is read only if the missing text cannot change the number: after a line break, or if
+    no longer number is on the scale.
     """
     cut, expected = finish_reason == "length", None
     try:
@@ -52,7 +52,7 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
                 raise
             rating, expected = _of_json(final_text(text, finish_reason))
             high, tail = None, ""
-        # A decimal, another digit or a range may have followed.
+        # A decimal, another digit or a range could have followed.
         if cut and "\n" not in answer and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
             final_text(text, finish_reason)
     except UnusableAnswer as error:
@@ -65,17 +65,17 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
 
 
 def release_rating(text: str) -> float:
-    """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, whatever the scale."""
+    """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, regardless of the scale."""
     match = re.match(r" ?(\d+)", text)
     return float(match[1]) if match else 0.0
 
 
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
-    """The expected rating over the alternatives of the first token that is not white space; None without log probabilities.
+    """The expected rating over the alternatives of the first non-blank token; None without log probabilities.
 
     `logprobs`: JSON list of the answer's tokens in OpenAI's format (`RawAnswer.logprobs`). Spellings of one number (`4`, ` 4`)
-    are added up. Malformed if the scale's numbers together have less than `LEAST_MASS`. Raises ValueError if the scale goes
-    beyond `HIGHEST`.
+    are added up. Malformed if the total probability of the scale's numbers is below `LEAST_MASS`. Raises ValueError if the scale
+    goes beyond `HIGHEST`.
     """
     check_logprobs(scale)
     tokens = json.loads(logprobs or "[]")
@@ -96,7 +96,7 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
 
 
 def check_logprobs(scale: Scale) -> None:
-    """Raise ValueError if the scale goes beyond `HIGHEST`, so that log probabilities cannot rate on it."""
+    """Raise ValueError if the scale goes beyond `HIGHEST`, since log probabilities cannot rate on such a scale."""
     if scale.high > HIGHEST:
         raise ValueError(
             f"the scale is {scale}; logprobs rate by one token, up to {HIGHEST}: ask for samples, or rate up to {HIGHEST}"
@@ -104,7 +104,7 @@ def check_logprobs(scale: Scale) -> None:
 
 
 def _of_json(answer: str) -> tuple[int, Any]:
-    """The whole number in JSON (`rating` or `score`, else its only one), and what it has as `expected`. Raises UnusableAnswer."""
+    """The whole number in JSON (`rating` or `score`, else its only number), and its `expected`. Raises UnusableAnswer."""
     value = json_value(answer)
     inner = [item for one in value.values() if isinstance(one, dict) for item in one.items()]
     named = {str(name).strip().lower(): one for name, one in (*inner, *value.items())}
@@ -120,7 +120,7 @@ def _of_json(answer: str) -> tuple[int, Any]:
 
 
 def _whole(value: Any) -> int | None:
-    """The whole number that a JSON value is or, as text, says: 4, 4.0, "4", "4/5"."""
+    """The whole number in a JSON value, which may be a text: 4, 4.0, "4", "4/5"."""
     try:
         return read_number(str(value))[0]
     except UnusableAnswer:
@@ -128,7 +128,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(token, probability) of the alternatives at one position and of the token that was chosen, each once."""
+    """(token, probability) of the alternatives at one position and of the chosen token, without repetition."""
     listed = token.get("top_logprobs")
     seen: set[str] = set()
     for entry in (*(listed if isinstance(listed, list) else ()), token):
@@ -136,5 +136,5 @@ def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             seen.add(entry["token"])
             logprob = entry.get("logprob")
             if isinstance(logprob, int | float) and not isinstance(logprob, bool) and logprob == logprob:
-                # The bounds also keep out whole numbers that no float holds.
+                # The bounds also exclude whole numbers that are too large for a float.
                 yield entry["token"], math.exp(min(max(logprob, LEAST_LOGPROB), 0.0))

@@ -1,13 +1,13 @@
 """The types of a rating (scale, criterion, rater), and its prompts.
 
-To add a criterion, write its prompt to a file and construct a `Criterion` with it; no other edit is needed.
+To add a criterion, write its prompt to a file and create a `Criterion` with it; no other edit is needed.
 
-Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or as released prompts spell them: `{{article}}`, `{{document}}`,
+Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or in the spelling of released prompts: `{{article}}`, `{{document}}`,
 `{{summary}}`, `{{reference}}`. Each may occur repeatedly.
 
-Each text is enclosed, such as between `<source>` and `</source>` (`text.enclosed`), whether or not the template writes the tags
-around its placeholder. Our own prompts put the source first, so that all prompts about a document share a prefix that providers
-can cache.
+Each text is enclosed, for example between `<source>` and `</source>` (`text.enclosed`), even if the template has no tags around
+the placeholder. Our own prompts put the source first, so that all prompts about a document share a prefix that providers can
+cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal
 from summhay_ray import text
 
 _NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
-# With the tags around it, if the template writes them itself.
+# Include the tags around it, if the template has them.
 _PLACEHOLDER = re.compile(rf"<(?P<tag>source|reference|summary)>\n(?P<within>{_NAME})\n</(?P=tag)>|{_NAME}")
 _ALIASES = {"ARTICLE": "SOURCE", "DOCUMENT": "SOURCE"}
 _SCALE = re.compile(r"whole number from (\d+) to (\d+)", re.IGNORECASE)
@@ -50,7 +50,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a text is rated for: a scale, and the prompt that explains it.
+    """A criterion for rating a text: a scale, and the prompt that explains it.
 
     The prompt must contain the placeholders in `needs` (spelled as above). Raises ValueError, in one line, if
     one is missing.
@@ -60,7 +60,8 @@ class Criterion:
     scale: Scale
     prompt: str = field(repr=False)
     version: int = 1
-    """Version of the prompt, for people: ratings by different versions must not be compared. `prompt_hash` identifies it."""
+    """Version of the prompt, for people: ratings by different versions must not be compared. `prompt_hash` identifies the
+    prompt."""
     needs: tuple[str, ...] = ("SOURCE", "SUMMARY")
     """Names of the placeholders that the prompt must contain."""
 
@@ -78,22 +79,22 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """The model that rates, and how its answers become a rating.
+    """The model that rates, and the settings for its answers.
 
-    `samples`: how many answers the rating is the mean of; they come from one call if `one_call`, else from one call each.
-    `logprobs`: how many of the likeliest first tokens are requested (1 to 20); the rating is then the mean of the scale's
-    numbers, weighted by their probabilities. Without log probabilities, or with too little probability on the scale
-    (`LEAST_MASS`), the samples are read instead. Raises ValueError if `samples` or `logprobs` is out of range.
+    `samples`: the number of answers whose mean is the rating; they come from one call if `one_call`, else from separate calls.
+    `logprobs`: the number of most likely first tokens to request (1 to 20); the rating is then the mean of the scale's numbers,
+    weighted by their probabilities. Without log probabilities, or if the scale has too little probability (`LEAST_MASS`), the
+    samples are used instead. Raises ValueError if `samples` or `logprobs` is out of range.
     """
 
     model: str
     sampling: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 1
     one_call: bool = True
-    """False for a provider that returns a single answer per call, whatever `n` is."""
+    """False for a provider that returns a single answer per call, regardless of `n`."""
     logprobs: int | None = None
     role: Literal["user", "system"] = "user"
-    """Role of the single message. The papers that this follows send the whole prompt as a system message."""
+    """Role of the single message. The underlying papers send the whole prompt as a system message."""
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -114,15 +115,15 @@ class Rating:
     votes: Sequence[float] = ()
     """The ratings of the readable samples, or of the members of a panel, in order."""
     n_asked: int = 1
-    """Samples that were requested. `votes` lacks those that did not arrive or could not be read."""
+    """Number of requested samples. `votes` lacks missing and unreadable ones."""
     mass: float | None = None
     """Total probability of the scale's numbers at the first token, 0..1; None without log probabilities."""
     keys: Sequence[str] = ()
-    """Of a panel the keys of its members' raw answers."""
+    """For a panel, the keys of its members' raw answers."""
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its placeholders replaced by `values` (placeholder name -> text); one without a value stays."""
+    """The template with its placeholders replaced by `values` (placeholder name -> text); a placeholder without a value stays."""
     named = {found[0]: _name(found) for found in _PLACEHOLDER.finditer(template)}
     blocks = {written: _enclosed(name, values[name]) for written, name in named.items() if name in values}
     return text.fill(template, blocks)
@@ -145,7 +146,7 @@ def _name(found: re.Match[str]) -> str:
     return _ALIASES.get(name, name)
 
 
-# Several criteria rate by one source.
+# Cached, because several criteria use one source.
 @functools.lru_cache(maxsize=256)
 def _enclosed(name: str, value: str) -> text.Block:
     return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)

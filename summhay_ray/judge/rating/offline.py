@@ -1,7 +1,7 @@
 """`offline/rater`, a rater that needs no API key.
 
-It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a floor that a model
-must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
+It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a baseline that a
+model must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class OfflineRater:
 
 
 def support(source: str, summary: str) -> float:
-    """How much of a summary its source supports, 0..1: the mean of `_supported` over its sentences; 0 if it has no words."""
+    """The share of a summary that its source supports, 0..1: the mean of `_supported` over its sentences; 0 if it has no
+    words."""
     words = _words(source)
     known, pairs = set(words), set(zip(words, words[1:], strict=False))
     shares = [share for sentence in sentences(summary) if (share := _supported(_words(sentence), known, pairs)) is not None]
@@ -49,7 +50,7 @@ def support(source: str, summary: str) -> float:
 
 
 def _supported(words: list[str], known: set[str], pairs: set[tuple[str, str]]) -> float | None:
-    """The mean of two shares of a sentence: of its words and of its bigrams that the source has; None if it has no words."""
+    """The mean of two shares: the sentence's words that are in the source, and its bigrams that are; None if it has no words."""
     if not words:
         return None
     bigrams = list(zip(words, words[1:], strict=False))

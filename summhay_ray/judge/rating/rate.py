@@ -17,7 +17,8 @@ CRITERIA: Mapping[str, Criterion] = {
     name: Criterion(name, scale, _PROMPTS.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
     for name, scale in (("consistency", Scale(1, 5)), ("relevance", Scale(1, 5)), ("faithfulness", Scale(1, 7)))
 }
-"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The prompts are worded anew."""
+"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The wording of the prompts is our
+own."""
 
 
 async def rate_text(
@@ -28,18 +29,19 @@ async def rate_text(
     compat: str = "default",
     otherwise: Rater | None = None,
 ) -> Outcome[Rating]:
-    """The rating of one text, or why there is none. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
+    """The rating of one text, or the failure. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
 
-    Unreadable samples are left out of the mean; `Rating.n_asked` says how many were requested. If no sample is readable, the
-    outcome is the first sample's. A failed call fails the rating, and a later run repeats it. `compat="release"` reads answers as
-    the code of Extract-then-Evaluate does: an unreadable one counts as 0. Key and attempts are those of the first answer; the
-    price is that of all calls. If the provider rejects a request for log probabilities, `otherwise` rates: by default
-    the same rater without them.
+    Unreadable samples are left out of the mean; `Rating.n_asked` is the number of requested samples. If no sample is readable,
+    the outcome is the first sample's. If a call fails, the rating fails, and a later run repeats it. `compat="release"` reads
+    answers like the code of Extract-then-Evaluate: an unreadable one counts as 0. Key and attempts are those of the first answer;
+    the price is the sum over all calls. If the provider rejects a request for log probabilities, the rater `otherwise` is used;
+    by default the same rater without them.
     """
     outcome = await _rated(criterion, values, rater, ask, compat)
     if rater.logprobs is None or not isinstance(outcome, Failed) or outcome.error != "bad_request":
         return outcome
-    # Providers word the rejection differently. If something else is wrong, this request is rejected, too, and costs nothing.
+    # Providers word the rejection differently, so any rejection leads here. If the request is wrong in another way, this one is
+    # rejected, too, and costs nothing.
     return await _rated(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
 
 

@@ -1,1 +1,1 @@
-"""One call: its attempts, retries and outcome. It begins at `gateway.py`."""
+"""One call: its attempts, retries and outcome. Start reading at `gateway.py`."""

@@ -1,4 +1,4 @@
-"""A call under way, and the single attempts of it: each at the time of its grant.
+"""A call in progress, and its single attempts, each at the time of its grant.
 
 `retry` says what an error means; `ATTEMPTS` says how often to try again.
 """
@@ -24,24 +24,24 @@ from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.routes import NoRoute, Wire
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
-"""Error kind -> how many attempts of one call may end with it. Any other kind ends the call at once."""
+"""Error kind -> maximum number of attempts of one call that end with it. Any other kind ends the call at once."""
 
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 
 
 class Call:
-    """A call under way, for a stage."""
+    """A call in progress, for a stage."""
 
     claim: Claim
     future: asyncio.Future[Any]
-    """What its caller awaits, and cancels when it is gone: the attempt under way is then completed, and no other follows."""
+    """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
 
     def __init__(self, request: Request, settings: ModelSettings, stage: str) -> None:
         self.request, self.settings, self.stage = request, settings, stage
         self.attempts = self.charged_micros = 0
         self.wire = Wire()
-        """How far the attempt under the current grant got."""
+        """The progress of the attempt under the current grant."""
         self._ends: Counter[str] = Counter()
 
     @property
@@ -56,12 +56,12 @@ class Call:
 
     @property
     def backoff_s(self) -> float:
-        """How long to wait before the next attempt: at random, on average longer after each."""
+        """Seconds to wait before the next attempt: random, and longer on average after each attempt."""
         return random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (self.attempts - 1)))
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended: with a reply, or with the decision on its error, and the reply if it is one that broke off."""
+    """How an attempt ended: with a reply, or with the decision on its error. An answer that broke off has both."""
 
     reply: Reply | None
     decision: Decision | None = None
@@ -69,7 +69,7 @@ class Attempt(NamedTuple):
 
 
 async def make_attempt(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
-    """Make one attempt now. `secrets`: returns what to hide in the message of an error."""
+    """Make one attempt now. `secrets` returns the secrets to hide in error messages."""
     settings = call.settings
     call.attempts += 1
     # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
@@ -77,14 +77,14 @@ async def make_attempt(call: Call, transports: Transports, secrets: Callable[[],
     try:
         async with limit:
             return Attempt(await transports.of(settings, call.request.task).send(call.request, settings, call.wire))
-    # Each SDK behind a transport raises errors of its own, and each must become a decision.
+    # Each SDK behind a transport raises its own errors, and every error must become a decision.
     except Exception as error:  # noqa: BLE001
         decision = decide(error, call.wire)
         return Attempt(getattr(error, "reply", None), decision, _explain(error, decision, call, secrets()))
 
 
 def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
-    """Why an attempt failed and, where its address or the way there may be the cause, how to mend that, in one line."""
+    """Why an attempt failed, in one line; with a remedy if the endpoint's address or the proxy may be the cause."""
     base, route, message = call.settings.api_base, call.wire.route, secrets.one_line(error)
     lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"
     if lost and base and not re.search(r"/v\d", urlsplit(base).path):

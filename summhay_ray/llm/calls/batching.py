@@ -11,17 +11,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ENOUGH = 16
-"""By default, a batch of so many items does not wait for more."""
+"""By default, a batch of this many items does not wait for more."""
 
 
 class Batched(Generic[T, R]):
-    """`await batched(item)` returns the item's result of `work(items)`. An error of `work` reaches every caller of the batch.
+    """`await batched(item)` returns the item's result of `work(items)`. An error of `work` is raised in every caller of the
+    batch.
 
     Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
     """
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]], linger_s: float = 0.0) -> None:
-        """`linger_s`: how long the first item waits for others, until there are enough."""
+        """`linger_s`: maximum seconds that the first item waits for enough others."""
         self._work = work
         self._linger_s = linger_s
         self._full = asyncio.Event()
@@ -37,16 +38,16 @@ class Batched(Generic[T, R]):
         return await future
 
     async def settled(self) -> None:
-        """Return when the batches of all items are done. Their errors are for the callers."""
+        """Return when the batches of all items are done. Errors are raised in the callers only."""
         if self._trip is not None:
             await asyncio.wait([self._trip])
 
     def is_enough(self, waiting: int) -> bool:
-        """Whether so many items do not wait for more."""
+        """Whether these are enough items to start a batch without waiting."""
         return waiting >= ENOUGH
 
     def look(self) -> None:
-        """Begin the next batch now if there is enough for it."""
+        """Begin the next batch now if there are enough items."""
         if self.is_enough(len(self._waiting)):
             self._full.set()
 
@@ -63,7 +64,7 @@ class Batched(Generic[T, R]):
                 batch, self._waiting = self._waiting, []
                 await self._travel(batch)
         finally:
-            # Callers are left only if the task itself was cancelled; they must not wait for ever.
+            # Some callers still wait only if the task itself was cancelled; they must not wait for ever.
             for _, future in [*batch, *self._waiting]:
                 future.cancel()
             self._waiting = []
@@ -73,7 +74,7 @@ class Batched(Generic[T, R]):
             results = await self._work([item for item, _ in batch])
             if len(results) != len(batch):
                 raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
-        # Whatever went wrong is for the callers to judge.
+        # The callers handle every kind of error.
         except Exception as error:  # noqa: BLE001
             for _, future in batch:
                 if not future.done():

@@ -42,10 +42,10 @@ from summhay_ray.text import count_tokens
 log = logging.getLogger(__name__)
 
 MENDABLE = {"bad_request", "context_window", "request_too_large", "timeout"}
-"""Errors of a single request that the user can mend (an endpoint, a window). Nothing was paid; a later run tries again."""
+"""Errors of a single request that the user can fix (an endpoint, a window). Nothing was paid; a later start retries."""
 
 LINGER_S = 0.1
-"""In a bucket, each durable write costs a request: an answer waits so long for others, while few arrive."""
+"""Seconds that an answer waits for others before a write to a bucket, since each durable write costs a request there."""
 
 DRAIN_LOOK_S = 0.02
 
@@ -56,7 +56,7 @@ class Gateway:
     """Sends a worker's requests to the models, on one event loop.
 
     `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
-    by `provider/` for a family. `count` adds what these generate to the run's counters.
+    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Gateway:
         self._append = Batched(lambda lines: asyncio.to_thread(self._log.append, lines), 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
-        """The number of calls that are granted and not settled."""
+        """The number of calls that are granted but not settled."""
         self._secrets_known, self._sent = Secrets(), -1
 
     def make_transports(self) -> None:
-        """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
+        """Import the transports' libraries before the first call, which may take seconds. Call it on the event loop."""
         for settings in self._models.values():
             self._transports.of(settings, "chat")
 
@@ -103,11 +103,11 @@ class Gateway:
         """Send nothing more, stop models in this process, wait up to `patience_s` for the calls in flight, and bring the log to
         the store.
 
-        A call that is not sent is given back, and waits for ever, since the worker ends.
+        An unsent call is given back to the ledger. Its caller waits for ever, since the worker ends.
         """
         self._client.drain()
         end = asyncio.get_running_loop().time() + patience_s
-        # A grant that has just come is given back before the first look.
+        # A new grant is given back before the first check.
         await asyncio.sleep(DRAIN_LOOK_S)
         while self._open and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
@@ -121,10 +121,10 @@ class Gateway:
         stage: str = "",
         kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any] = lambda outcome, raw: (outcome, raw),
     ) -> asyncio.Future[Any]:
-        """Begin a call. Its future has what `kept` makes of the outcome and the raw answer, which is there if the model gave one,
-        usable or not. The cost counts toward `stage`.
+        """Begin a call. Returns a future of the result of `kept`, which is called with the outcome and the raw answer (None
+        without an answer; it may be unusable). The cost counts toward `stage`.
 
-        Cancelling the future does not abort the call: an answer on its way is paid for, and so it is kept.
+        Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
         call = Call(request, self._models[request.model], stage)
         ending = asyncio.ensure_future(self._complete(call, kept))
@@ -140,7 +140,7 @@ class Gateway:
         return kept(*await (self._numbers(call) if call.request.inputs else self._chat(call)))
 
     async def _prepare(self, call: Call) -> Failed | None:
-        """Make the call's claim; or return why it cannot be sent."""
+        """The call's claim, or the reason why it cannot be sent."""
         request, settings = call.request, call.settings
         if problem := lacking(request.model, request.task, settings.api_base):
             return Failed("no_such_service", problem)
@@ -149,14 +149,14 @@ class Gateway:
             return Failed("unusable_sampling", problem)
         longest = 0 if request.inputs else longest_answer(request.sampling)
         prompt = request.prompt
-        # Counting takes time, and for a free local model without a context window nothing depends on it.
+        # Counting takes time, and is not needed for a free local model without a context window.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
         counting = functools.partial(settings.prompt_tokens, prompt, request.sampling)
         prompt_tokens = 0 if uncounted else await off_loop(len(prompt), counting)
         # The context window applies to each text to embed or rerank on its own.
         length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
         if settings.context_window is not None and length + longest > settings.context_window:
-            # The user may write another window, and trying again costs no call.
+            # The user may set another window, and a retry costs no call.
             message = (
                 f"the prompt's {length} tokens and {longest} for the answer exceed the context window of "
                 f"{settings.context_window} tokens of {settings.model}"
@@ -171,7 +171,7 @@ class Gateway:
         return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
 
     async def _numbers(self, call: Call) -> Ended:
-        """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
+        """Vectors or scores. Unusable stored ones are requested again."""
         ended: Ended
         for key in call.request.keys:
             call.claim = call.claim._replace(key=key)
@@ -188,7 +188,7 @@ class Gateway:
             return await self._claim_and_send(call, turn)
 
     async def _claim_and_send(self, call: Call, turn: Turn | None) -> Ended:
-        """Claim the call, send it and settle it, again and again until it is answered or given up."""
+        """Claim, send and settle the call repeatedly until it is answered or given up."""
         ended: Ended | None = None
         while ended is None:
             if not call.is_wanted:
@@ -202,11 +202,11 @@ class Gateway:
         return ended
 
     async def _end_unsent(self, grant: Grant, call: Call) -> Ended | None:
-        """How a call that is not sent ends. None: the stored answer is damaged, and the call must be claimed again."""
+        """The outcome of an unsent call. None: the stored answer is damaged, and the call must be claimed again."""
         if grant.location is not None:
             try:
                 if self._files.folder is not None:
-                    # Quicker than a thread, which thousands of equal questions would wait for.
+                    # This is quicker than a thread, on which thousands of equal questions would wait.
                     return read_answer(read_at(self._files, grant.location, call.claim.key))
                 return read_answer(await asyncio.to_thread(read_at, self._files, grant.location, call.claim.key))
             except DamagedRecord:
@@ -217,7 +217,7 @@ class Gateway:
         return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
 
     async def _send(self, call: Call, granted: GrantedCall) -> Ended | None:
-        """Send a granted call at its time, and settle it. None: it must be claimed again."""
+        """Send a granted call at its time, settle it and return its outcome. None: it must be claimed again."""
         self._open += 1
         call.wire = Wire()
         try:
@@ -233,7 +233,7 @@ class Gateway:
             assert attempt.reply is not None
             return await self._store_answer(call, attempt.reply)
         except BaseException:
-            # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
+            # The disk is full, or the loop ends. Settle nevertheless: the call may have been paid, and others may wait for it.
             self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)
             raise
         finally:
@@ -250,21 +250,21 @@ class Gateway:
             await asyncio.Future()
         location = await self._append(line)
         flaw, (read, answered) = record.get("flaw"), _tokens_used(record, call)
-        # A service that contradicts itself would have all that is stored embedded again.
+        # A service with contradictory answers would cause everything to be embedded again.
         stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
         how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
         self._settle(call, record["usd_micros"], **how)
         return read_answer(record)
 
     async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
-        """The reply, with a flaw if its vectors are not as long as the model's others."""
+        """The reply, with a flaw if its vectors differ in length from the model's other vectors."""
         if request.task != "embed" or reply.flaw:
             return reply
         found = dimensions_of(reply.text)
         try:
             expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
         except (OSError, StoreError):
-            # What is paid for is kept even so. It is compared with the others when it is read.
+            # Paid answers are kept nevertheless. They are compared with the others on reading.
             return reply
         if found == expected:
             return reply
@@ -274,7 +274,7 @@ class Gateway:
     async def _make_record(self, call: Call, reply: Reply) -> Written:
         """The log's record of a reply, and its line."""
         claim, settings = call.claim, call.settings
-        # No answer that cannot be used may be found under the key, so that a later run asks again.
+        # Store an unusable answer under another key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
         known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
@@ -308,12 +308,13 @@ class Gateway:
         if decision.error == "content_filter":
             return Refusal("content_filter", *details), None
         if decision.kind == "malformed":
-            # The user may raise the limit, and a later run tries again.
+            # The user may raise the limit, and a later start retries.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
     def _secrets(self) -> Secrets:
-        """The secrets to hide in answers and errors, looked up again only after another key was sent: there are many calls."""
+        """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key
+        was sent."""
         if self._sent != len(SENT):
             self._sent = len(SENT)
             self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)
@@ -321,9 +322,9 @@ class Gateway:
 
 
 def _tokens_used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
-    """The tokens that a call took of its model's limits.
+    """The tokens of a call that count towards its model's limits.
 
-    At most what was reserved: usage that is not credible must not block the limits for minutes.
+    At most the reserved tokens: implausible usage must not block the limits for minutes.
     """
     used = record["input_tokens"], record["output_tokens"]
     if call.settings.local:

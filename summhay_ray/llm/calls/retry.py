@@ -1,4 +1,4 @@
-"""What an error of one attempt means, and whether to try again.
+"""Decides what an error of one attempt means and whether to retry.
 
 Whether a call may have been paid depends on where its error was raised, not on its class: see `Wire`. Classes are recognized by
 name, so that no HTTP client is imported.
@@ -22,8 +22,8 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 """What kind of failure it is:
 
 - rate_limit, transient: try again.
-- ambiguous: sent, but no whole answer came; charged, and tried once more.
-- malformed: the answer cannot be used; charged, and not tried again.
+- ambiguous: sent, but no complete answer came; charged, and tried once more.
+- malformed: the answer is unusable; charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
 - stopped: this run stops, and there is no answer yet; it costs nothing, and is not tried again before the next start.
@@ -40,11 +40,11 @@ class Decision:
 
 
 UNREACHED = "connection"
-"""Class of failures where the endpoint, or the proxy on the way, was not reached: nothing listens there, its name does not
-resolve, or it speaks no TLS."""
+"""Class of failures where the endpoint or the proxy was not reached: nothing listens there, its name does not resolve, or it does
+not support TLS."""
 
 NO_ROUTE = "no_route"
-"""Class of failures where no request can be sent: the address is no URL, or the proxy on the way refuses or cannot be used."""
+"""Class of failures where no request can be sent: the address is not a URL, or the proxy refuses or is unusable."""
 
 _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "MissingAnswer": ("row", "missing_answer"),
@@ -57,12 +57,12 @@ _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "NoRoute": ("model", NO_ROUTE),
     "UnreadableAnswer": ("ambiguous", "bad_response"),
 }
-"""The errors of our own transports."""
+"""The errors of this package's transports."""
 _LOST: Mapping[str, str] = {
     **dict.fromkeys(("TimeoutError", "TimeoutException"), "timeout"),
     **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "TransportError"), "connection_lost"),
 }
-"""Names of errors after which a request that was sent has no answer. Any other is named after its class."""
+"""Class of an exception -> name of the error, for sent requests without an answer. Other errors are named after their class."""
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
     400: ("row", "bad_request"),
     401: ("model", "authentication"),
@@ -80,7 +80,8 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
     504: ("ambiguous", "timeout"),
     524: ("ambiguous", "timeout"),
 }
-"""What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
+"""The meaning of an HTTP status without further information. Any other 3xx: wrong address. Any other 4xx: bad request. Any other
+5xx: try again."""
 
 
 _pattern = functools.partial(re.compile, flags=re.IGNORECASE | re.DOTALL)
@@ -101,7 +102,7 @@ CONTEXT_WINDOW = _pattern(
     # TGI; a llama.cpp for embeddings; DashScope; Cerebras.
     r"`inputs` (tokens \+|must have less than)|too large to process|range of input length|current length is \S+ while limit is"
 )
-"""How providers and servers say that a prompt does not fit, whatever status they give it."""
+"""Messages of providers and servers about a prompt that is too long, with any status."""
 
 _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
     (frozenset({"bad_request"}), _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
@@ -122,9 +123,9 @@ _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
         CONTEXT_WINDOW,
         Decision("row", "context_window"),
     ),
-    # OpenAI answers 403 where a model gives no log probabilities. A request without them may still succeed.
+    # OpenAI answers 403 if a model gives no log probabilities. A request without them may still succeed.
     (frozenset({"permission_denied"}), _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
-    # A router answers 403 where its moderation flagged the text. The model still takes other prompts.
+    # A router answers 403 if its moderation flagged the text. The model still accepts other prompts.
     (frozenset({"permission_denied"}), _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
     # SDKs refuse to send without a key.
     (
@@ -133,9 +134,9 @@ _BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
         Decision("model", "authentication"),
     ),
 )
-"""The meaning of an error's text, where it adds to the status: some providers use one status for several problems.
+"""The meaning of an error's text, which refines the status: some providers use one status for several problems.
 
-It is searched in the body, which may repeat the prompt: only for words that a document is unlikely to contain.
+The patterns are searched in the body, which may repeat the prompt, so they are words that a document is unlikely to contain.
 """
 
 _EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
@@ -143,19 +144,20 @@ _QUOTA = _pattern(r"exceeded your current quota")
 # One provider words a limit per minute like an exhausted quota, but adds when to try again.
 _SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
-"""How many characters of an error's body are searched."""
+"""Number of characters of an error's body that are searched."""
 
 
 def decide(error: BaseException, wire: Wire | None = None) -> Decision:
-    """What to do about an error of a transport. `wire`: how far the request had got; None: it was sent.
+    """What to do about an error of a transport. `wire`: the progress of the request; None: it was sent.
 
-    Before it connects, the request cannot be made; while it connects, nobody is reached; once it was sent, it may have been paid.
+    An error before connecting means that the request cannot be made; an error while connecting, that the endpoint is unreachable;
+    an error after sending, that the call may have been paid.
     """
     names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
         decision = _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
-        # What came of an answer that broke off is paid, and so is each further attempt.
+        # The received part of a broken answer is paid, and so is each further attempt.
         paid = "AnswerBroken" in names and decision.kind in ("transient", "rate_limit")
         return Decision("ambiguous", decision.error) if paid else decision
     if known := next((known for name, known in _BY_CLASS.items() if name in names), None):
@@ -164,7 +166,7 @@ def decide(error: BaseException, wire: Wire | None = None) -> Decision:
         return Decision("ambiguous", next((word for name, word in _LOST.items() if name in names), type(error).__name__))
     if wire.route is None:
         return Decision("transient", "timeout") if isinstance(error, TimeoutError) else Decision("row", "bad_request")
-    # A proxy that refuses with 4xx refuses everybody; with 5xx, it may lead there later.
+    # A proxy that refuses with 4xx refuses every request; with 5xx, it may work later.
     refused = 400 <= wire.route.refusal(error) < 500
     return Decision("model", NO_ROUTE) if refused else Decision("transient", UNREACHED)
 
@@ -190,7 +192,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     """The pause that the provider asks for, in seconds; None if it asks for none.
 
     Read from `retry-after-ms`, or from `retry-after` as seconds or as a date. A date is compared with the response's own `date`:
-    both are by the server's clock, so that ours need not be right.
+    both are by the server's clock, so that ours need not be correct.
     """
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):

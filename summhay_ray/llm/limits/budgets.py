@@ -1,7 +1,7 @@
-"""Money of a run: what is spent, reserved and uncertain, and what fits the budgets.
+"""The money of a run: spent, reserved and uncertain amounts, and whether a call fits the budgets.
 
-All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted (in `ledger.py`) only if
-its worst case fits under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
+All amounts are integer micro-dollars. Money is durable only in the ledger's records. A call is granted (in `ledger.py`) only if
+its worst case fits under the ceiling of the newest record. So if the process is killed, the unknown cost is below that ceiling.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from summhay_ray.store import RUN, Money, MoneyRecord, Purpose, Scope, scopes
 AHEAD_CALLS = 4
 """A ceiling leaves room for at least this many further worst cases, so that calls need not wait for the next record."""
 AHEAD_S = 0.3
-"""It also leaves room for as much as is spent within this time."""
+"""It also leaves room for the amount that is spent within this time."""
 PEAK_KEPT = 85
-"""Calls end and begin in waves, so a ceiling leaves room for the most that was in flight of late. With each record this peak
-falls to so many per cent, unless more is in flight."""
+"""Calls end and begin in waves, so a ceiling leaves room for the recent peak of money in flight. With each record this peak falls
+to this many per cent, unless more is in flight."""
 MOST_AHEAD = 8
-"""A ceiling leaves no more room than this part of what is left of the budget (one eighth)."""
+"""A ceiling leaves room for at most one eighth of the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The most that may be spent on the run (None: no bound), on each stage and on each model."""
+    """The maximum to spend on the run (None: no bound), on each stage and on each model, in micro-dollars."""
 
     total: int | None = None
     stages: Mapping[str, int] = field(default_factory=dict)
     models: Mapping[str, int] = field(default_factory=dict)
     margins: Mapping[str, float] = field(default_factory=dict)
-    """Model -> its `token_margin`, which decides whether its reported usage is credible; 1 if absent."""
+    """Model -> its `token_margin`, which determines whether its reported usage is credible; 1 if absent."""
 
     def bounds(self) -> dict[Scope, int]:
         """Scope -> its budget, for the scopes that have one."""
@@ -55,39 +55,39 @@ class Account:
         self.reserved: Counter[Scope] = Counter()
         """The worst case of the calls in flight."""
         self.uncertain = Counter(money.uncertain)
-        """The most that calls may have cost whose end nobody knows."""
+        """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
         self._wanted: Counter[Scope] = Counter()
-        """The worst cases of calls that wait for a higher ceiling, and for nothing else."""
+        """The worst cases of calls that wait only for a higher ceiling."""
         self._worst: Counter[Scope] = Counter()
         self._peak: Counter[Scope] = Counter()
-        """The most that was in flight of late."""
+        """The recent peak of money in flight."""
         self._ceiling: Counter[Scope] = self._commitment()
         self._writing: MoneyRecord | None = None
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
 
     def charge(self, purpose: Purpose, micros: int, *, answered: bool) -> None:
-        """Add the price of an answer, or what a call without one is charged."""
+        """Add the price of an answer, or the charge for a call without an answer."""
         for scope in scopes(purpose):
             self.spent[scope] += micros
         if not answered:
             self._charged[purpose] += micros
 
     def doubt(self, purpose: Purpose, micros: int) -> None:
-        """Add the worst case of a call whose end nobody knows."""
+        """Add the worst case of a call whose outcome is unknown."""
         for scope in scopes(purpose):
             self.uncertain[scope] += micros
 
     def reserve(self, purpose: Purpose, micros: int) -> None:
         """Reserve money for a call; a negative amount releases it."""
-        # A free call takes nothing.
+        # A free call needs no reservation.
         for scope in scopes(purpose) if micros else ():
             self.reserved[scope] += micros
             self._worst[scope] = max(self._worst[scope], micros)
 
     def fits(self, purpose: Purpose, micros: int) -> Literal["yes", "wait", "no"]:
-        """Whether the amount fits every budget and ceiling. `wait`: not yet; calls in flight may release money, or the next
+        """Whether the amount fits every budget and ceiling. `wait`: not yet, but calls in flight may release money, or the next
         record may raise the ceiling. A free call always fits."""
         if not micros:
             return "yes"
@@ -119,7 +119,7 @@ class Account:
         return Counter({scope: self.spent[scope] + self.uncertain[scope] + self.reserved[scope] for scope in every})
 
     def forget_wanted(self) -> None:
-        """Begin a new look through the waiting calls: `fits` notes again what they want."""
+        """Begin a new pass over the waiting calls, in which `fits` records the money that they wait for."""
         self._wanted.clear()
 
     def due(self, now: float) -> MoneyRecord | None:
@@ -141,7 +141,7 @@ class Account:
         return self._writing
 
     def _is_low(self, scope: Scope, ahead: int) -> bool:
-        """Whether less than half of what should be ahead is left, and the ceiling may be raised."""
+        """Whether less than half of the room that the ceiling should leave remains, and the ceiling may be raised."""
         bound = self._bounds.get(scope)
         at_bound = bound is not None and self._ceiling[scope] >= bound
         return bool(self.reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._need(scope)) < ahead

@@ -1,7 +1,7 @@
 """Reported usage above the reservation: which models it stops, and the message to the user.
 
-Such usage is not credible, and the reservation is charged in its place. It counts against the model, in every worker and after
-every restart, until the model's `token_margin` is large enough to cover it: the log keeps it.
+Such usage is not credible, and the reservation is charged instead. The log records it, so that it counts against the model in
+every worker and after every restart, until the model's `token_margin` is large enough to cover it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ExcessTotals:
     claimed_usd: float
     charged_usd: float
     token_margin: float
-    """The `token_margin` with which all of them would be credible."""
+    """The smallest `token_margin` with which all of them would be credible."""
     stopped: bool
     """Whether the model is stopped: there are too many such answers, or one exceeds its reservation by too much."""
 

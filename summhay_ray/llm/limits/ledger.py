@@ -1,9 +1,9 @@
 """One run's ledger: decides which worker may send which call, and when.
 
 A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
-the log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the
-limits per minute, and the money for the worst case, under every budget and under the ceiling that is durable. It means: send now.
-The time is always passed in as an argument, so that tests need not wait.
+the log has the answer; the call is granted; or it can never be sent. A grant reserves in one step a slot of the model, a time by
+the limits per minute, and the money for the worst case, within every budget and the durable ceiling. It means: send now. The time
+is always passed as an argument, so that tests need not wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 log = logging.getLogger(__name__)
 
 HORIZON_S = 0.25
-"""How long before its time a call is granted: long enough for the grant to arrive, short enough for a pause to take effect."""
+"""Seconds between the grant of a call and its time: enough for the grant to arrive, and few enough for a pause to take effect."""
 
 DRIVER_SILENT_S = 3.0
 """After this time without a sign of life from the driver, it may be dead: no more money is spent."""
@@ -34,9 +34,9 @@ DRIVER_SILENT_S = 3.0
 class Ledger:
     """The ledger of one run, on top of the index of the store's log, which has been read.
 
-    `earlier_record`: the newest money record when this session began; None without one. `limits` names every model outside the
-    workers; a model without an entry runs in the workers. With `probing`, the first call to each model in `limits` goes alone; if
-    it does not reach the endpoint, the model is given up.
+    `earlier_record`: the newest money record when this session began; None without one. `limits` has an entry for every model
+    outside the workers; a model without one runs in the workers. With `probing`, the first call to each model in `limits` is sent
+    alone; if it does not reach the endpoint, the model is given up.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Ledger:
         self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
         self._margins = budgets.margins if budgets else {}
         self._excesses: dict[str, Excess] = {}
-        """Key -> its usage, for the answers that reported more than was reserved."""
+        """Key -> excess, for answers with a reported usage above their reservation."""
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
-        """When the next waiting call can be granted, if nothing happens before; None: no such time is known."""
+        """When the next waiting call can be granted, if nothing else happens; None: unknown."""
         self.touched: set[str] = set()
         """Workers that have news to collect."""
         self._limits = dict(limits or {})
@@ -67,7 +67,7 @@ class Ledger:
         self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
         self._followers: dict[str, list[tuple[str, Claim]]] = {}
-        """Key in flight -> (worker, claim) of those that wait for its answer."""
+        """Key in flight -> (worker, claim) of each claim that waits for its answer."""
         self._outbox: dict[str, list[tuple[Claim, Grant]]] = {}
         self.membership = Membership()
         self._driver_heard: float | None = None
@@ -92,7 +92,7 @@ class Ledger:
         self.tend(now)
 
     def collect(self, worker: str, now: float) -> News:
-        """The worker's news. Grants are handed out once."""
+        """The worker's news. Each grant is returned once."""
         self.membership.hear(worker, now)
         self.touched.discard(worker)
         return News(
@@ -108,7 +108,7 @@ class Ledger:
         )
 
     def hello(self, worker: str, place: str, now: float) -> None:
-        """Note a worker that takes a place, which only one can have. Who had it before is dead and is evicted at once."""
+        """Note a worker that takes a place. Only one worker can have it: the previous one is dead and is evicted at once."""
         self.leave(self.membership.hello(worker, place, now), now)
 
     def beat(self, worker: str, now: float) -> None:
@@ -121,15 +121,15 @@ class Ledger:
             self.tend(now)
 
     def stop(self, now: float) -> None:
-        """Grant no more calls that cost money, and have the workers send none. `now`: see `snapshot`."""
+        """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
         self._stopping, self._driver_heard = True, now
         self.touched |= self.membership.workers
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
-        """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
+        """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
         self.index.take(fetched)
         for news in fetched:
-            # The answers of other workers are among them, which may die before they tell.
+            # They include answers of other workers, which may die before they report them.
             for key, _, _, micros in zip(*news.heads["answers"].get(self.run, ()), strict=True):
                 if (flight := self._flights.get(key)) is not None:
                     flight.logged_micros = micros
@@ -162,7 +162,7 @@ class Ledger:
         self.counts.update(numbers)
 
     def snapshot(self, now: float) -> dict[str, Any]:
-        """The current counters, money and models. Only the driver calls this, so that each call is its sign of life."""
+        """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
         self._driver_heard = now
         models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
         counts = sum((model.counts for model in self._models.values()), Counter[str]())
@@ -187,7 +187,7 @@ class Ledger:
         }
 
     def figures(self, now: float) -> dict[str, dict[str, float]]:
-        """Model -> its figures of this session, and the run's dollars."""
+        """Model -> its figures of this session; and the run's dollars."""
         figures = {}
         for name, model in self._models.items():
             usd = {kind: getattr(self.account, kind)["model", name] / 1e6 for kind in ("spent", "reserved", "uncertain")}
@@ -195,7 +195,7 @@ class Ledger:
         return figures
 
     def tend(self, now: float) -> None:
-        """Look for silent workers, and grant every call that may be granted."""
+        """Check for silent workers, and grant every call that may be granted."""
         for worker in self.membership.look(now):
             self._take_back(worker)
         self.next_at = None
@@ -207,15 +207,15 @@ class Ledger:
     def _pump(self, model: ModelQueue, now: float) -> None:
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
         while waiting and model.room(self.membership.silent) and not model.is_full:
-            # A slot goes to the worker that holds the fewest: mostly to the one that has just given it back, which hears of it
-            # in the same exchange.
+            # A slot goes to the worker with the fewest slots: usually the one that has just returned it, which gets it in the
+            # same exchange.
             place = min(waiting, key=lambda place: model.sending_of[place[0]])
             waiting.remove(place)
             queue = model.queues[place]
             start = self._try(model, place[0], queue[0], now)
             if start is None:
                 queue.popleft()
-                # Who was served goes to the end, so that all stages have their turn.
+                # A served queue goes to the end, so that all stages take turns.
                 del model.queues[place]
                 if queue:
                     model.queues[place] = queue
@@ -226,8 +226,8 @@ class Ledger:
                 return
 
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
-        """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this
-        claim must wait, but those of other workers or stages need not."""
+        """Answer a claim if possible. Returns None if it was answered; a later time if the model's next call must wait until
+        then; `now` if only this claim must wait, but not those of other workers or stages."""
         if self._needs_no_call(model, worker, claim):
             return None
         if self._is_halted(now) and claim.worst_micros:
@@ -257,9 +257,10 @@ class Ledger:
         return None
 
     def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
-        """Handle a claim that needs no call of its own; False if it needs one.
+        """Handle a claim that needs no call; False if it needs one.
 
-        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that.
+        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that
+        call.
         """
         location = self.index.answers.get(claim.key)
         if location is not None:
@@ -301,7 +302,7 @@ class Ledger:
             self._note_excess({done.key: done.excess})
 
     def _slow_down(self, model: ModelQueue, done: Settlement, now: float) -> None:
-        """Send less after a 429, and nothing while the provider wants a pause."""
+        """Send fewer calls after a 429, and none while the provider demands a pause."""
         if done.limited and (why := model.limited(now)):
             self._stop(done.model, ("quota_exhausted", why))
         if done.pause_s is not None:
@@ -326,7 +327,7 @@ class Ledger:
         self.touched.update(self.membership.workers)
 
     def _land(self, key: str, *, sent: bool = True) -> None:
-        """End a flight. If nothing was sent, it takes nothing of the limits."""
+        """End a flight. If nothing was sent, it does not count towards the limits."""
         flight = self._flights.pop(key)
         claim, model = flight.claim, self._model(flight.claim.model)
         self.account.reserve(claim.purpose, -claim.worst_micros)
@@ -341,7 +342,7 @@ class Ledger:
                 model.enter(worker, waiting._replace(first=True))
 
     def _take_back(self, worker: str) -> None:
-        """Take back the grants that a silent worker has not collected: nothing of them was sent."""
+        """Take back the grants that a silent worker has not collected: their calls were not sent."""
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
             if grant.state == "go":

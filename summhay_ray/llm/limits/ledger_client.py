@@ -1,7 +1,7 @@
-"""A worker's client of the ledger: sends claims and settlements in batches, and keeps to grants and pauses.
+"""A worker's client of the ledger: sends claims and settlements in batches, and obeys grants and pauses.
 
 A call awaits `claim`, is sent at once if it `may_send`, and ends with `settle`. One exchange with the ledger carries everything
-that has gathered since the last one.
+that has accumulated since the last one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, Work
 from summhay_ray.llm.limits.model_queue import PAUSE_WITHOUT_TIME_S
 
 TRIP_EVERY_S = 0.008
-"""Shortest interval between two exchanges. The first message after a pause travels at once."""
+"""Shortest interval between two exchanges. The first message after an idle time is sent at once."""
 
 LEASE_S = 1.5
-"""A call is sent at most this long after its grant, beyond the interval at which news comes; later, it is claimed again. What
-arrives late, since this process stood still, is old: its age counts from when it was asked for."""
+"""A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
+grant counts from the request for the news, since this process may have been suspended before the news arrived."""
 
 LATE_S = 0.5
-"""A timed call may be sent at most this much after its time. Later, it would count in another minute: it is claimed again."""
+"""A timed call may be sent at most this much after its time. Later, it would count in another minute, so it is claimed again."""
 
 CLOSING_S = 10.0
 """How long `close` waits for the last exchange."""
@@ -43,7 +43,7 @@ class GrantedCall(NamedTuple):
 class LedgerClient:
     """One worker's client, on one event loop.
 
-    `evicted` is called when the ledger has evicted this worker as dead: what it waits for will never come. `draining` is called
+    `evicted` is called when the ledger has evicted this worker as dead: its claims will never be answered. `draining` is called
     when nothing more may be sent, since the worker ends or the run stops.
     """
 
@@ -56,7 +56,7 @@ class LedgerClient:
         self._tickets = 0
         self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
         self._message = WorkerMessage()
-        """What has gathered since the last exchange."""
+        """The messages since the last exchange."""
         self._paused: dict[str, float] = {}
         self._stopped: set[str] = set()
         self._halted = False
@@ -68,12 +68,12 @@ class LedgerClient:
         self._closed = False
 
     def drain(self) -> None:
-        """Prepare the worker's end: nothing more may be sent, nobody rests, and new claims wait for ever."""
+        """Prepare the worker's end: nothing more may be sent, pauses end, and new claims wait for ever."""
         self._draining.set()
         self._on_drain()
 
     async def rest(self, seconds: float) -> None:
-        """Wait so long, or until the worker is to end."""
+        """Wait this long, or until the worker must end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._draining.wait()
@@ -96,8 +96,8 @@ class LedgerClient:
         self._mail.set()
 
     def settle(self, settlement: Settlement) -> None:
-        """Report how a call ended; the next exchange carries it. This worker keeps to a pause that the provider wants at once,
-        the others as soon as they hear of it."""
+        """Report how a call ended; the next exchange carries it. If the provider demands a pause, this worker pauses at once, and
+        the others as soon as the ledger informs them."""
         self._start()
         if settlement.pause_s is not None:
             settlement = settlement._replace(pause_s=settlement.pause_s + PAD_S)
@@ -111,17 +111,17 @@ class LedgerClient:
         self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
 
     def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
-        """Whether the call may be sent, now that its time has come. If not, it is given back and claimed again."""
+        """Whether the call may be sent now, at its time. If not, it is given back and claimed again."""
         now = asyncio.get_running_loop().time()
         if self._draining.is_set() or model in self._stopped or (paid and self._halted):
             return False
         return now <= granted.until and self._paused.get(model, 0.0) <= now
 
     async def flush(self) -> None:
-        """Return when the ledger has what is to be sent, or does not take it for a while."""
+        """Return when the ledger has all messages, or after a while without an answer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
+                # An ending event loop has already cancelled the tasks: nothing more can be sent.
                 while (
                     self._tasks
                     and self._broken is None
@@ -131,7 +131,7 @@ class LedgerClient:
                     await asyncio.sleep(TRIP_EVERY_S)
 
     async def close(self) -> None:
-        """Send what is left, and stop."""
+        """Send the remaining messages, and stop."""
         await self.flush()
         for task in self._tasks:
             task.cancel()
@@ -141,12 +141,13 @@ class LedgerClient:
     def _start(self) -> None:
         if self._broken is not None:
             raise self._broken
-        # Calls that end with the loop still settle; the log has them. No task may start after `close`.
+        # Calls that end with the loop still settle, and the log has their answers. No task may start after `close`.
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
 
     async def _guard(self, work: Awaitable[None]) -> None:
-        """Do the work; if it fails, the ledger is gone: raise the error in everyone who waits, so that nobody waits for ever."""
+        """Do the work. If it fails, the ledger is gone: the error is raised in all waiting callers, so that none waits for
+        ever."""
         try:
             await work
         except asyncio.CancelledError:
@@ -177,7 +178,7 @@ class LedgerClient:
             self._hear(await self._port.listen(), began)
 
     def _hear(self, news: News, began: float) -> None:
-        """Take in news that was asked for at the time `began`."""
+        """Process news that was requested at the time `began`."""
         now = asyncio.get_running_loop().time()
         self._halted = news.halted
         if news.evicted and self._evicted is not None:

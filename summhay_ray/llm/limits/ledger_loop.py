@@ -1,4 +1,4 @@
-"""The ledger on an event loop: acts when the time of a waiting call comes, writes money records, and wakes workers.
+"""The ledger on an event loop: grants waiting calls at their time, writes money records, and wakes workers.
 
 In one process it is used directly; the engine also runs it as an actor.
 """
@@ -20,7 +20,7 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 AGAIN_S = 1.0
-"""After so long, a store that could not be reached is tried again."""
+"""Seconds before a retry when the store cannot be reached."""
 
 
 class LedgerPort(NamedTuple):
@@ -46,7 +46,7 @@ class LedgerService:
         self._timer_at = float("inf")
 
     def port(self, worker: str) -> LedgerPort:
-        """The way to this ledger for a worker in the same process."""
+        """The connection to this ledger for a worker in the same process."""
         return LedgerPort(functools.partial(self.exchange, worker), functools.partial(self.listen, worker))
 
     async def exchange(self, worker: str, message: WorkerMessage) -> News:
@@ -75,7 +75,8 @@ class LedgerService:
         return news
 
     def act(self, verb: Callable[[Ledger, *Ts, float], R], *arguments: *Ts) -> R:
-        """Call a method of the ledger, such as `Ledger.beat`, with these arguments and the time, and do all that follows."""
+        """Call a method of the ledger, such as `Ledger.beat`, with these arguments and the time, and then process the
+        consequences."""
         now = time.monotonic()
         result = verb(self.ledger, *arguments, now)
         self.ledger.tend(now)
@@ -124,8 +125,8 @@ class LedgerService:
         self._wake()
 
     async def _evict(self, dying: set[str]) -> None:
-        # Until it is known what the dead workers have in the log, their calls must not be sent again. One reads at a time: what
-        # two have read counts twice.
+        # Until the log entries of the dead workers are known, their calls must not be sent again. Only one task reads at a time:
+        # entries read by two would count twice.
         while True:
             try:
                 fetched = await asyncio.to_thread(self.ledger.index.fetch)
@@ -133,7 +134,7 @@ class LedgerService:
             except (StoreError, OSError):
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
-        # After a standstill of the ledger itself, who seemed dead has been heard meanwhile.
+        # If the ledger itself was suspended, workers that seemed dead have meanwhile given signs of life.
         for worker in dying & self.ledger.membership.dying:
             self.ledger.evict(worker, fetched, now)
             fetched = ()

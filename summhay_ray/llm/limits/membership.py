@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import KeysView
 
 SILENT_S = 4.0
-"""A worker without a sign of life for so long lends its slots to others. It starts no call on a grant that is older."""
+"""A worker without a sign of life for this long lends its slots to others. It sends no call with a grant older than this."""
 
 DEAD_AFTER_S = 60.0
-"""After this time it is dead: others may claim its calls, and what these may have cost is uncertain.
+"""After this time it counts as dead: others may claim its calls, and their cost is uncertain.
 
-Longer than a process stands still while its machine is overloaded or migrated. For a process that died, Ray starts another one,
-which takes its place at once.
+It is longer than a process stops while its machine is overloaded or migrated. If a process died, Ray starts another
+one, which takes its place at once.
 """
 
 LISTEN_S = 0.5
 """How long a worker listens before it gets an answer without news, which shows that the ledger is alive."""
 
 LISTENS_A_SECOND = 400
-"""Answers without news per second, over all workers. With more than half as many workers, each listens longer."""
+"""Answers without news per second, over all workers. With more than half this many workers, each listens longer."""
 
 
 class Membership:
@@ -26,17 +26,18 @@ class Membership:
 
     def __init__(self) -> None:
         self.dying: set[str] = set()
-        """Dead workers whose log is being read. They keep their calls until they are evicted; one that is heard again lives."""
+        """Dead workers whose log is being read. They keep their calls until they are evicted. A new sign of life ends this
+        state."""
         self._dismissed: set[str] = set()
-        """Those that are known to have ended."""
+        """Workers that are known to have ended."""
         self.silent: set[str] = set()
         """Workers that have given no sign of life for a while."""
         self._heard: dict[str, float] = {}
         self.evicted: set[str] = set()
-        """Workers that were evicted as dead, should they come back."""
+        """Workers that were evicted as dead. They may come back."""
         self._places: dict[str, str] = {}
         self.lost: set[str] = set()
-        """Places whose worker was evicted because it fell silent, until a worker takes the place again."""
+        """Places whose worker was evicted for silence, until a worker takes the place again."""
 
     @property
     def workers(self) -> KeysView[str]:
@@ -63,7 +64,8 @@ class Membership:
         return True
 
     def hello(self, worker: str, place: str, now: float) -> str:
-        """Note a worker that takes a place. Returns who had it before; empty if there was none, or the worker itself."""
+        """Note a worker that takes a place. Returns the previous worker of the place; empty if there was none, or if it is the
+        same."""
         before = self._places.get(place, "")
         self._places[place] = worker
         self.lost.discard(place)
@@ -71,7 +73,7 @@ class Membership:
         return "" if before == worker else before
 
     def look(self, now: float) -> set[str]:
-        """Find out who is silent; returns the newly silent ones. Those who are silent for long are dying from now on."""
+        """Update the silent workers; returns the newly silent ones. Workers that are silent for too long become dying."""
         before = self.silent
         silent = {worker for worker, heard in self._heard.items() if now - heard > SILENT_S + self.listen_s}
         self.silent = silent | self._dismissed

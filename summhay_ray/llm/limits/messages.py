@@ -14,7 +14,7 @@ State = Literal["answered", "go", "budget", "stopped"]
 
 
 class Claim(NamedTuple):
-    """A call that a worker wants to send: its key, and the most that it can take in micro-dollars and tokens."""
+    """A call that a worker wants to send: its key, and its maximum of micro-dollars and tokens."""
 
     key: str
     model: str
@@ -25,18 +25,18 @@ class Claim(NamedTuple):
     ticket: int = 0
     """The worker's number for the claim; the grant carries the same number."""
     first: bool = False
-    """It goes before the worker's other claims of its stage, since the call was granted before."""
+    """True if it precedes the worker's other claims of its stage, because the call was granted before."""
     damaged: Location | None = None
-    """Where the ledger said that its answer is, and no such answer can be read."""
+    """The location of the stored answer, if that turned out to be unreadable."""
 
     @property
     def purpose(self) -> Purpose:
-        """What the money is for."""
+        """The purpose of the money."""
         return self.stage, self.model
 
     @property
     def amounts(self) -> dict[str, float]:
-        """What the call takes of the model's limits per minute."""
+        """The amounts that the call takes from the model's limits per minute."""
         return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
 
 
@@ -44,7 +44,7 @@ class Grant(NamedTuple):
     """The answer to a claim.
 
     - `answered`: the answer is in the log, at `location`.
-    - `go`: it has a slot; send the call after `wait_s` seconds. If it is `timed` (by limits per minute), not much later.
+    - `go`: it has a slot; send the call after `wait_s` seconds, and not much later if it is `timed` (by limits per minute).
     - `budget`: its worst case does not fit the budget.
     - `stopped`: the model was given up (`error`, `reason`).
     """
@@ -73,15 +73,15 @@ class Settlement(NamedTuple):
     sent: bool = True
     """False: the grant was given back, and nothing was sent."""
     again: bool = False
-    """The worker claims the call again."""
+    """True if the worker claims the call again."""
     limited: bool = False
-    """The provider answered 429."""
+    """True if the provider answered 429."""
     pause_s: float | None = None
-    """Seconds for which the provider wants nothing sent; None if it named no time."""
+    """The pause that the provider demands, in seconds; None if it named no time."""
     excess: Excess | None = None
-    """The usage that the provider reports, if it exceeds what was reserved."""
+    """The reported usage, if it exceeds the reservation."""
     doubtful: bool = False
-    """Nobody knows how the call ended, or its answer could not be written to the log."""
+    """True if the outcome of the call is unknown, or its answer could not be written to the log."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class WorkerMessage:
     claims: list[Claim] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
-    """Keys of calls whose attempt has ended, and which are settled later: the slot is free."""
+    """Keys of calls whose attempt has ended but which are settled later: their slot is free."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
@@ -100,7 +100,7 @@ class WorkerMessage:
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
-        """The message that was packed."""
+        """The inverse of `packed`."""
         claims, settlements, ended = message
         return cls(list(map(Claim._make, claims)), [Settlement._make(_placed(done, _LOCATED)) for done in settlements], ended)
 
@@ -114,13 +114,13 @@ class News:
     stopped: tuple[str, ...] = ()
     """Models that were given up."""
     evicted: bool = False
-    """The worker was evicted as dead: others do its work."""
+    """True if the worker was evicted as dead: others do its work."""
     next_s: float = 0.5
-    """The next news comes within this time, which grows with the number of workers."""
+    """Maximum seconds until the next news; grows with the number of workers."""
     halted: bool = False
-    """Nothing that costs money may be sent: the run is stopping, or its driver is silent."""
+    """True if no paid call may be sent: the run is stopping, or its driver is silent."""
     stopping: bool = False
-    """The run is stopping: nothing more may be sent, and models in the workers generate no more."""
+    """True if the run is stopping: no call may be sent, and models in the workers stop generating."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
@@ -129,7 +129,7 @@ class News:
 
     @classmethod
     def unpacked(cls, message: Packed) -> News:
-        """The message that was packed."""
+        """The inverse of `packed`."""
         grants, *rest = message
         return cls(tuple((ticket, Grant._make(_placed(grant, _GRANTED))) for ticket, grant in grants), *rest)
 

@@ -11,8 +11,8 @@ from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import Limits
 
 LONGEST_PAUSE_S = 3600.0
-"""The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
-up, and a later run continues."""
+"""The longest pause that is obeyed. If a provider demands more, a quota is used up (429) or the service is down (503): the model
+is given up, and a later start continues."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
 """The counters of a model in a session; `calls` are those that were answered."""
@@ -20,15 +20,15 @@ COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "ret
 
 @dataclass
 class Flight:
-    """A granted call that is not settled."""
+    """A granted call that is not settled yet."""
 
     worker: str
     claim: Claim
     permit: Permit | None
     sending: bool = False
-    """It holds one of the model's slots: from its grant until its attempt has ended."""
+    """True if it holds one of the model's slots: from its grant until its attempt has ended."""
     logged_micros: int | None = None
-    """The price of its answer, if that was found in the log before it was settled."""
+    """The price of its answer, if the answer was found in the log before the settlement."""
 
 
 @dataclass
@@ -38,27 +38,28 @@ class ModelQueue:
     pacer: Pacer
     cap: Cap | None
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
-    """(worker, stage) -> its claims in order. Those of a worker take turns: who was served last is last. Stages are separate so
-    that one that waits for its budget does not block others."""
+    """(worker, stage) -> its claims in order. The queues take turns: the last one served goes to the end. Stages are separate, so
+    that a stage that waits for its budget does not block others."""
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the slots that its calls hold."""
     unsettled: int = 0
     """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
     reached: bool = False
-    """The endpoint has answered something. Until then, if the ledger probes, one call is sent and the others wait for it."""
+    """True once the endpoint has answered anything. Until then, if the ledger probes, one call is sent and the others wait for
+    it."""
     stopped: tuple[str, str] | None = None
     """(class, reason) if the model was given up."""
     limited_since: float | None = None
-    """When the first 429 since the last answer came."""
+    """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
 
     def room(self, silent: Set[str]) -> bool:
-        """Whether a slot is free. Those of `silent` workers serve others."""
+        """Whether a slot is free. Slots of `silent` workers count as free."""
         return self.cap is None or self.sending_of.total() - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
 
     @property
     def is_full(self) -> bool:
-        """Whether as many calls are not settled as may be lost by a kill: twice the concurrency."""
+        """True once `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed."""
         return self.cap is not None and self.unsettled >= 2 * self.cap.most
 
     def hold(self, flight: Flight, *, sending: bool) -> None:
@@ -68,8 +69,8 @@ class ModelQueue:
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
-        """Its figures: calls in flight and queued, and the cap; seconds of pause left, and of nothing but 429s; calls answered,
-        requests, tokens, 429s and retries so far."""
+        """Its figures: calls in flight and queued, and the cap; remaining seconds of a pause, and seconds with only 429s; calls
+        answered, requests, tokens, 429s and retries so far."""
         return {
             "in_flight": self.sending_of.total(),
             "queued": sum(map(len, self.queues.values())),
@@ -80,7 +81,7 @@ class ModelQueue:
         }
 
     def limited(self, now: float) -> str:
-        """Note a 429. Returns why the model must be given up if it has answered nothing else for too long, else nothing."""
+        """Note a 429. Returns the reason for giving up the model if it has answered only 429s for too long; else empty."""
         self.counts["limited"] += 1
         if self.cap is not None:
             self.cap.cut(now)
@@ -101,7 +102,7 @@ class ModelQueue:
             self.cap.grow()
 
     def enter(self, worker: str, claim: Claim) -> None:
-        """Queue a claim, last of its stage unless it is `first`."""
+        """Add a claim to the end of its stage's queue, or to the front if it is `first`."""
         queue = self.queues.setdefault((worker, claim.stage), deque())
         if claim.first:
             queue.appendleft(claim)
@@ -117,23 +118,23 @@ class ModelQueue:
 
 MINUTE_S = 60.0
 WINDOW_S = 60.6
-"""The sliding window: a minute, and the most by which a call may be late at the provider."""
+"""The sliding window: a minute plus the maximum delay of a call on its way to the provider."""
 
 MARGIN = 0.985
-"""Share of a limit that calls are spaced for, so that a call sent a little late does not fall into a full minute."""
+"""Share of a limit that is used, so that a call sent a little late does not exceed the limit of another minute."""
 
 PAUSE_WITHOUT_TIME_S = 0.25
-"""The shortest pause after a 429 that names no time to wait."""
+"""The shortest pause after a 429 without a time to wait."""
 
 LONGEST_PAUSE_WITHOUT_TIME_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
-"""Calls in flight at the same time meet the same limit: all their 429s within this time cut the cap once."""
+"""Concurrent calls hit the same limit: all their 429s within this time reduce the cap only once."""
 
 
 @dataclass(slots=True)
 class Permit:
-    """What one call takes of the limits, and when it is sent (`at`). Corrected when the real usage is known."""
+    """The amounts that one call takes from the limits, and its time (`at`). They are corrected when the actual usage is known."""
 
     at: float
     amounts: dict[str, float]
@@ -145,7 +146,7 @@ class Pacer:
     """Spaces a model's calls, so that no sliding minute holds more requests or tokens than its limits allow.
 
     Two rules hold at once. Each call takes its share of time, so that calls are evenly spaced. The sum over the last minute stays
-    within the limit, whatever the sizes of the calls. A call larger than a minute's limit goes alone, after an empty minute.
+    within the limit, for calls of any size. A call larger than a minute's limit is sent alone, after an empty minute.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -188,7 +189,7 @@ class Pacer:
         return permit
 
     def correct(self, permit: Permit, real: Mapping[str, float]) -> None:
-        """Replace the amounts that were reserved for a call by its real usage."""
+        """Replace the amounts reserved for a call by its actual usage."""
         for name in self._rates.keys() & real.keys():
             change = real[name] - permit.amounts[name]
             self._free_at[name] += MINUTE_S * change / self._rates[name]
@@ -197,7 +198,7 @@ class Pacer:
                 self._used[name] += change
 
     def cancel(self, permit: Permit) -> None:
-        """Release the amounts of a call that was not sent. Its share of time is lost."""
+        """Release the amounts of an unsent call. Its share of time is lost."""
         self._forget(permit)
         permit.amounts = dict.fromkeys(permit.amounts, 0.0)
 
@@ -208,10 +209,10 @@ class Pacer:
                 self._used[name] -= amount
 
     def round_of_429s(self, now: float) -> None:
-        """Pause after a 429 that named no time to wait.
+        """Pause after a 429 without a time to wait.
 
         The pause doubles with each round of such 429s, and is short again after an answer: a provider that still answers some
-        calls needs fewer calls at once, not longer pauses.
+        calls needs fewer concurrent calls, not longer pauses.
         """
         if now >= self._round_ends:
             seconds = min(PAUSE_WITHOUT_TIME_S * 2.0**self._rounds, LONGEST_PAUSE_WITHOUT_TIME_S)
@@ -230,10 +231,10 @@ class Pacer:
 
 @dataclass
 class Cap:
-    """The most calls of a model that may be in flight at once.
+    """The maximum number of a model's calls in flight.
 
-    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429 came,
-    by one per twenty rounds.
+    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the level of the last 429, by one per
+    twenty rounds.
     """
 
     most: int

@@ -1,1 +1,1 @@
-"""A request and its key, a reply, and the answer that is stored: values without I/O."""
+"""A request and its key, a reply, and a stored answer: values without I/O."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 MOST_TOKENS = 20_000_000
-"""No model reads or writes more tokens in one call; larger counts are taken for this number."""
+"""No model reads or writes more tokens in one call; larger counts are reduced to this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +85,5 @@ class RawAnswer:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the call. A provider may give fewer than were asked for."""
+        """All texts of the call. A provider may return fewer than requested."""
         return (self.text, *self.further_texts)

@@ -1,4 +1,4 @@
-"""A request to a model and its key: what a call is, and when two calls are the same call."""
+"""A request to a model and its key. Two calls with the same key are the same call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _ROLES = frozenset(get_args(Role))
 _LONG, _LONGEST = 16_384, 1_000_000
-"""A request keeps the JSON of its messages for its body. That of longer texts (characters) is cached for the next request."""
+"""A request keeps the JSON of its messages for its body. The JSON of longer texts (in characters) is cached for the next
+request."""
 MOST_LOGPROBS = 20
 """No provider returns more log probabilities per token."""
 
@@ -54,7 +55,7 @@ def assistant(text: str) -> Message:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Request:
-    """One call to one model. The key is made of all fields and of nothing else."""
+    """One call to one model. The key is a hash of all fields and of nothing else."""
 
     model: str
     messages: tuple[Message, ...]
@@ -62,18 +63,19 @@ class Request:
     sampling: Sampling
     """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
     prompt_hash: str = ""
-    """sha256 of the prompt template, so that a changed template makes another request."""
+    """sha256 of the prompt template, so that a changed template is another request."""
     sample: int = 0
     """Index of the sample, where one prompt is sent several times."""
     lookup: str = ""
-    """For `replay/...` and `answers/...` models only: which of the recorded answers to return."""
+    """For `replay/...` and `answers/...` models only: the id of the recorded answer to return."""
     n: int = 1
-    """Answers wanted from one call. A provider that lacks the feature gives fewer; a local model gives one."""
+    """Number of answers requested in one call. A provider without this feature returns fewer; a local model returns one."""
     logprobs: int | None = None
-    """Return each token's log probability and those of this many likeliest alternatives (0 to 20); None: return none."""
+    """Request the log probability of each token and of this many most likely alternatives (0 to 20); None: no log
+    probabilities."""
     task: Task = "chat"
     """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it.
-    search: what a service of the user's finds for the one input, in its own form."""
+    search: the results of the user's search service for the one input, in the service's format."""
     inputs: tuple[str, ...] = ()
     """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
     _key: str = field(init=False, repr=False, compare=False)
@@ -109,7 +111,7 @@ class Request:
 
     @property
     def prompt(self) -> str:
-        """The whole input as one text: a single user message as it is, several messages each under its role, or the inputs."""
+        """The whole input as one text: a single user message unchanged, several messages with their roles, or the inputs."""
         if self.inputs:
             return "\n".join(self.inputs)
         if len(self.messages) == 1 and self.messages[0].role == "user":
@@ -139,7 +141,7 @@ class Request:
 
     @property
     def searches(self) -> tuple[int, int, int]:
-        """The searches that a reranking or a search is billed for: (fewest, expected, most); zeros for other tasks.
+        """The number of billed searches of a reranking or a search: (fewest, expected, most); zeros for other tasks.
 
         By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
         split into pieces, each of which counts as a document.
@@ -148,7 +150,7 @@ class Request:
             return (1, 1, 1) if self.task == "search" else (0, 0, 0)
         query, *documents = self.inputs
         lengths = [count_tokens(query) + count_tokens(text) for text in documents]
-        # No known tokenizer counts twice as many tokens as ours.
+        # No known tokenizer counts more than twice as many tokens as ours.
         counts = (len(documents), *(sum(1 + times * length // SEARCH_TOKENS for length in lengths) for times in (1, 2)))
         least, expected, most = (-(-pieces // SEARCH_DOCUMENTS) for pieces in counts)
         return least, expected, most
@@ -162,12 +164,12 @@ class Request:
 
     @property
     def space(self) -> str:
-        """sha256 (hex) of model and sampling parameters: vectors of equal ones can be compared."""
+        """sha256 (hex) of model and sampling parameters: vectors with the same hash can be compared."""
         return hashlib.sha256(f"[{_quoted(self.model)},{canonical(self.sampling)}]".encode("ascii")).hexdigest()
 
     @property
     def keys(self) -> Iterator[str]:
-        """The keys to look for an answer under, in turn: one that is stored but cannot be used is asked for under the next."""
+        """The keys under which an answer may be stored, in order: after an unusable stored answer, the next key is used."""
         return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
 
     def _computed_key(self) -> str:
@@ -210,4 +212,4 @@ def marked(messages: Iterable[tuple[str, str]]) -> str:
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
-"""The gateway as other rooms see it: takes a request, returns a durable answer or the reason why there is none."""
+"""The gateway's interface for other packages: takes a request, returns a durable answer or the reason for a missing one."""

@@ -1,4 +1,4 @@
-"""Sampling parameters: which ones may be sent, and how long an answer they allow."""
+"""Sampling parameters: checks whether they may be sent, and computes the maximum length of an answer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from summhay_ray.text import canonical_json, count_tokens
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
 _TOKEN_BYTES = 32
-"""The most bytes of one token in JSON, with all letters escaped."""
+"""Maximum bytes of one token in JSON, with all letters escaped."""
 _LOGPROB_BYTES = 256
-"""The most bytes that a server writes about one token, or one alternative to it, when log probabilities are requested."""
+"""Maximum bytes of one token or alternative in an answer with log probabilities."""
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 RESERVED = frozenset(
     {
@@ -40,18 +40,19 @@ RESERVED = frozenset(
         "timeout",
     }
 )
-"""Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
+"""Parameters that only the gateway sets. In a spec, they could change the call so that its log, limits and price would be
+wrong."""
 QUERY_FIELD = "query_field"
-"""For a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
+"""For a search: the field of the request's body that holds the query. It is not sent as a separate field."""
 REVISION = "revision"
-"""The revision of the model, as the spec gives it: part of the key, but never sent."""
+"""The model's revision in the spec: part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
 class Sampling(dict[str, Any]):
-    """Sampling parameters that are not changed any more. A run has few of them, and each call asks what follows from them, so
-    they have a hash: that of their text, since 1 is neither 1.0 nor True here."""
+    """Immutable sampling parameters. They are hashable, because results are cached per set of parameters: a run has few sets and
+    many calls. The hash is of their text, which distinguishes 1, 1.0 and True."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
@@ -91,7 +92,7 @@ def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
 
 
 def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters as they are sent. A missing `max_tokens` is set: no price can be reserved for an answer of any length."""
+    """The parameters to send. A missing `max_tokens` is set, because an answer of unlimited length has no maximum price."""
     sent = {name: value for name, value in sampling.items() if name != REVISION}
     if any(sent.get(name) is not None for name in _LENGTHS):
         return sent
@@ -100,7 +101,7 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def longest_answer(sampling: Sampling) -> int:
-    """The most tokens of one answer; a call for `n` answers may bring `n` times as many."""
+    """Maximum tokens of one answer; a call for `n` answers may return `n` times as many."""
     return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
 
 
@@ -113,6 +114,6 @@ def most_bytes(sampling: Sampling, n: int = 1, logprobs: int | None = None) -> i
 
 @functools.lru_cache(maxsize=1024)
 def schema_tokens(sampling: Sampling) -> int:
-    """Our count of the tokens of schemas, tools and the like, which providers bill as part of the prompt."""
+    """Our count of the tokens of schemas, tools and similar parameters, which providers bill as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
     return count_tokens("".join(json.dumps(value, default=str) for value in nested))

@@ -1,7 +1,7 @@
-"""The gate: says by the URL that is really called whether a request may leave, and with which key.
+"""The gate: decides by the actual URL whether a request may be sent, and with which key.
 
-Every transport asks here for each request (`direct` before it sends one, `outgoing` for what litellm's SDKs send), whatever the
-request is for. Nothing else attaches a provider's key.
+Every transport asks here before each request of any kind (`direct` for its own, `outgoing` for those of litellm's SDKs). No other
+code attaches a provider's key.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     """The key that a request to the URL carries; None if it carries none. Raises NoKey if no such request may be sent.
 
     A request goes to the spec's `api_base`, or without one to the provider's own domains. It carries the key that the spec names
-    in `api_key_env`; else the provider's own, but only at these domains, on this machine, and for a provider that is only a
-    protocol. `url` is None if litellm chooses the address: its key is that of the provider's own domains, and `outgoing` asks
-    again when the address is known.
+    in `api_key_env`. Otherwise it carries the provider's own key, but only at the provider's domains, on this machine, or if the
+    provider is only a protocol. `url` is None if litellm chooses the address: the result is then the key for the provider's own
+    domains, and `outgoing` asks again when the address is known.
     """
     names, place, needed = _admit(settings.model, settings.api_base, settings.api_key_env, url)
     key = key_in(*names)
@@ -36,13 +36,13 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
 # Every call asks, and a run has few models.
 @functools.lru_cache
 def _admit(model: str, api_base: str | None, api_key_env: str | None, url: str | None) -> tuple[tuple[str, ...], Place, bool]:
-    """The variables of the key that a request to the URL carries, where the URL leads, and whether a key is needed there.
+    """(The variables of the key for a request to the URL, the kind of place at the URL, whether a key is needed there.)
 
-    Raises NoKey unless the URL is where the spec sends the model's requests.
+    Raises NoKey if the spec does not send the model's requests to the URL.
     """
     provider = provider_of(model)
     known, place = PROVIDERS.get(provider), place_of(provider, url)
-    # litellm and the worker's environment know addresses of such a provider; the spec names none.
+    # litellm or the worker's environment may have an address of such a provider, but the spec names none.
     unknown_place = not api_base and not (known and known.domains)
     if url and not (api_base and origin_of(provider, url) == origin_of(provider, api_base)):
         at_home = place == "own" or unknown_place and not is_owned(url)
@@ -78,9 +78,9 @@ def key_for_litellm(settings: ModelSettings) -> str | None:
 
 
 def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None) -> str:
-    """Why a model's entry would send a key to a place that is not its own, in one line; empty if it would not.
+    """Why a model's entry would send a key to a foreign endpoint, in one line; empty if it would not.
 
-    A key's own place is its provider's domain, or this machine; a provider's key is in its own variables.
+    A provider's key, which is in the provider's variables, may be sent to the provider's domains and to this machine.
     """
     provider = provider_of(model)
     if api_key_env and (provider not in PROVIDERS or api_key_env not in own_variables(provider)):

@@ -21,7 +21,8 @@ from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place
 from summhay_ray.text import count_tokens
 
 TOKEN_MARGIN = 1.15
-"""Factor by which OpenAI's token count of a text may exceed ours (cl100k). The worst case of a call is reserved with it."""
+"""Factor by which OpenAI's token count of a text may exceed ours (cl100k). It is part of the reservation for a call's worst
+case."""
 
 OTHER_TOKEN_MARGIN = 1.5
 """The same factor for all other providers: tokenizers with smaller vocabularies need up to 50 % more tokens for English."""
@@ -36,23 +37,23 @@ _OPENAI = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A model's limits: requests, input tokens and output tokens per minute, and calls in flight at once. None: no limit."""
+    """A model's limits: requests, input tokens and output tokens per minute, and concurrent calls. None: no limit."""
 
     rpm: float | None = None
     input_tpm: float | None = None
     output_tpm: float | None = None
     concurrency: int = 64
-    """Calls in flight at once, over the whole cluster; of a model that generates in the worker, prompts in a batch."""
+    """Maximum number of calls in flight over the whole cluster; for a model that generates in the worker, prompts per batch."""
 
     def minutes(self, calls: float, input_tokens: float, output_tokens: float) -> float | None:
-        """The fewest minutes that this many calls and tokens take under the limits per minute; None if there are none."""
+        """Minimum minutes for this many calls and tokens under the limits per minute; None without such limits."""
         shares = ((calls, self.rpm), (input_tokens, self.input_tpm), (output_tokens, self.output_tpm))
         return max((amount / rate for amount, rate in shares if rate), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How to reach one model, and what it costs."""
+    """The settings of one model: endpoint, limits and price."""
 
     model: str
     price: Price
@@ -64,7 +65,7 @@ class ModelSettings:
     timeout_s: float = TIMEOUT_S
     limits: Limits = field(default_factory=Limits)
     transport: Transport | None = None
-    """How to reach the model, if the spec says it; see `transport_of`."""
+    """The transport, if the spec sets it; see `transport_of`."""
     reasoning: bool = False
     """Whether the model may write reasoning tokens, which are billed but not shown."""
     max_answer_bytes: int | None = None
@@ -88,7 +89,7 @@ class ModelSettings:
             timeout_s=entry.get("timeout_s") or (math.inf if is_local(model) else TIMEOUT_S),
             max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
-            # What is the default anyway makes no other settings.
+            # Setting a default value explicitly must give the same settings.
             transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
@@ -101,7 +102,7 @@ class ModelSettings:
 
     @property
     def origin(self) -> str:
-        """Where the model answers: scheme, host and port; the provider's name if it has several hosts; empty if local."""
+        """The model's endpoint: scheme, host and port; the provider's name if it has several hosts; empty if local."""
         return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
     @property
@@ -114,39 +115,39 @@ class ModelSettings:
         return count_tokens(prompt) + (0 if self.local else schema_tokens(sampling))
 
     def most_tokens(self, counted: int) -> int:
-        """The most tokens that the provider may count in a text for which we count `counted`."""
+        """Maximum token count of the provider for a text for which we count `counted` tokens."""
         return math.ceil((math.ceil(counted * self.tokenizer_margin) + SPARE_TOKENS) * self.token_margin)
 
     def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
-        """The tokens of prompt and answer that are reserved for a call. Usage beyond them is not credible."""
+        """(Tokens of the prompt, tokens of the answer) that are reserved for a call. A higher usage is not credible."""
         return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
-        """The most that a call can cost, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
+        """Maximum cost of a call, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
         return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
 
     def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
-        """What a call costs by our token counts with nothing cached, in micro-dollars."""
+        """Cost of a call by our token counts with nothing cached, in micro-dollars."""
         return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
 
     def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
-        """The least that a call can cost, in micro-dollars: our count over the margin, all cached, and one token of answer."""
+        """Minimum cost of a call, in micro-dollars: our count divided by the margin, all cached, and an answer of one token."""
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
 # Every call asks for it, and a run has few models.
 @functools.lru_cache
 def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
-    """How the model is asked for this: as `written` in the spec, else directly where that is possible.
+    """The transport for this task of the model: as `written` in the spec, else direct if possible.
 
-    That is the case at an `api_base` and at the provider's own base URL, unless the provider has a form of its own for this. A
+    It is possible at an `api_base` and at the provider's base URL, unless the provider has its own protocol for the task. A
     reranking at the user's own endpoint always has Cohere's form. OpenAI's models without chat completions need litellm, too.
     """
     if is_local(model):
         return "local"
     if written is not None:
         return written
-    # At an `api_base`, a name without a prefix says nothing of a provider.
+    # At an `api_base`, a name without a prefix does not indicate a provider.
     provider = model.partition("/")[0] if api_base else provider_of(model)
     known = PROVIDERS.get(provider)
     if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
@@ -154,7 +155,7 @@ def transport_of(model: str, task: Task, api_base: str | None, written: Transpor
     return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
 
 
-# As above.
+# As for `transport_of`: every call asks for it, and a run has few models.
 @functools.lru_cache
 def _margin(model: str) -> float:
     return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN

@@ -26,7 +26,7 @@ _NANO = 10**9
 
 
 class Unpriced(ValueError):
-    """A model has no known price. The message says where to write one."""
+    """A model has no known price. The message names the field for it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Price:
     reasoning_per_mtok: float | None = None
     """The rate of reasoning tokens, if they cost more than the rest of the answer."""
     per_search: float = 0.0
-    """US dollars per search (reranking), on top of the tokens."""
+    """US dollars per search (reranking), in addition to the tokens."""
 
     def micros(self, usage: Usage) -> int:
         """The price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
@@ -56,25 +56,25 @@ class Price:
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
-        """What the provider's cache saved on this call, net of the cost of cache writes, in micro-dollars; never below 0."""
+        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; never below 0."""
         if not usage.cached_tokens and not usage.cache_write_tokens:
             return 0
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
         return max(self.micros(uncached) - self.micros(usage), 0)
 
     def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """The most that a call of at most this many tokens can cost, in micro-dollars.
+        """Maximum cost of a call of at most this many tokens, in micro-dollars.
 
-        The prompt is priced at its highest rate, the answer as text or as reasoning, whichever costs more. A lower tier may cost
-        more, so each is tried.
+        The prompt is priced at its highest rate, the answer as text or as reasoning, whichever costs more. All tiers are tried,
+        since a lower tier may cost more.
         """
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
         return self._extreme_micros(max, lengths, output_tokens, searches)
 
     def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
-        """The least that a call of at least this many tokens can cost, in micro-dollars, with the prompt at its lowest rate.
+        """Minimum cost of a call of at least this many tokens, in micro-dollars, with the prompt at its lowest rate.
 
-        A higher tier may be cheaper, so each is tried.
+        All tiers are tried, since a higher tier may be cheaper.
         """
         lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
         return self._extreme_micros(min, lengths, output_tokens, searches)
@@ -82,7 +82,7 @@ class Price:
     def _extreme_micros(
         self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
     ) -> int:
-        """The price of the cheapest or the dearest of these prompts, with tokens at their extreme rates."""
+        """The price of the cheapest or most expensive of these prompts, with tokens at their lowest or highest rates."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
         nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
@@ -116,8 +116,8 @@ PRICED_BY = ("input_per_mtok", "output_per_mtok")
 def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY) -> Price:
     """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
 
-    `priced_by`: the fields of a price that the message asks for. Raises Unpriced if none of them has a price, and if the provider
-    charges fees besides tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
+    `priced_by`: the fields of a price that the message asks for. Raises Unpriced if there is no price, or if the provider charges
+    other fees than for tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
     """
     if written is not None:
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
@@ -151,7 +151,7 @@ def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price | None:
-    """The price in an entry of litellm's map; None if it has none, or zero, which there means unknown."""
+    """The price in an entry of litellm's map; None if it is missing, or zero, which means unknown in the map."""
     steps = sorted(_steps(entry), key=lambda step: step[0])
     if not steps or not (steps[0][1].input_per_mtok and steps[0][1].output_per_mtok):
         return None
@@ -159,7 +159,7 @@ def _price_in(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
-    """(tokens above which it holds, price) of each tier. An entry has tiers either as fields or as a list of ranges."""
+    """(Lower bound of tokens, price) of each tier. An entry has tiers either as fields or as a list of ranges."""
     ranges = entry.get("tiered_pricing")
     if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
         yield from ((int(tier["range"][0]), _mapped_price(tier, "")) for tier in ranges if "range" in tier)
@@ -179,7 +179,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     reasoning = mtok("output_cost_per_reasoning_token") or mtok("output_cost_per_reasoning_token", "") or 0.0
     read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
     write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
-    # Where the map gives a tier no cache rates, reads get no discount, and writes cost no less than input.
+    # If a tier has no cache rates in the map, reads get no discount, and writes cost at least as much as input.
     write = max(first, fresh) if write is None and first is not None else write
     return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
 
@@ -210,18 +210,18 @@ def may_reason(model: str) -> bool:
 
 
 def needs_responses(model: str) -> bool:
-    """Whether litellm's map says that the provider has the model in OpenAI's Responses API only."""
+    """Whether, according to litellm's map, the provider offers the model only in OpenAI's Responses API."""
     entry = _mapped(model) or {}
     return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
 
 
 def default_effort(model: str) -> str | None:
-    """The model's reasoning effort where a request names none, by litellm's map; None if unknown."""
+    """The model's default reasoning effort according to litellm's map; None if unknown."""
     return (_mapped(model) or {}).get("default_reasoning_effort")
 
 
 def _names(model: str) -> list[str]:
-    """The names to look up, in turn: as it is, with the prefix of its provider's prices, and without each prefix."""
+    """The names to look up, in order: unchanged, with the prefix of its provider's prices, and without each prefix."""
     parts = model.split("/")
     known = PROVIDERS.get(parts[0])
     listed = ["/".join([known.prices, *parts[1:]])] if known and known.prices else []
@@ -240,7 +240,7 @@ def _dated(model: str) -> dict[str, Any] | None:
 
 @functools.cache
 def _litellm_map() -> dict[str, dict[str, Any]]:
-    # Read as a file: importing litellm takes seconds, which a plan must not.
+    # Read it as a file: importing litellm takes seconds, which is too long for a plan.
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         return {}

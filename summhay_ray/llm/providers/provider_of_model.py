@@ -1,4 +1,4 @@
-"""The provider of a model, derived from its name, and what it offers."""
+"""The provider of a model, derived from the model's name, and the services that it offers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_service(model: str) -> bool:
 
 @functools.lru_cache
 def lacking(model: str, task: Task, api_base: str | None) -> str:
-    """Why the provider cannot be asked for this, in one line; empty if it can, or if the user's own endpoint is asked."""
+    """Why the provider cannot do this task, in one line; empty if it can, or if the request goes to the user's own endpoint."""
     known = PROVIDERS.get(provider_of(model))
     if known is None or task in known.services or place_of(provider_of(model), api_base) != "own":
         return ""
@@ -38,16 +38,16 @@ def lacking(model: str, task: Task, api_base: str | None) -> str:
 
 
 def address_of(model: str, api_base: str | None) -> str:
-    """The base URL at which a model is asked directly: the `api_base`, else that of the provider's row; empty without either."""
+    """The base URL for direct requests: the `api_base`, else the one in the provider's row; empty without either."""
     known = PROVIDERS.get(provider_of(model))
     return api_base or (known.base if known else "")
 
 
 def service_flaw(api_base: str, task: Task) -> str:
-    """Why a model cannot be asked directly at an `api_base`, in one line; empty if it can.
+    """Why direct requests to an `api_base` are impossible for this model, in one line; empty if they are possible.
 
-    The path of the service is added to the `api_base`, so it must not end with one. A search is sent to the URL itself, and a
-    reranking may name its own path.
+    The path of the service is added to the `api_base`, so it must not end with one. A search is sent to the URL itself, and the
+    URL of a reranking may include its path.
     """
     service = _SERVICE.search(api_base)
     if service is None or task == "search" or task == "rerank" and re.search(r"/v[12]/rerank$", api_base):
@@ -57,7 +57,8 @@ def service_flaw(api_base: str, task: Task) -> str:
 
 @functools.lru_cache
 def known_extra(model: str, transport: Transport, api_base: str | None) -> frozenset[str] | None:
-    """What `extra` may hold for a model at its provider or through litellm; None for any other: only an endpoint reads it."""
+    """Allowed fields of `extra` for a model at its provider or through litellm; None for a user's endpoint, which may take
+    any."""
     if transport == "local" or transport == "direct" and api_base:
         return None
     known = PROVIDERS.get(provider_of(model))

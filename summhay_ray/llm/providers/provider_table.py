@@ -14,26 +14,26 @@ from urllib.parse import urlsplit
 
 from summhay_ray import routes
 
-# A row is one provider, and all that is known of it. Columns:
-# - its prefix in names of models; litellm's (`LlmProviders`) if litellm is to ask it;
-# - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (nothing asks for that yet).
-#   A `*` marks a service with a form or login of its own, which litellm speaks. A service that litellm asks past httpx
-#   (SageMaker's embeddings, by boto3) is left out, since `outgoing` cannot judge it;
-# - the variables of its key, of which the first that is set counts. `*`: litellm can log in with a cloud's credentials, which it
-#   does only at these domains; `+`: with a token, too (ANTHROPIC_AUTH_TOKEN); `-`: none is known.
+# Each row describes one provider. Columns:
+# - its prefix in names of models; litellm's name (`LlmProviders`) if requests go through litellm;
+# - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (not used yet).
+#   A `*` marks a service with its own protocol or login, which litellm implements. A service that litellm calls without httpx
+#   (SageMaker's embeddings, by boto3) is left out, since `outgoing` cannot check it;
+# - the variables of its key; the first one that is set is used. `*`: litellm can log in with a cloud's credentials, but only at
+#   these domains; `+`: also with a token (ANTHROPIC_AUTH_TOKEN); `-`: no variable is known.
 # Then, in any order:
-# - the base URL of its services, which are at /chat/completions, /embeddings and /rerank below it: a service without a `*` is
-#   asked there directly. Without a base URL litellm finds the address;
-# - further domains, where `*` stands for letters, digits and hyphens. Its key is sent to these domains and the base URL's only.
+# - the base URL of its services, which are at /chat/completions, /embeddings and /rerank below it. Requests to a service without
+#   a `*` go there directly. Without a base URL litellm finds the address;
+# - further domains, where `*` matches letters, digits and hyphens. Its key is sent only to these domains and the base URL's.
 #   Domains where customers can serve anything (amazonaws.com, googleapis.com as a whole) are left out. `*` alone: the provider is
 #   only a protocol, and its key is meant for the user's own endpoint;
-# - `bare=`: a regular expression of the names that are the provider's without a prefix, as in litellm;
-# - `prices=`: the prefix of its models in litellm's price map, where that is another;
-# - `models=`: what its service puts before a model's name that has no slash;
-# - `a>b`: its service calls the field `a` of a request, or of a reranking, `b`;
-# - with a `+`: what `extra` may hold besides `SAMPLING`. litellm reads some three hundred names, among them addresses of logins,
-#   files of keys and callbacks: none of these may stand here.
-# A line that begins with a space continues the one before.
+# - `bare=`: a regular expression for names without a prefix that belong to the provider, as in litellm;
+# - `prices=`: the prefix of its models in litellm's price map, if that differs;
+# - `models=`: the prefix that its service adds to a model's name without a slash;
+# - `a>b`: the field `a` of a request or a reranking is named `b` at its service;
+# - with a `+`: fields that `extra` may hold in addition to `SAMPLING`. litellm reads some three hundred names, including login
+#   URLs, key files and callbacks: never add these here.
+# A line that begins with a space continues the previous one.
 _TABLE = """
 ai21                      chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
 ai21_chat                 chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
@@ -226,7 +226,7 @@ SAMPLING = frozenset(
         "verbosity",
     }
 )
-"""What `extra` may hold for every provider: parameters that only enter the body of the request."""
+"""Fields that `extra` may hold for every provider: parameters that are only sent in the body of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,27 +235,27 @@ class Provider:
 
     services: frozenset[str]
     translated: frozenset[str]
-    """The services with a form or login of their own, which litellm speaks."""
+    """The services with their own protocol or login, which litellm implements."""
     variables: tuple[str, ...]
     login: bool
     """Whether litellm can log in without a key, with a cloud's credentials."""
     token: bool
     """Whether the provider accepts a token in place of a key."""
     base: str
-    """The base URL of the services that are asked directly; empty if none is known."""
+    """The base URL for direct requests; empty if unknown."""
     domains: tuple[str, ...]
     anywhere: bool
     """Whether its key is meant for the user's own endpoint, wherever that is."""
     bare: str
-    """A regular expression of the names that are the provider's without a prefix; empty if there are none."""
+    """A regular expression for names without a prefix that belong to the provider; empty if there are none."""
     prices: str
     """The prefix of its models in litellm's price map; empty if it is the provider's own."""
     models: str
-    """What its service puts before a model's name that has no slash."""
+    """The prefix that its service adds to a model's name without a slash."""
     renamed: Mapping[str, str]
     """Field of a request, or of a reranking -> its name at this provider."""
     extra: frozenset[str]
-    """What `extra` may hold, except at an endpoint of the user's own that is asked directly."""
+    """Fields that `extra` may hold, except for direct requests to a user's own endpoint."""
 
     def holds(self, host: str) -> bool:
         """Whether the host is one of the domains or a subdomain of one."""
@@ -285,20 +285,20 @@ def _read(line: str) -> tuple[str, Provider]:
         prices=noted.get("prices", ""),
         models=noted.get("models", ""),
         renamed=dict(word.split(">") for word in rest if re.fullmatch(r"\w+>\w+", word)),
-        # With a cloud's login, litellm may take a field of the body for one of the login.
+        # With a cloud's login, litellm may read a field of the body as a parameter of the login.
         extra=SAMPLING | {word[1:] for word in rest if word[0] == "+"} | (frozenset() if login else {"extra_body"}),
     )
 
 
 PROVIDERS = dict(_read(line) for line in re.split(r"\n(?! )", _TABLE.strip()))
-"""Prefix of names of models -> the provider."""
+"""Prefix of models' names -> the provider."""
 
 SECRET_VARIABLES = frozenset(
     {
         *(variable for provider in PROVIDERS.values() for variable in provider.variables),
-        # litellm reads such a variable for most providers without one in the table, too.
+        # litellm also reads such a variable for most providers without one in the table.
         *(f"{name.upper().replace('-', '_')}_API_KEY" for name in PROVIDERS),
-        # Logins, and further names of keys, that litellm or an SDK reads. Accounts, regions and addresses are no secrets.
+        # Variables of logins and other keys that litellm or an SDK reads. Accounts, regions and addresses are not secret.
         *("AICORE_CLIENT_SECRET", "AICORE_SERVICE_KEY", "AIMLAPI_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_AWS_API_KEY"),
         *("ANTHROPIC_IDENTITY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY"),
         *("AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN", "AZURE_AD_TOKEN", "AZURE_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SECRET"),
@@ -309,14 +309,14 @@ SECRET_VARIABLES = frozenset(
         *("WATSONX_ZENAPIKEY", "WX_API_KEY"),
     }
 )
-"""Every variable whose value is a secret: the table's, and those of which litellm makes a login. `secrets` hides their values."""
+"""All variables with secret values: those in the table, and those that litellm uses for logins. `secrets` hides their values."""
 
 WITH_DOMAINS = {name: provider for name, provider in PROVIDERS.items() if provider.domains}
-"""The providers that have domains of their own."""
+"""The providers with their own domains."""
 
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 
-# URLs that all parsers read alike: no user, no escapes, no backslash, no white space, ASCII only.
+# URLs that all parsers read in the same way: no user, no escapes, no backslash, no white space, ASCII only.
 _PLAIN = re.compile(r"(https?)://(?:([a-z0-9.-]+)|\[([0-9a-f:.]+)\])(?::[0-9]{1,5})?(?:/[!-\[\]-~]*)?", re.IGNORECASE | re.ASCII)
 
 Place = Literal["own", "here", "http", "elsewhere"]
@@ -325,7 +325,7 @@ Place = Literal["own", "here", "http", "elsewhere"]
 
 @functools.lru_cache
 def place_of(provider: str, url: str | None) -> Place:
-    """Where the URL leads, seen from the provider. Without a URL litellm goes to the provider's own domain."""
+    """The kind of place at the URL, relative to the provider. Without a URL, litellm uses the provider's own domain."""
     if not url:
         return "own"
     scheme, host = _parts(url)
@@ -338,7 +338,7 @@ def place_of(provider: str, url: str | None) -> Place:
 
 
 def is_owned(url: str) -> bool:
-    """Whether the URL leads to any provider's domains."""
+    """Whether the URL is at any provider's domains."""
     _, host = _parts(url)
     return any(known.holds(host) for known in WITH_DOMAINS.values())
 
@@ -351,9 +351,9 @@ def _parts(url: str) -> tuple[str, str]:
 
 @functools.lru_cache
 def origin_of(provider: str, url: str | None) -> str:
-    """Where a model answers: scheme, host and port of the URL; without a URL, of the provider's domain.
+    """The endpoint of a model: scheme, host and port of the URL; without a URL, of the provider's domain.
 
-    Without a URL, it is the provider's name if the provider has several domains or none that is known.
+    Without a URL, it is the provider's name if the provider has several domains or no known one.
     """
     if not url:
         domains = WITH_DOMAINS[provider].domains if provider in WITH_DOMAINS else ()
@@ -369,7 +369,7 @@ def own_variables(provider: str) -> tuple[str, ...]:
 
 
 def needed_variables(provider: str) -> tuple[str, ...]:
-    """The variables of which one must hold a key (or token) to ask the provider itself. Empty if none is needed or known."""
+    """The variables, one of which must hold a key (or token) for requests to the provider. Empty if none is needed or known."""
     known = WITH_DOMAINS.get(provider)
     if known is None or known.login:
         return ()

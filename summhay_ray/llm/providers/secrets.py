@@ -1,7 +1,7 @@
-"""Reads providers' keys, and hides them in all that is logged, reported or raised.
+"""Reads providers' keys, and hides them in logs, reports and errors.
 
-A secret is known by its value: what was sent as a key, and what the variables hold that are meant for keys (`SECRET_VARIABLES`,
-every `api_key_env`, the passwords of proxies). Its name or its look does not matter.
+A secret is recognized by its value: the keys that were sent, and the values of the variables for keys (`SECRET_VARIABLES`, every
+`api_key_env`, the passwords of proxies). Its name or form does not matter.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SHORTEST = 8
 """Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
 
 UNMISTAKABLE = 16
-"""A text that holds a secret of at least this length holds it on purpose: no word is so long."""
+"""A secret of at least this length does not occur in a text by chance: no word is so long."""
 
 SENT: set[str] = set()
-"""The values that this process has read or sent as keys, tokens of a login among them."""
+"""The values that this process has read or sent as keys, including login tokens."""
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _SECRET_FIELD = re.compile(r"key|token|secret|password", re.IGNORECASE)
@@ -43,9 +43,9 @@ class NoKey(Exception):
 
 
 def key_in(*variables: str) -> str | None:
-    """The first key that these variables hold, or the files named in `VARIABLE_FILE`; None without any. Raises NoKey.
+    """The first key in these variables or in the files named by `VARIABLE_FILE`; None if there is none. Raises NoKey.
 
-    `gate` says which variables may be read for which URL.
+    `gate` decides which variables may be read for which URL.
     """
     for name in variables:
         if value := _value(name):
@@ -56,7 +56,7 @@ def key_in(*variables: str) -> str | None:
 
 def _value(name: str) -> str | None:
     value = (os.environ.get(name) or "").strip() or _file_key(name)
-    # No header can hold such a value. An SDK would print the key in its error, or raise one after which the call may be paid.
+    # No header can hold such a value. An SDK would print the key in its error, or raise an error as if the call had been sent.
     if value and not (value.isascii() and value.isprintable()):
         raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
     return value
@@ -75,7 +75,7 @@ def _file_key(name: str) -> str | None:
 def note_sent(fields: Iterable[tuple[str, str]]) -> None:
     """Remember the keys among the headers or query parameters of a request that is sent, given as (name, value).
 
-    A signature (`AWS4-HMAC-SHA256 Credential=..., ...`) is none: it is worth nothing for another request.
+    A signature (`AWS4-HMAC-SHA256 Credential=..., ...`) is not a key: it is useless for another request.
     """
     for name, value in fields:
         words = value.split()
@@ -84,17 +84,18 @@ def note_sent(fields: Iterable[tuple[str, str]]) -> None:
 
 
 class Secrets:
-    """Values to hide: those of at least `SHORTEST` characters, in any spelling that JSON, URLs or HTML give them."""
+    """Values to hide: those of at least `SHORTEST` characters, in every encoding by JSON, URLs or HTML."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         long_enough = {value for value in values if len(value) >= SHORTEST}
         self.values = tuple(sorted(long_enough, key=lambda value: (-len(value), value)))
-        """The longest first."""
-        # A search for a word is much quicker than one for a pattern, and each spelling of a value holds its longest plain word.
+        """The values, the longest first."""
+        # Searching for a word is much quicker than for a pattern, and each encoding of a value contains its longest plain word.
         self._words = [(max(re.findall(_PLAIN, value), key=len, default=""), value) for value in self.values]
 
     def unmistakable(self, but: str | None = None) -> Secrets:
-        """Those of at least `UNMISTAKABLE` characters but one: what holds one is refused, and must not be refused by mistake."""
+        """The values of at least `UNMISTAKABLE` characters that are not all the same. A text with such a value is refused, so
+        there must be no false matches."""
         return Secrets(value for value in self.values if len(value) >= UNMISTAKABLE and value != but)
 
     def are_in(self, text: str) -> bool:
@@ -107,7 +108,7 @@ class Secrets:
     def hide(self, value: Any) -> Any:
         """A JSON value without the secrets, lone surrogates (which no table can hold), NaN or infinity.
 
-        A secret may be spread over the strings of a list, the tokens of log probabilities or the parts of a message.
+        A secret may be split across the strings of a list, the tokens of log probabilities or the parts of a message.
         """
         if isinstance(value, str):
             for pattern in self._patterns(value):
@@ -120,7 +121,7 @@ class Secrets:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     def _hide_across(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
-        """The entries of a list; those whose texts, joined, hold a secret hold none any more."""
+        """The entries of a list, without secrets that are split across their texts."""
         texts = list(map(_text_of, entries))
         joined = "".join(texts)
         spans = [match.span() for pattern in self._patterns(joined) for match in pattern.finditer(joined)]
@@ -134,7 +135,7 @@ class Secrets:
             elif isinstance(entry, str):
                 yield shown
             elif "token" in entry:
-                # `bytes` and the alternatives spell the token again.
+                # `bytes` and the alternatives repeat the token.
                 rest = {name: inner for name, inner in entry.items() if name not in ("bytes", "top_logprobs")}
                 yield {**rest, "token": shown, **({"top_logprobs": []} if "top_logprobs" in entry else {})}
             else:
@@ -147,9 +148,10 @@ class Secrets:
 
 
 def known_secrets(named: Iterable[str] = ()) -> Secrets:
-    """The secrets of this process: `SENT`, and what its environment and key files hold now. `named`: each `api_key_env`.
+    """The secrets of this process: `SENT`, and the current keys in its environment and key files. `named`: each `api_key_env`.
 
-    Other variables whose names sound like a secret's count only if they look random: a common word in an answer is no leak.
+    Other variables with names that suggest a secret count only if their values look random: a common word in an answer is not a
+    leak.
     """
     names, values = {*SECRET_VARIABLES, *named}, set(SENT)
     for variable, value in os.environ.items():
@@ -164,8 +166,8 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
 
 
 def _content(value: str) -> str:
-    """What a variable holds: its value, or the content of the file that it names."""
-    # A file that cannot be read holds no key; whoever needs one raises NoKey.
+    """A variable's value, or the content of the file that it names."""
+    # An unreadable file counts as holding no key. Code that needs the key raises NoKey.
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if os.path.isfile(value):
             return Path(value).read_text(encoding="utf-8").strip()
@@ -173,7 +175,8 @@ def _content(value: str) -> str:
 
 
 def _credentials(text: str) -> Iterator[str]:
-    """The secrets in a key or in a file of credentials: the whole and each line; in JSON the fields of keys, not of accounts."""
+    """The secrets in a key or in a credentials file: the whole text and each line; in JSON only the fields of keys, not of
+    accounts."""
     try:
         yield from _fields(json.loads(text))
     except (AttributeError, ValueError, RecursionError):
@@ -209,7 +212,7 @@ _WHITE = r"(?:\s|\+|%20|(?i:%0[9ad])|\\{1,8}(?:[nrt]|u00(?i:0[9ad]|20))){1,16}"
 
 @functools.lru_cache(maxsize=1024)
 def _pattern_of(value: str) -> re.Pattern[str]:
-    """The ways in which JSON (also within JSON), URLs and HTML write a value."""
+    """A pattern for the encodings of a value in JSON (also nested), URLs and HTML."""
     parts = re.split(r"(\s+)", value)
     return re.compile("".join(_WHITE if part.isspace() else "".join(map(_character, part)) for part in parts))
 
@@ -228,6 +231,6 @@ def _character(letter: str) -> str:
 
 
 def _text_of(entry: Any) -> str:
-    """The text of a list's entry that may be a piece of a longer one: a string, a token, a part of a message."""
+    """The text of a list's entry that may be a piece of a longer text: a string, a token, or a part of a message."""
     held = entry.get("token", entry.get("text")) if isinstance(entry, dict) else entry
     return held if isinstance(held, str) else ""

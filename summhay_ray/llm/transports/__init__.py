@@ -1,1 +1,1 @@
-"""How a request travels: directly by HTTP, through litellm, or to a model in this process."""
+"""Sends requests: directly by HTTP, through litellm, or to a model in this process."""

@@ -1,6 +1,6 @@
-"""Response bodies: read up to a limit whatever the server sends, and what they say.
+"""Reads response bodies up to a limit, and finds the reply or error in them.
 
-Requests ask for uncompressed bodies. A body that comes compressed all the same is unpacked up to the limit only: a megabyte can
+Requests ask for uncompressed bodies. A body that is compressed nevertheless is unpacked only up to the limit: a megabyte can
 unpack to a gigabyte.
 """
 
@@ -26,16 +26,17 @@ UNPACKED = {"Accept-Encoding": "identity"}
 """The header that asks for an uncompressed body."""
 
 ERROR_BYTES = 1 << 16
-"""How much is read of an error's body, whose meaning is at its beginning."""
+"""Maximum bytes of an error's body that are read: its message is at the beginning."""
 
 LONG = 100_000
-"""Work on texts of more characters takes 20 ms and more, which is too long for an event loop."""
+"""Work on longer texts (in characters) takes 20 ms or more, which is too long for an event loop."""
 
 BYTES_A_TEXT = 1 << 18
-"""The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
+"""Maximum bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 
 _SHOWN = ERROR_BYTES
-"""Characters of a body in an error's message. Whoever shows it cuts it again, after keys are hidden: half a key would not be."""
+"""Characters of a body in an error's message. It is cut again for display, after keys are hidden: half a key could not be
+hidden."""
 
 _PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
 _NAMES: Mapping[Task, str] = {
@@ -51,7 +52,7 @@ _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "d
 
 
 class UnreadableAnswer(Exception):
-    """The provider answered 200, but the body is not what was asked for, or cannot be read."""
+    """The provider answered 200, but the body is not an answer to the request, or is unreadable."""
 
 
 class AnswerTooLarge(Exception):
@@ -73,7 +74,7 @@ class ProviderError(Exception):
 
 
 class AnswerBroken(ProviderError):
-    """The provider answered 200, but the answer ended with an error. `reply`: what came of it, which may be paid."""
+    """The provider answered 200, but the answer ended with an error. `reply`: the received part, which may be paid."""
 
     def __init__(self, reply: Reply) -> None:
         choices = [choice for choice in reply.raw["choices"] if isinstance(choice, Mapping)]
@@ -86,7 +87,8 @@ class AnswerBroken(ProviderError):
 
 
 class Body:
-    """The body of one response, collected in pieces. An error's body is cut at its limit; an answer's raises."""
+    """The body of one response, collected in pieces. An error's body is cut at its limit; a longer answer raises
+    AnswerTooLarge."""
 
     def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
         self._answers = 200 <= status < 300
@@ -95,7 +97,7 @@ class Body:
         self._raw = bytearray()
 
     def take(self, piece: bytes) -> bool:
-        """Add a piece. Returns whether to read on."""
+        """Add a piece. Returns whether to continue reading."""
         self._raw += piece
         return len(self._raw) <= self._limit
 
@@ -127,7 +129,7 @@ async def off_loop(letters: int, work: Callable[[], R]) -> R:
 
 
 def answer_limit(request: Request, settings: ModelSettings) -> int:
-    """The most bytes of an answer: as the spec says, else by the number of texts (vectors, scores) or by `max_tokens`."""
+    """Maximum bytes of an answer: from the spec, else by the number of texts (vectors, scores) or by `max_tokens`."""
     if settings.max_answer_bytes is not None:
         return settings.max_answer_bytes
     if request.inputs:
@@ -141,7 +143,7 @@ def reply_in(body: Any, request: Request) -> Reply:
     Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
     """
     if request.task == "search":
-        # Whoever searched reads the body by the fields of that service.
+        # The caller of a search parses the body by the fields of the service.
         return Reply(json.dumps(body), "stop", Usage(0, 0, searches=1), {}, numbers=True)
     if problem := error_in(body, request.task):
         raise problem
@@ -159,18 +161,18 @@ def reply_in(body: Any, request: Request) -> Reply:
 
 
 def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
-    """The error of a body that is no answer to the task."""
+    """The error for a body that is not an answer to the task."""
     return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:_SHOWN]!r}")
 
 
 def error_in(body: Any, task: Task) -> ProviderError | None:
-    """The error that a body with status 200 holds in place of an answer: some gateways pass on the error of what is behind them.
+    """The error in a body with status 200: some gateways pass on an error of the service behind them in this way.
 
-    Its status is the code in the body, 429 if it speaks of a quota or a rate limit, and else 500.
+    Its status is the code in the body; else 429 if the text mentions a quota or a rate limit; else 500.
     """
     if not isinstance(body, Mapping) or body.get(_PAYLOAD[task]):
         return None
-    # In a chat, some protocols call the answer a message.
+    # In a chat, some protocols use `message` for the answer.
     error = body.get("error") or (body.get("message") if task != "chat" else None)
     if not error or not isinstance(error, Mapping | str):
         return None

@@ -1,7 +1,7 @@
 """The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form.
 
-For all providers that the table has a base URL of, and for any endpoint (vLLM, SGLang, ...) that is an `api_base`. Searches at a
-service of the user's go this way, too. It takes a tenth of litellm's time per call.
+It serves all providers with a base URL in the table, any endpoint (vLLM, SGLang, ...) given as `api_base`, and the user's own
+search services. It takes a tenth of litellm's time per call.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from summhay_ray.llm.transports.bodies import UNPACKED, Body, ProviderError, ans
 from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0
-"""Idle connections are closed before the server does it (5 s is common): a call sent into a closing one is lost but paid."""
+"""Idle connections are closed before the server closes them (5 s is common): a call on a closing connection may be lost but
+paid."""
 
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-"""The time of a whole attempt is limited by whoever sends it (`llm.attempts`)."""
+"""The caller limits the time of a whole attempt (`llm.calls.attempts`)."""
 _FILES = 65_536
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
@@ -51,7 +52,7 @@ class DirectTransport:
         # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         headers = {**UNPACKED, "Content-Type": "application/json"}
-        # It is not traced when aiohttp asks a proxy for the way.
+        # aiohttp's CONNECT request to a proxy is not traced.
         watch = aiohttp.TraceConfig()
         watch.on_request_headers_sent.append(_note_sent)
         self._session = aiohttp.ClientSession(
@@ -78,7 +79,7 @@ class DirectTransport:
             url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
         ) as response:
             body = Body(response.status, response.headers, answer_limit(request, settings))
-            # The whole of a short answer is there at once.
+            # A short answer arrives all at once.
             while not response.content.at_eof() and body.take(await response.content.readany()):
                 pass
             content = body.content()
@@ -134,7 +135,7 @@ def _body(request: Request, model: str) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
-    """The JSON of a chat request's fields, its messages apart. Raises ValueError for NaN and infinity."""
+    """The JSON of a chat request's fields without the messages. Raises ValueError for NaN and infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
     sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):

@@ -1,7 +1,7 @@
-"""The contract of a model that runs in this process and needs no key. `llm` defines it; the rooms above implement it.
+"""The contract of a model that runs in this process and needs no key. `llm` defines it; higher packages implement it.
 
-A gateway gets these models together with the settings of all models. Their answers take the same path as paid ones: key, log,
-limits, budget, outcome.
+A gateway gets these models and the settings of all models. Their answers are handled like paid ones: key, log, limits, budget,
+outcome.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class LocalModel(Protocol):
 
     name: ClassVar[str]
     revision: ClassVar[str]
-    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused. One that
-    begins with `sha256:` is a hash of the model's files, and part of the run's id.
+    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused. A
+    revision that begins with `sha256:` is a hash of the model's files, and part of the run's id.
 
     Only a model with a true attribute `reads_sampling` gets the request's sampling parameters.
     """
@@ -48,17 +48,18 @@ class Generation:
 
     requests: Sequence[Request]
     answered: Callable[[int, str], None]
-    """To be called with a request's index and its whole answer, as soon as that is complete."""
+    """Call it with a request's index and its answer, as soon as that is complete."""
     goes_on: Callable[[int, int], bool]
-    """To be called after each token, with the tokens of each answer so far and the most that there may be. False: generate no
-    more; answers that are not complete are dropped."""
+    """Call it after each token, with the number of tokens of each answer so far and its maximum. If it returns False, stop:
+    incomplete answers are dropped."""
 
 
 @runtime_checkable
 class GeneratingModel(LocalModel, Protocol):
-    """A local model that takes minutes for an answer: it answers several requests together, and stops at the next token.
+    """A local model that takes minutes for an answer: it answers several requests in a batch, and can stop after any token.
 
-    Both methods are called in a single thread, with requests of equal sampling parameters. They raise what `answer` does.
+    Both methods are called in a single thread, with requests of equal sampling parameters. They raise the same errors as
+    `answer`.
     """
 
     reads_sampling: ClassVar[bool] = True
@@ -73,20 +74,20 @@ class GeneratingModel(LocalModel, Protocol):
 
 
 LINGER_S = 0.05
-"""The first calls of items that begin together arrive within this time."""
+"""The first calls of items that begin at the same time arrive within this time."""
 COUNT_EVERY_S = 0.5
 
 TOKENS, UNDER_WAY = "generated_tokens", "answers_under_way"
-"""Counters of a run: the tokens that its models here have generated; and the answers of which a part is generated, as the sum of
-these parts in thousandths."""
+"""Counters of a run: the tokens that models in this process have generated; and the sum of the generated shares of unfinished
+answers, in thousandths."""
 
 
 class GenerationStopped(Exception):
-    """The run stops before the answer is complete. A later start asks again."""
+    """The run stopped before the answer was complete. A later start asks again."""
 
 
 class GenerationTimeout(Exception):
-    """The answer is not complete after the model's `timeout_s`."""
+    """The answer was not complete after the model's `timeout_s`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class _Call:
     text: Future[str] = field(default_factory=Future)
 
     def end(self, text: str = "", error: Exception | None = None) -> None:
-        """Set the answer or the error, unless there is one."""
+        """Set the answer or the error, unless one is set already."""
         with contextlib.suppress(InvalidStateError):
             if error is None:
                 self.text.set_result(text)
@@ -106,7 +107,7 @@ class _Call:
 
 
 class GenerationThread:
-    """Answers calls in one thread. `count` adds to the run's counters, on the event loop; `named` turns what a model raises into
+    """Answers calls in one thread. `count` adds to the run's counters, on the event loop; `named` turns a model's exceptions into
     the transport's errors."""
 
     def __init__(self, count: Callable[[Mapping[str, int]], None], named: Callable[[BaseException], Exception]) -> None:
@@ -121,7 +122,7 @@ class GenerationThread:
         self._counted_at, self._tokens, self._under_way = 0.0, 0, 0
 
     async def answer(self, model: GeneratingModel, request: Request, settings: ModelSettings) -> str:
-        """The model's whole answer. Raises GenerationStopped, GenerationTimeout, and what `named` makes of the model's errors."""
+        """The model's whole answer. Raises GenerationStopped, GenerationTimeout, and the model's errors converted by `named`."""
         call, self._loop = _Call(model, request, settings), asyncio.get_running_loop()
         if self._stopped.is_set():
             raise GenerationStopped
@@ -137,7 +138,7 @@ class GenerationThread:
             self._open.discard(call)
 
     def stop(self) -> None:
-        """Generate no more than the tokens under way, and end all calls whose answer is not complete."""
+        """Stop after the current tokens, and end all calls with an incomplete answer."""
         self._stopped.set()
         for call in self._open:
             call.end(error=GenerationStopped())
@@ -154,7 +155,7 @@ class GenerationThread:
             self._generate(model, calls)
 
     def _next(self, model: GeneratingModel | None) -> list[_Call]:
-        """The batch of the call that has waited longest; as long as any call asks `model`, which is loaded, of those."""
+        """The batch of the call that has waited longest; calls of the loaded `model` come first."""
         seen: list[_Call] = []
         batches: Sequence[Sequence[int]] = ()
         while True:
@@ -166,7 +167,7 @@ class GenerationThread:
                     return []
                 chosen = first.model, first.request.sampling
                 alike = [call for call in self._waiting if (call.model, call.request.sampling) == chosen]
-                # While a model is loaded, most calls of the first batch come.
+                # While a model is being loaded, most calls of the first batch arrive.
                 if alike == seen:
                     batch = [alike[place] for place in next(places for places in batches if 0 in places)]
                     self._waiting = [call for call in self._waiting if call not in batch]
@@ -174,7 +175,7 @@ class GenerationThread:
             seen, model = alike, first.model
             try:
                 batches = first.model.batches([call.request for call in alike], first.settings.limits.concurrency)
-            # As in `_generate`.
+            # A library may raise anything, as in `_generate`.
             except BaseException as error:  # noqa: BLE001
                 for call in alike:
                     call.end(error=self._named(error))
@@ -196,7 +197,7 @@ class GenerationThread:
         try:
             if not self._stopped.is_set():
                 model.generate(Generation([call.request for call in calls], answered, goes_on))
-        # A library may raise anything, such as a panic of native code; without an end the calls would wait for ever.
+        # A library may raise anything, such as a panic of native code. If the calls were not ended, they would wait for ever.
         except BaseException as problem:  # noqa: BLE001
             error = self._named(problem)
         for call in [*left.values()]:
@@ -204,7 +205,7 @@ class GenerationThread:
         self._note(0, 0)
 
     def _note(self, tokens: int, under_way: int) -> None:
-        """Count tokens, and tell the loop now and then."""
+        """Count tokens, and report them to the loop now and then."""
         self._tokens += tokens
         now = time.monotonic()
         if self._loop is None or (under_way and now < self._counted_at + COUNT_EVERY_S):
@@ -225,11 +226,12 @@ class UnknownLocalModel(Exception):
 
 
 class LocalModelError(Exception):
-    """A local model raised an error of its own."""
+    """A local model raised an unexpected error."""
 
 
 class LocalTransport:
-    """Answers in the order of the requests, in one thread; models that generate have another one, and take several at a time.
+    """Answers in the order of the requests, in one thread; models that generate use a second thread, and answer several at a
+    time.
 
     `models` are by full name, or by `provider/` for a family. `count` adds to the run's counters.
     """
@@ -242,7 +244,7 @@ class LocalTransport:
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
         """The model's answer, with our own counts of its tokens.
 
-        Raises MissingAnswer, UnknownLocalModel, LocalModelError; of a model that generates also GenerationStopped,
+        Raises MissingAnswer, UnknownLocalModel, LocalModelError; for a model that generates also GenerationStopped,
         GenerationTimeout.
         """
         model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
@@ -255,7 +257,7 @@ class LocalTransport:
         return await run(self._thread, _answer_alone, model, request)
 
     async def close(self) -> None:
-        """End the threads after the current answer and token."""
+        """End the threads after the current answer or token."""
         self.generation.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -266,7 +268,7 @@ def _answer_alone(model: LocalModel, request: Request) -> Reply:
     asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
         text = model.answer(asked)
-    # Anybody may have written the model: an error of its own fails the row only.
+    # Users may write models: an unexpected error fails only the row.
     except Exception as error:
         raise _named(error) from error
     return _reply(request, text)

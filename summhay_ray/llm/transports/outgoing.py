@@ -1,8 +1,8 @@
-"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here.
+"""Controls the requests of litellm and its SDKs, which use httpx or requests. Both are patched here.
 
-litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
-For some providers it lets an SDK retry lost or failed requests, even when told not to. Here, `gate` judges the URL of each
-request, `routes` says which way it goes, it is sent once, and its answer is read up to a limit.
+In addition to the given key, litellm looks for keys in about a hundred variables, files and globals, and it follows redirects.
+For some providers it lets an SDK retry lost or failed requests, even if retries are switched off. Here, `gate` checks the URL of
+each request, `routes` chooses its proxy, it is sent once, and its answer is read up to a limit.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _PROTOCOL = re.compile(
 
 
 class Clients:
-    """Clients of httpx (or httpx2) for one event loop, one for each proxy, in place of those that litellm and the SDKs make."""
+    """Clients of httpx (or httpx2) for one event loop, one for each proxy. They replace those of litellm and the SDKs."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[type, str], Any] = {}
 
     def of(self, library: Any, client: Any, proxy: str) -> Any:
-        """A client that sends through the proxy, or directly if it is empty, whatever the environment says."""
+        """A client that sends through the proxy, or directly if it is empty. It ignores the environment."""
         asynchronous = isinstance(client, library.AsyncClient)
         kind, way = (library.AsyncClient, library.AsyncHTTPTransport) if asynchronous else (library.Client, library.HTTPTransport)
         if (kind, proxy) not in self._made:
@@ -60,7 +60,7 @@ class Clients:
 
 @dataclass
 class Outgoing:
-    """One call of litellm: the model that it asks, the most bytes of an answer, and what for."""
+    """One call of litellm: its model, the maximum bytes of an answer, and its task."""
 
     settings: ModelSettings
     limit: int
@@ -68,15 +68,15 @@ class Outgoing:
     wire: Wire = field(default_factory=Wire)
     clients: Clients = field(default_factory=lambda: Clients())
     problem: Exception | None = None
-    """Why there is no answer: the error to raise for the call, whatever litellm makes of it."""
+    """Why there is no answer: the error to raise for the call instead of litellm's."""
     asked: set[tuple[str, str]] = field(default_factory=set)
-    """Method and URL of each request that may be sent once only."""
+    """Method and URL of each request that may be sent only once."""
 
     def __post_init__(self) -> None:
         base = self.settings.api_base
         self.own = place_of(provider_of(self.settings.model), base) == "own"
         if base:
-            # As httpx writes the URLs that it calls.
+            # Normalized as httpx writes URLs.
             self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
 
     def admit(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
@@ -102,13 +102,13 @@ class Outgoing:
                 if known_secrets(named).unmistakable(but=key).are_in(sent):
                     raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
         except (NoKey, NoRoute) as why:
-            # After something was sent, the call may be paid, and litellm may be fetching something else (a tokenizer).
+            # If something was sent before, the call may be paid, and litellm may be fetching something else (a tokenizer).
             if not self.wire.sent:
                 self.problem = why
             raise why from None
         note_sent([*request.headers.items(), *request.url.params.items()])
         self.problem, self.wire.route = None, route
-        # A login before the request has a URL of its own. GET and HEAD cost nothing and may be repeated.
+        # A login before the request has another URL. GET and HEAD cost nothing and may be repeated.
         if request.method not in ("GET", "HEAD"):
             self.asked.add(_name(request))
         request.headers.update(UNPACKED)
@@ -117,17 +117,17 @@ class Outgoing:
         return options if self.own else {**options, "auth": None}
 
     def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
-        """Note whether a byte of a request has left, by httpcore's trace. `before`: whether one of an earlier request had."""
+        """Note from httpcore's trace whether a byte of a request was sent. `before`: whether one of an earlier request was."""
         if event.endswith("send_request_headers.started"):
-            # A proxy is asked for the way by CONNECT.
+            # CONNECT goes to the proxy only.
             self.wire.sent |= info["request"].method not in (b"CONNECT", b"GET", b"HEAD")
-        # The headers cannot be written, so nothing was.
+        # The headers cannot be written, so nothing was sent.
         elif event.endswith("send_request_headers.failed") and type(info["exception"]).__name__ == "LocalProtocolError":
             self.wire.sent = before
 
     @contextmanager
     def noting(self, request: httpx.Request) -> Iterator[None]:
-        """Record the error with which a request ends, or the reading of its answer."""
+        """A context that records an error of a request or of reading its answer."""
         try:
             yield
         except Exception as error:
@@ -136,8 +136,8 @@ class Outgoing:
             raise
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
-        """The answer to a request, whole. Raises ProviderError for any that holds an error."""
-        # As if it had come uncompressed.
+        """The complete answer to a request. Raises ProviderError if it holds an error."""
+        # Present the answer as if it had not been compressed.
         ways = ("content-encoding", "content-length", "transfer-encoding")
         headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
         whole = type(response)(
@@ -159,8 +159,8 @@ class Outgoing:
         return whole
 
     def error_of(self, error: Exception) -> Exception:
-        """What an error that litellm raises by itself means. Before anything is sent, it is one of the request; after, the
-        provider's answer cannot be read, and may be paid."""
+        """The meaning of an error that litellm itself raises. Before anything is sent, the request is wrong; afterwards, the
+        provider's answer is unreadable, and may be paid."""
         if self.wire.sent:
             return UnreadableAnswer(f"litellm cannot read the answer ({error})")
         return ProviderError(getattr(error, "status_code", None) or 500, str(error))
@@ -180,11 +180,11 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Within this context, httpx's requests belong to the call. Raises the call's problem, in place of any other error."""
+    """Within this context, httpx's requests belong to the call. Raises the call's problem instead of any other error."""
     token = _CALL.set(call)
     try:
         yield
-    # Each SDK raises errors of its own.
+    # Each SDK raises its own errors.
     except Exception as error:  # noqa: BLE001
         raise call.problem or call.error_of(error) from None
     finally:
@@ -199,9 +199,9 @@ def _name(request: httpx.Request) -> tuple[str, str]:
 
 @functools.cache
 def watch_clients() -> None:
-    """Patch the clients of httpx, of httpx2 and of requests to ask the call of each request how it is sent.
+    """Patch the clients of httpx, httpx2 and requests, so that the current call decides how each request is sent.
 
-    Outside a call they are unchanged. OpenAI's SDK uses httpx2 where litellm gives it no client, and some cloud logins requests.
+    Outside a call they are unchanged. OpenAI's SDK uses httpx2 if litellm gives it no client, and some cloud logins use requests.
     """
     for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
         if importlib.util.find_spec(name) is not None:
@@ -258,7 +258,7 @@ def _watch(library: Any) -> None:
 def _prepare(
     call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admit`."""
+    """The client that sends a request in place of `client`, and its options. Raises the same errors as `Outgoing.admit`."""
     if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
         options = {**options, "auth": client.auth}
     options, route = call.admit(request, options), call.wire.route

@@ -27,7 +27,7 @@ BAD_NUMBERS = "bad_numbers"
 """Class of answers whose vectors or scores have a flaw."""
 
 _ENDS: dict[str, str] = {
-    # Whole.
+    # Complete.
     **dict.fromkeys(("complete", "completed", "end_turn", "eos", "eos_token", "stop", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_call", "tool_calls", "tool_use"), "tool_calls"),
     # Cut: at the limit of tokens, at the end of the context window, or before its end.
@@ -41,7 +41,7 @@ _ENDS: dict[str, str] = {
     **dict.fromkeys(("image_prohibited_content", "image_recitation", "image_safety", "jailbreak", "language"), "content_filter"),
     **dict.fromkeys(("model_armor", "prohibited_content", "recitation", "safety", "sensitive", "spii"), "content_filter"),
     **dict.fromkeys(("refusal", "refused"), "refusal"),
-    # Failed on the way: tried again.
+    # Failed in transit: tried again.
     **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "connection_error", "error", "failed", "failure"), "error"),
     **dict.fromkeys(("insufficient_system_resource", "internal_error", "interrupted", "malformed_function_call"), "error"),
     **dict.fromkeys(("malformed_response", "network_error", "other", "overloaded", "rate_limit_exceeded"), "error"),
@@ -50,12 +50,12 @@ _ENDS: dict[str, str] = {
 }
 """A provider's finish reason, in lower case -> how the answer ended. A new one is a word here.
 
-An answer with an unknown word counts as whole, since most new words name another way to end well. It keeps the word, which
-`status` reports among the answers that did not end with `stop`.
+An answer with an unknown word counts as complete, since most new words mean success. The word is kept, and `status` reports it
+among the answers that did not end with `stop`.
 """
 
 BROKEN = "error"
-"""How an answer ended that failed on the way. It is charged, and tried again."""
+"""The finish reason of an answer that failed in transit. It is charged, and tried again."""
 
 _UNUSED = ("refusal", "content_filter", BROKEN)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -66,10 +66,10 @@ _FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "o
 def usage_of(said: Any) -> Usage | None:
     """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
 
-    Cached tokens are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`)
-    and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`), as parts of `prompt_tokens`. If they
-    exceed it, they are added to it. Reasoning tokens are a part of `completion_tokens`, unless they exceed it or the total shows
-    that they are counted separately (xAI); then they are added to it. Counts above `MOST_TOKENS` are taken for that many.
+    Cached tokens are parts of `prompt_tokens`. They are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`),
+    DeepSeek (`prompt_cache_hit_tokens`) and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`). If
+    cached tokens exceed `prompt_tokens`, they are added instead. Reasoning tokens are part of `completion_tokens`. If they exceed
+    it, or if the total shows a separate count (xAI), they are added instead. Counts above `MOST_TOKENS` are reduced to it.
     """
     if not isinstance(said, dict):
         return None
@@ -91,7 +91,7 @@ def usage_of(said: Any) -> Usage | None:
 def reply_of(body: Any) -> Reply:
     """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError if the body is not one.
 
-    A refusal in a field of its own becomes the text if there is no other. Reasoning is not part of the text.
+    A refusal in a separate field becomes the text if there is no other. Reasoning is not part of the text.
     """
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list):
@@ -101,7 +101,8 @@ def reply_of(body: Any) -> Reply:
         return Reply("", "no_choices", usage, body)
     said = [_said_in(choices[0]), *map(_further, choices[1:])]
     texts = ["" if finish in _UNUSED else text for text, finish in said]
-    # Refused and broken choices have no text. If all choices are, so is the call; if some are broken, it is tried again.
+    # Refused and broken choices have no text. If all choices are refused or broken, so is the call. If some are broken, it is
+    # retried.
     broken = next((index for index, (_, finish) in enumerate(said) if finish == BROKEN), 0)
     first = next((index for index, text in enumerate(texts) if text.strip()), broken)
     logprobs = _part(choices[0], "logprobs").get("content")
@@ -122,19 +123,19 @@ def _said_in(choice: Any) -> tuple[str, str]:
 
 
 def finish_word(choice: Mapping[str, Any]) -> str:
-    """The provider's own finish reason of a choice; empty if there is none. litellm keeps the word that it replaced."""
+    """The provider's own finish reason of a choice; empty if there is none. litellm keeps the original word."""
     word = _part(choice, "provider_specific_fields").get("native_finish_reason") or choice.get("finish_reason")
     word = word.get("type") if isinstance(word, dict) else word
     return word if isinstance(word, str) else ""
 
 
 def ended(word: str) -> str:
-    """How an answer with this finish reason ended: stop, length, tool_calls, content_filter, refusal or error; else the word."""
+    """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
     return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
 
 
 def _further(choice: Any) -> tuple[str, str]:
-    """The same for a choice after the first. A broken one has an empty text and does not fail the call."""
+    """The text of a choice after the first. A broken one has an empty text and does not fail the call."""
     try:
         return _said_in(choice)
     except ValueError:
@@ -142,20 +143,20 @@ def _further(choice: Any) -> tuple[str, str]:
 
 
 def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
-    """The log's record of a reply, and its line: `known` and what `answer_of` finds, without secrets and as valid JSON.
+    """The log's record of a reply, and its line: the fields `known` and those of `answer_of`, without secrets and as valid JSON.
 
     A body that is nested too deeply for some JSON readers is left out.
     """
     answer = answer_of(reply, settings, asked)
     record = {**known, **answer}
-    # Each value is looked at only if the line shows a reason to.
+    # Check each value only if the line gives a reason for it.
     try:
         line = encode_record(record)
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
     odd = b"\\ud" in line or secrets.are_in(line.decode())
-    # In log probabilities a secret is spread over tokens.
+    # In log probabilities a secret is split across tokens.
     if line and not deep and not odd and reply.logprobs is None:
         return record, line
     if reply.raw is not None:
@@ -174,7 +175,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
       never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
       empty, one of several, calls tools, or its model may reason.
     - **Usage that cannot be true** (zero, or less than half of our count in prompt or text) is charged like missing usage, but by
-      its own counts where they are larger.
+      the reported counts if they are larger.
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """
@@ -225,7 +226,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
 
 
 def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within.
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is not above.
 
     `micros`: its price.
     """
@@ -237,7 +238,7 @@ def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> 
     if claimed <= reserved:
         return {}
     margin = claimed / reserved * settings.token_margin
-    # Reservations are rounded up to whole tokens, so that the quotient alone may be a little too small.
+    # Reservations are rounded up to whole tokens, so the plain quotient may be slightly too small.
     while not settings.price.per_search and _reservation(replace(settings, token_margin=enough(margin)), asked) < claimed:
         margin *= 1.01
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
@@ -250,7 +251,7 @@ def _reservation(settings: ModelSettings, asked: Claim) -> int:
 
 
 def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
-    """The usage, cut to what was reserved (tokens of prompt and answer)."""
+    """The usage, reduced to the reservation (tokens of prompt and answer)."""
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
     written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
@@ -296,12 +297,12 @@ def _thoughts(raw: Any) -> Iterator[str]:
 
 
 def letters(reply: Reply) -> int:
-    """Characters of the text and of the visible reasoning, which is what must be counted."""
+    """The number of characters of the text and of the visible reasoning, whose tokens must be counted."""
     return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
 
 
 def _tokens(part: Mapping[str, Any], name: str) -> int | None:
-    """A count of tokens, None if it is absent or not a count."""
+    """A count of tokens; None if it is absent or not a count."""
     number = part.get(name)
     return number if type(number) is int and number >= 0 else None
 
@@ -313,7 +314,7 @@ def _part(content: Any, name: str) -> dict[str, Any]:
 
 
 def _first(*places: tuple[Mapping[str, Any], str]) -> int:
-    """The first count among these places, 0 if there is none."""
+    """The first count found among these fields; 0 if there is none."""
     for part, name in places:
         if (number := _tokens(part, name)) is not None:
             return number
@@ -365,7 +366,7 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
 
 
 def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
-    """The log's answer to a request; None if there is none that can be used."""
+    """The log's answer to a request; None if there is no usable one."""
     for key in request.keys:
         record = index.read(key)
         if record is None:
@@ -378,7 +379,7 @@ def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> 
 
 def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
     """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
-    # Earlier versions kept the provider's word.
+    # Earlier versions stored the provider's word.
     end = ended(raw.finish_reason)
     if end == "content_filter":
         return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)

@@ -1,6 +1,6 @@
 """The choice of a transport for each model.
 
-A transport makes exactly one attempt, and raises if there is no answer. It knows nothing of retries, limits, budgets and prices.
+A transport makes exactly one attempt, and raises if there is no answer. It does not handle retries, limits, budgets and prices.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from summhay_ray.llm.transports.via_litellm import LitellmTransport
 
 Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
-"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key that `gate` gives for the URL, by the
-route that `routes` gives for it; any exception explains why there is no answer, and `wire` how far the request got. `close()`
+"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `gate` and the proxy from
+`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
 closes all connections."""
 
 
 class Transports:
-    """One transport of each kind that is needed: importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
+    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
 
     def __init__(
         self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None

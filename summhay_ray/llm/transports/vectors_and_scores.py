@@ -1,8 +1,8 @@
 """Answers that are numbers: embeddings of texts, scores of documents.
 
 The log stores them as JSON text: embeddings as `{"dimensions", "float32"}`, with little-endian 4-byte floats in base64; scores
-as a list. All numbers are finite as 4-byte floats. An answer with others, or without a vector or score for each text, has a
-*flaw*: it is kept and paid for, and not used.
+as a list. All numbers are finite as 4-byte floats. An answer with other numbers, or without a vector or score for each text, has
+a *flaw*: it is kept and paid for, but not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SHOWN = 2000
-"""Characters that are kept of a body with a flaw."""
+"""Number of characters that are kept of a body with a flaw."""
 
 
 def vectors_reply(body: Any, n: int) -> Reply:
@@ -77,7 +77,8 @@ def scores_of(text: str) -> list[float]:
 
 
 def flaw_of(request: Request, text: str) -> str:
-    """The flaw of a stored answer to a request for vectors or scores; empty if it has none. Earlier versions kept any."""
+    """The flaw of a stored answer to a request for vectors or scores; empty if it has none. Earlier versions stored answers
+    without this check."""
     try:
         if request.task == "rerank":
             _float32(json.loads(text))
@@ -91,7 +92,7 @@ def flaw_of(request: Request, text: str) -> str:
 
 
 def is_usable(request: Request, text: str, dimensions: Dimensions) -> bool:
-    """Whether stored vectors or scores have no flaw, and vectors are as long as the model's others."""
+    """Whether stored vectors or scores have no flaw, and vectors have the same length as the model's others."""
     if flaw_of(request, text):
         return False
     return request.task != "embed" or dimensions.fits(request.space, dimensions_of(text))
@@ -108,7 +109,7 @@ NOT_FINITE = "holds a number that is not finite as a 4-byte float"
 def _entries(body: Any, name: str, n: int, fields: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
     """The first of the fields in each entry of the list `name`, and the rest of the body.
 
-    They are in the order of the entries' indices; if no entry has one, in that of the list. Raises ValueError unless the
+    They are in the order of the entries' indices; without indices, in the order of the list. Raises ValueError unless the
     indices are 0 to n - 1.
     """
     entries = body.get(name) if isinstance(body, Mapping) else None

@@ -32,7 +32,7 @@ def load_litellm() -> Any:
 
 
 def _disable_accounting() -> None:
-    """Disable litellm's price and log entry of each call: we have our own, and these take a fifth of its time."""
+    """Disable litellm's pricing and logging of each call: they take a fifth of its time, and we have our own."""
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     async def nothing(*_: Any, **__: Any) -> None:
@@ -45,7 +45,7 @@ def _disable_accounting() -> None:
 
 
 class LitellmTransport:
-    """Sends requests to any provider that litellm knows."""
+    """Sends requests to any provider that litellm supports."""
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
@@ -55,7 +55,7 @@ class LitellmTransport:
         """Make one call through litellm.
 
         Raises NoKey, NoRoute, ProviderError, UnreadableAnswer, AnswerTooLarge, httpx's errors, UnicodeEncodeError;
-        none of litellm's own.
+        none of litellm's own errors.
         """
         request.prompt.encode()
         key = key_for_litellm(settings)

@@ -1,8 +1,8 @@
 """A chain of numbered records, each written once; the newest is the current one.
 
 The records are `<folder>/00000001.json`, `00000002.json`, ... The first writer to create a number wins it: if two writers append
-after the same record, one succeeds and the other must read the new record first. The newest is found by listing the folder; a
-listing that lags shows an earlier state, after which nothing can be appended. Earlier records may be missing
+after the same record, one succeeds and the other must read the new record first. Listing the folder finds the newest. A listing
+that lags behind shows an earlier state, after which an append fails. Earlier records may be missing
 (`summhay_ray.store.runs.clean`).
 """
 
@@ -37,7 +37,7 @@ class Chain(Generic[T]):
         return f"{self.folder}/{number:08d}.json"
 
     def numbers(self) -> list[int]:
-        """The numbers of the records that are there, sorted."""
+        """The numbers of the existing records, sorted."""
         names = list(self.files.names(self.folder, ".json"))
         stems = [name.rpartition("/")[2].removesuffix(".json") for name in names]
         found = [(int(stem), name) for stem, name in zip(stems, names, strict=True) if stem.isdecimal()]
@@ -50,7 +50,7 @@ class Chain(Generic[T]):
     def newest(self) -> tuple[int, T] | None:
         """(number, body) of the newest record, or None if there is none. Raises DamagedRecord."""
         while number := self.latest():
-            # It is gone if it was replaced and cleaned away meanwhile.
+            # It is missing if it was replaced and cleaned away meanwhile.
             if (body := self.read(number)) is not None:
                 return number, body
         return None
@@ -70,7 +70,8 @@ class Chain(Generic[T]):
         return DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}", self.files.uri)
 
     def append(self, number: int, body: Mapping[str, Any]) -> bool:
-        """Create record `number`, which follows the newest. Return True if it now holds `body`, False if it holds another.
+        """Create record `number`, which follows the newest. Return True if the record now holds `body`, False if it holds another
+        body.
 
         `body`: a JSON object without the key `sha256`. A number that holds the same body counts as written: the reply to our own
         write may have been lost.

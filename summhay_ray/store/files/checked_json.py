@@ -1,8 +1,8 @@
-"""Records of a store as objects: JSON that fits a schema, mostly with a hash of the rest of its content.
+"""Reads the records of a store: JSON that fits a schema, usually with a hash of the rest of its content.
 
-The hash has no key: it shows that a disk or a hand has changed a record, not who wrote it. So a record becomes an object here, by
-the schema of its type: a TypedDict or a dataclass, read by pydantic without any conversion. Whatever does not fit is damaged: a
-text as a number, a field that is missing or given twice, a number below 0 or above `Count`, NaN, half a character.
+The hash has no key: it detects accidental changes, but does not prove who wrote a record. So each record is also checked by the
+schema of its type, a TypedDict or a dataclass, which pydantic reads without any conversion. A record that does not fit is
+damaged: a text for a number, a missing or repeated field, a number below 0 or above `Count`, NaN, half a character.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Total = Annotated[int, Field(ge=0, lt=2**63)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Dollars, seconds or a factor."""
 Name = Annotated[str, AfterValidator(plain_name)]
-"""The name of a run, a table or a file, of which a path is made."""
+"""The name of a run, a table or a file, which becomes part of a path."""
 Identifier = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_check_identifier)]
-"""The name of a column: the field of a dataclass, in any script. No path is made of it."""
+"""The name of a column: the field of a dataclass, in any script. It is never part of a path."""
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 _FIELD = "sha256"
@@ -67,13 +67,13 @@ def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
     """
     if _FIELD in body:
         raise ValueError(f"field {_FIELD}: this name is taken by the hash of the record; give it another one")
-    # As it will be read: JSON makes texts of other keys, which sort differently.
+    # Convert it as a reader will see it: JSON turns other keys into texts, which sort differently.
     body = json.loads(json.dumps(body))
     return _json({**body, _FIELD: hashlib.sha256(_json(body)).hexdigest()}, indent)
 
 
 def read_checked(content: bytes, kind: type[T]) -> T | None:
-    """The record in a file, without its hash; None if that does not fit, or if the record is damaged otherwise."""
+    """The record in a file, without its hash; None if the hash is wrong or the record is damaged in another way."""
     body = _parse(content)
     if body is None or body.pop(_FIELD, None) != hashlib.sha256(hashed := _json(body)).hexdigest():
         return None
@@ -81,7 +81,7 @@ def read_checked(content: bytes, kind: type[T]) -> T | None:
 
 
 def _parse(content: bytes) -> dict[str, Any] | None:
-    """The JSON object in a file; None if it holds none, or a field twice."""
+    """The JSON object in a file; None if there is none, or if a field is repeated."""
     try:
         body = json.loads(content, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):

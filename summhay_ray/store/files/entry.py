@@ -1,4 +1,4 @@
-"""The names of a store's files and folders, and what a listing says of a file."""
+"""The names of a store's files and folders, and the entries of a listing."""
 
 import re
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ def is_plain(name: Any) -> bool:
 
 
 def plain_name(name: Any) -> str:
-    """The name of a table, part, run or other thing, as a record has it, of which a path is made.
+    """A name from a record (of a table, part, run, ...), checked so that it can become part of a path.
 
-    Raises ValueError unless `is_plain`: a record may come from somebody else, and its hash needs no key.
+    Raises ValueError unless `is_plain`: a record may come from somebody else, who can compute a valid hash.
     """
     if not is_plain(name):
         raise ValueError(f"{str(name)[:80]!r} is no name: expected letters, digits, '_', '.' and '-', and no '..'")

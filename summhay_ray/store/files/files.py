@@ -1,11 +1,11 @@
-"""The files of a store, in a folder on this machine or in a bucket. Other rooms never see paths.
+"""The files of a store, in a folder on this machine or in a bucket. Other packages never see paths.
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
 response log in a folder is appended to instead (`summhay_ray.store.log.log_writer`); each of its records carries its length and a
 checksum. `put` replaces a file as a whole, such as a heartbeat.
 
-A store may come from somebody else, so it ends at its folder: it holds files and folders with plain names (`is_plain`).
-A link, wherever it leads, a pipe or a device is never read, written, listed or walked through, but is damage (`path_in`).
+A store may come from somebody else, so nothing outside its folder is used: it holds only files and folders with plain names
+(`is_plain`). A link, pipe or device counts as damage (`path_in`): it is never read, written, listed or followed.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _MB = 2**20
 
 
 def record_mb() -> float:
-    """The most that is read of a local file at once, in MB: any record, or line of the log, is far smaller. A low limit for the
+    """Maximum size of one read of a local file, in MB: every record and line of the log is far smaller. A low limit for the
     user's files does not lower it."""
     return max(64.0, max_mb() / 4)
 
 
 def object_mb() -> float:
-    """The size limit of a local file that is made from the user's files, in MB: JSON in ASCII may take three times their room."""
+    """The size limit of a local file that is made from the user's files, in MB: JSON in ASCII may be three times as large."""
     return max_mb() * 4
 
 
 class LocalFiles:
     """A store in a local folder. `S3Files` has the same methods.
 
-    Names are relative: plain names with `/` between them. Methods raise DamagedRecord for any other name and for what `path_in`
+    Names are relative: plain names separated by `/`. Methods raise DamagedRecord for any other name and for paths that `path_in`
     refuses; listings leave such names out. Methods raise StoreError or OSError if the store cannot be reached.
 
-    A listing shows every earlier write, as a disk, S3, Google, Azure and MinIO do. One that lags shows an earlier state, and then
-    nothing is overwritten, since `create` fails.
+    A listing shows every earlier write, as on disks, S3, Google, Azure and MinIO. A listing that lags behind shows an earlier
+    state; nothing is overwritten then, since `create` fails.
     """
 
     def __init__(self, root: Path) -> None:
@@ -62,7 +62,7 @@ class LocalFiles:
         self.uri = str(root)
         """The URI by which `open_files` opens the same store, also on another machine."""
         self.folder: Path | None = root
-        """The folder, to which every process of this machine can append; None for a bucket."""
+        """The folder, if files can be appended to; None for a bucket."""
 
     def path(self, name: str) -> Path:
         """The path of the file `name`, see `path_in`."""
@@ -73,8 +73,8 @@ class LocalFiles:
         return str(self.root / name)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write `content` under `name`, durably and whole, unless the name is taken. Return whether the file now holds
-        `content`: so does one that was written by an earlier try whose reply was lost."""
+        """Write `content` under `name`, durably and whole, unless the name is taken. Return whether the file now holds `content`.
+        It may also have been written by an earlier try whose reply was lost."""
         target = self.path(name)
         make_folder(target.parent)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
@@ -176,7 +176,8 @@ class LocalFiles:
                     folders.append(name)
 
     def _scan(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The files and folders directly in `folder`: names and states. Of hidden ones, which others may put there, files alone.
+        """The files and folders directly in `folder`: names and states. Hidden entries other than files are ignored: other
+        programs may create them.
 
         Raises DamagedRecord for anything else.
         """
@@ -216,10 +217,10 @@ class LocalFiles:
 
 
 def path_in(root: Path, name: str) -> Path:
-    """The path of a store's file or folder, by its name relative to the store's folder `root`; it need not exist.
+    """The path of a store's file or folder. `name` is relative to the store's folder `root`; the path need not exist.
 
-    `root` itself may be a link, since a person named it. Raises DamagedRecord if it, or what is above it in the store, is no file
-    or folder of the store's own, such as a link; and for a name that is none.
+    `root` itself may be a link, since a person named it. Raises DamagedRecord for an invalid name, and if the path or a folder
+    above it in the store is something else than a file or folder, such as a link.
     """
     path = str(root)
     check_path(name, path)
@@ -239,11 +240,11 @@ def _check_kind(path: str, mode: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder and those above it, durably, where they do not exist."""
+    """Create the folder and its missing parents, durably."""
     new = list(itertools.takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
     folder.mkdir(parents=True, exist_ok=True)
     for made in new:
-        # A folder that may be written to, but not read, cannot be synced.
+        # A folder with write but no read permission cannot be synced.
         with contextlib.suppress(PermissionError):
             sync_folder(made.parent)
 
@@ -266,7 +267,7 @@ def open_files(uri: str) -> Files:
         from summhay_ray.store.files.s3 import S3Files
 
         return S3Files(parse_place(uri))
-    # With one slash, a bucket would become a folder named s3:.
+    # With a single slash, a folder named s3: would be created instead of using a bucket.
     if ("://" in uri and not uri.startswith("file://")) or uri.lower().startswith("s3:"):
         scheme = uri.partition(":")[0]
         raise StoreError(f"store {scheme}:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")

@@ -3,8 +3,8 @@
 `create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). When the name is taken, the
 content is compared: a write whose reply was lost succeeds when it is retried.
 
-The retries are not botocore's: its quota is shared by all threads and runs out when many requests fail, and botocore does
-not retry when a connection breaks in the middle of a response body.
+botocore's retries are not used: all threads share their quota, which runs out when many requests fail, and they do not cover a
+connection that breaks in the middle of a response body.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from summhay_ray.store.files.s3_errors import ERRORS, code_of, not_s3, problem_o
 from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
 
 PATIENCE_S = 300.0
-"""How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
+"""How long requests are retried if a service has answered before: an outage of minutes does not end a run."""
 FIRST_S = 6.0
-"""How long a service that has never answered is asked: it may not exist."""
+"""How long requests are retried if a service has never answered: it may not exist."""
 ANSWER_S = 30.0
-"""How long an answer is awaited."""
+"""How long to wait for an answer."""
 TRIES = 5
 # A person waits for a check.
 CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
@@ -65,8 +65,9 @@ class BeyondEnd(Exception):
 class S3Files:
     """A store under a prefix of a bucket, with the methods of `LocalFiles`. Thread-safe.
 
-    Another process reopens it by `uri` or by unpickling; each process gets a client of its own, because a forked child must not
-    share connections. `patience_s`: how long a request is tried, with growing random pauses, once the service has answered.
+    Another process reopens it by `uri` or by unpickling; each process creates its own client, because a forked child must not
+    share connections. `patience_s`: how long a request is retried, with growing random pauses, if the service has answered
+    before.
     """
 
     folder: Path | None = None
@@ -82,7 +83,8 @@ class S3Files:
 
     @property
     def uri(self) -> str:
-        """The URI with the endpoint that boto3 found here, so that another machine finds the same service. Raises StoreError."""
+        """The URI with the endpoint in this machine's boto3 settings, so that another machine uses the same service. Raises
+        StoreError."""
         return self._client()[0].uri
 
     def where(self, name: str) -> str:
@@ -96,7 +98,8 @@ class S3Files:
             with contextlib.suppress(ObjectExists):
                 self._write(name, io.BytesIO(content), IfNoneMatch="*")
                 return True
-            # Our own write, if its reply was lost or a proxy sent it twice. If the object is gone, the name is free again.
+            # It may be our own write, if its reply was lost or a proxy sent it twice. If the object is gone, the name is free
+            # again.
             with contextlib.suppress(FileNotFoundError):
                 return self.read(name) == content
         raise StoreError(f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again")
@@ -172,7 +175,7 @@ class S3Files:
             self.delete(name)
 
     def check(self) -> None:
-        """See `LocalFiles`. Makes five requests and leaves one small object, which later checks write over."""
+        """See `LocalFiles`. Makes five requests and leaves one small object, which later checks overwrite."""
         probe = S3Files(self._client()[0], CHECK_S, CHECK_ANSWER_S)
         store, at = f"store {probe._place.bare}", probe._place.endpoint_url or "AWS"
         # A missing object must not look like a denied one.
@@ -208,7 +211,7 @@ class S3Files:
             raise FileNotFoundError(self.where(name)) from None
 
     def _pages(self, folder: str, deep: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The common prefix of the keys in a folder, with each page of its listing."""
+        """(The common prefix of the keys in a folder, a page of its listing), for each page."""
         above = self._place.key(f"{folder}/" if folder else "")
         more = {} if deep else {"Delimiter": "/"}
         while True:
@@ -221,8 +224,8 @@ class S3Files:
     def _request(self, operation: str, **options: Any) -> dict[str, Any]:
         """Make a request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if a service that has answered before
-        failed all retries.
+        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed although the service
+        has answered before.
         """
         place, client = self._client()
         trials = Retrying(retry=retry_if_exception(worth_again), wait=PAUSES, stop=self._is_over, reraise=True)
@@ -256,12 +259,12 @@ class S3Files:
         return answer
 
     def _is_over(self, state: RetryCallState) -> bool:
-        """Whether the next try would come too late."""
+        """Whether the time for retries is over."""
         most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
         return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
 
     def _client(self) -> tuple[Place, Any]:
-        """The place, with the endpoint of this process's boto3 settings if it is not AWS's, and the client. Raises StoreError."""
+        """The place, with a non-AWS endpoint from this process's boto3 settings, and the client. Raises StoreError."""
         with self._making:
             if self._made is None or self._made[0] != os.getpid():
                 place = self._place
@@ -282,7 +285,8 @@ class S3Files:
 def _connect(place: Place, answer_s: float) -> Any:
     # Bucket names in the host name need DNS entries, which services other than AWS rarely have.
     style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
-    # AWS itself is reached over https: botocore reads the environment. Otherwise it would send http:// through a proxy.
+    # For AWS, which is reached over https, botocore reads the proxy from the environment. Elsewhere it would send http:// through
+    # a proxy.
     proxies = None if place.endpoint_url is None else route_to(place.endpoint_url).proxies
     config = botocore.config.Config(
         proxies=proxies,
@@ -291,14 +295,14 @@ def _connect(place: Place, answer_s: float) -> Any:
         retries={"total_max_attempts": 1, "mode": "standard"},
         max_pool_connections=POOL,
         s3=style,
-        # Services other than AWS fail on the newer checksums; the store's objects carry checksums of their own.
+        # Services other than AWS fail on the newer checksums; the store's objects have their own checksums.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
     # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
     session = botocore.session.Session()
     session.register_component("data_loader", _data_loader())
-    # As botocore does it, the times in a listing take most of the time to read it.
+    # botocore's parsing of times takes most of the time for reading a listing.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
     client = boto3.session.Session(botocore_session=session).client(
         "s3", endpoint_url=place.endpoint_url, region_name=place.region, config=config
@@ -319,7 +323,7 @@ def _time(text: str) -> Any:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        return botocore.utils.parse_timestamp(text)  # That of a header.
+        return botocore.utils.parse_timestamp(text)  # The time in a header.
 
 
 def _no_region(**_: Any) -> None:

@@ -17,7 +17,7 @@ from summhay_ray.routes import NoRoute, origin_of
 from summhay_ray.store.errors import NoCredentials, StoreUnavailable
 from summhay_ray.store.files.s3_place import Place
 
-# What a request to a bucket can raise; any other exception is a bug of ours and is not caught.
+# Exceptions of a request to a bucket. Any other exception is a bug in this package and is not caught.
 ERRORS = (boto.BotoCoreError, boto.ClientError, ResponseParserError, RawHttpError)
 AGAIN_CODES = frozenset(
     {
@@ -56,7 +56,7 @@ def status_of(error: BaseException) -> int:
 
 
 def worth_again(error: BaseException) -> bool:
-    """Whether a retry of the same request may succeed."""
+    """Whether the same request may succeed on a retry."""
     if isinstance(error, boto.SSLError):
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError | boto.IncompleteReadError | RawHttpError):
@@ -67,8 +67,8 @@ def worth_again(error: BaseException) -> bool:
 
 
 def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
-    """The error to raise. `tried_s`: for how long the request was retried. `met`: whether the service has answered before; one
-    that never has is more likely named wrongly than down for a while."""
+    """The error to raise. `tried_s`: how many seconds the request was retried. `met`: whether the service has answered before; if
+    not, its name is probably wrong."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
         kind = StoreUnavailable if met else StoreError
@@ -110,7 +110,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
 
 
 def _own_side(error: Exception, at: str) -> str:
-    """The message for an error on this machine, or on the way to the service."""
+    """The message for an error on this machine or in the network."""
     if isinstance(error, CREDENTIALS):
         named = error.kwargs.get("cred_var") or error.kwargs.get("profile") or "see ~/.aws"
         return f"boto3 could not get credentials ({type(error).__name__}: {named}); {CHECK_KEY}"

@@ -19,7 +19,7 @@ OPTIONS = ("endpoint_url", "region")
 class Place:
     """A bucket, a prefix in it, and the service.
 
-    `prefix` has no slash at either end; an empty one means the whole bucket. A None is filled in from boto3's settings.
+    `prefix` has no slash at either end; an empty one means the whole bucket. boto3's settings replace a None.
     """
 
     bucket: str
@@ -73,7 +73,7 @@ def parse_place(uri: str) -> Place:
 def with_endpoint(uri: str, endpoint_url: str | None) -> str:
     """`uri` with the endpoint added, so that it opens the same place on any machine.
 
-    An endpoint in the URI itself wins; a folder is returned as it is. Raises StoreError for an unusable place or endpoint.
+    An endpoint in the URI takes precedence; a folder is returned unchanged. Raises StoreError for an unusable place or endpoint.
     """
     if not uri.startswith(SCHEME):
         return uri

@@ -19,14 +19,14 @@ from typing_extensions import TypedDict
 from summhay_ray.store.files.checked_json import Amount, Count, Total
 
 ANSWER = "answer"
-"""The kind of a record that holds an answer. There is room for others, which earlier versions refuse to read."""
+"""The kind of a record that holds an answer. New kinds may be added; earlier versions refuse to read them."""
 INDEX = "index"
 """The kind of the first line of a merged object."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class AnswerHead(TypedDict):
-    """What an index needs of an answer: its key, and what it cost which run."""
+    """The part of an answer that the index reads: its key, its cost and its run."""
 
     kind: Literal["answer"]
     key: str
@@ -39,7 +39,7 @@ class AnswerHead(TypedDict):
     output_tokens: Count
     saved_micros: NotRequired[Count]
     claimed_tokens: NotRequired[Count]
-    """The usage that the provider claims, where it exceeds what was reserved for the call."""
+    """The usage that the provider reports, if it exceeds the call's reservation."""
     claimed_micros: NotRequired[Count]
     claimed_margin: NotRequired[Amount]
 
@@ -61,7 +61,7 @@ class AnswerBody(TypedDict):
 
 
 class AnyHead(TypedDict):
-    """What all kinds of records have."""
+    """The fields of every kind of record."""
 
     kind: Annotated[str, Field(pattern="^[a-z_]{1,40}$")]
 
@@ -81,7 +81,7 @@ class Totals(TypedDict):
 
 
 class Heads(TypedDict):
-    """What an index needs of the records in a stretch of a file."""
+    """The parts of the records in a stretch of a file that the index reads."""
 
     damaged: Count
     """The number of damaged records."""
@@ -89,7 +89,7 @@ class Heads(TypedDict):
     """Run -> the keys, offsets in the stretch, lengths and micro-dollars of its answers."""
     totals: list[Totals]
     excesses: list[AnswerHead]
-    """The heads of answers that claim more usage than was reserved."""
+    """The heads of answers with more reported usage than was reserved."""
 
 
 HEAD_FIELDS = tuple(AnswerHead.__annotations__)
@@ -99,7 +99,7 @@ OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin"
 _BLANK_COLON = re.compile(rb"\s:")
 _PAIRS = json.JSONDecoder(object_pairs_hook=list)
 
-# At a start this is called 100,000 times and more.
+# This is called 100,000 times or more when a run starts.
 _HEAD, _BODY, _HEADS, _KIND = (TypeAdapter(kind).validator for kind in (AnswerHead, AnswerBody, Heads, AnyHead))
 
 
@@ -109,7 +109,8 @@ def read_head(text: bytes) -> AnswerHead | None:
         head: AnswerHead = _HEAD.validate_json(text)
     except ValidationError:
         return None
-    # pydantic accepts a repeated field. Each field has a colon: the quicker counts may be too high, but never too low.
+    # pydantic accepts a repeated field. So the colons are counted, one per field: this quick count may be too high, but never too
+    # low.
     n = len(head)
     if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
         return head
@@ -126,7 +127,7 @@ def read_body(text: bytes) -> AnswerBody | None:
 
 
 def read_kind(text: bytes) -> str:
-    """The kind of a record that is not an answer's, by its head; empty if this is damaged."""
+    """The kind in the head of a record other than an answer; empty if the head is damaged."""
     try:
         kind: str = _KIND.validate_json(text, strict=True)["kind"]
     except ValidationError:
@@ -135,7 +136,8 @@ def read_kind(text: bytes) -> str:
 
 
 def read_index(text: bytes, size: int) -> Heads | None:
-    """The heads of the records in `size` bytes, in a JSON text; None if this does not fit, or contradicts itself."""
+    """The heads of the records in `size` bytes, from a JSON text; None if the text does not fit the schema or contradicts
+    itself."""
     try:
         heads: Heads = _HEADS.validate_json(text, strict=True)
     except ValidationError:
@@ -152,11 +154,11 @@ def read_index(text: bytes, size: int) -> Heads | None:
 
 
 Purpose = tuple[str, str]
-"""(stage, model): what money was spent on; a stage is summarize, judge, ..."""
+"""(stage, model): the purpose of spent money. Stages are summarize, judge, ..."""
 
 
 class Excess(NamedTuple):
-    """A claimed usage above what was reserved for the call: what the provider claims, and what is charged instead."""
+    """A reported usage above the call's reservation: the reported amounts, and the charged ones."""
 
     model: str
     claimed_tokens: int
@@ -168,10 +170,10 @@ class Excess(NamedTuple):
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Excess | None:
-        """The excess in an answer record, or its head; None if its usage was within the reservation."""
+        """The excess in an answer record or in its head; None if its usage was within the reservation."""
         if not record.get("claimed_margin"):
             return None
-        # What is 0 is left out, such as the price of a free model.
+        # Zero values are left out, such as the price of a free model.
         tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
         charged_tokens = record["input_tokens"] + record["output_tokens"]
         return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
@@ -187,7 +189,7 @@ class AnswerTotals:
     cached_tokens: int = 0
     output_tokens: int = 0
     saved_micros: int = 0
-    """How much more the answers would have cost without the provider's cache."""
+    """Additional cost of the answers without the provider's cache."""
 
     def add(self, totals: Totals) -> None:
         """Add the totals of further answers."""

@@ -1,7 +1,7 @@
-"""An index of the answers' log, in a folder or in a bucket.
+"""An index of the answer log, in a folder or in a bucket.
 
-Both are read alike: list the log's files, and read what is new in each. A service's listing must show what was written before,
-as those of S3, Google, Azure and MinIO do; where it does not, an answer may be asked for once more.
+Both are read in the same way: list the log's files, and read the new bytes of each. If a service's listing lags behind (those of
+S3, Google, Azure and MinIO do not), a question may be asked again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ AT_ONCE = 16
 PIECE_BYTES = 8 << 20
 """Bytes per read of a long file."""
 LONGEST_BYTES = 64 << 20
-"""No record is longer: bytes without a line break are read no further, and are one damaged record to the end of the file."""
+"""Maximum length of a record. If there is no line break within this many bytes, the rest of the file counts as one damaged
+record."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The news of one file: the heads of its records in the bytes from `start` to `end`."""
+    """The new records of one file: their heads, in the bytes from `start` to `end`."""
 
     name: str
     start: int
@@ -37,38 +38,38 @@ class News:
 
 
 Fetched = tuple[News, ...]
-"""What `LogIndex.fetch` has read, for `LogIndex.take`."""
+"""The result of `LogIndex.fetch`, for `LogIndex.take`."""
 
 
 @dataclass
 class LogIndex:
-    """Where each key's answer is, and what each run's answers have cost. `refresh` reads what is new.
+    """The location of each key's answer, and the cost of each run's answers. `refresh` reads new records.
 
     Reading takes time, so `refresh` can be done in two steps: `fetch` reads and changes nothing, and may run in another thread;
-    `take` enters what was read.
+    `take` adds the result to the index.
     """
 
     files: Files
     answers: dict[str, Location] = field(default_factory=dict)
-    """Key -> location of its answer. Who learns of an answer before the log is read may add it."""
+    """Key -> location of its answer. An answer may be added here before the log is read."""
     damaged: int = 0
     """Number of damaged records."""
     _further: dict[str, list[Location]] = field(default_factory=dict)
-    """Key -> the locations of its other answers, for when the first turns out to be damaged."""
+    """Key -> the locations of its other answers, in case the first one is damaged."""
     _totals: dict[str, dict[Purpose, AnswerTotals]] = field(default_factory=dict)
     _excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     _read_to: dict[str, int] = field(default_factory=dict)
     _begun: set[tuple[str, int]] = field(default_factory=set)
-    """The merged objects of which a segment was read before they were there."""
+    """The merged objects with a segment that was read before the object existed."""
 
     def refresh(self) -> None:
-        """Read what was written since the last refresh. Raises StoreError or OSError."""
+        """Read the records written since the last refresh. Raises StoreError or OSError."""
         self.take(self.fetch())
 
     def fetch(self) -> Fetched:
-        """Read what `refresh` would read, without changing the index. Raises StoreError or OSError."""
+        """Read the new records without changing the index. Raises StoreError or OSError."""
         named = [(entry, name) for entry in self.files.entries(FOLDER) if (name := Name.of(entry.name)) is not None]
-        # What is merged is read from the merged object, unless the first of its segments were read before it was there.
+        # Merged segments are read from the merged object, unless some were read before it existed.
         merged = {name.merge for _, name in named if name.suffix == "merged"} - self._begun
         new = [
             (entry, name.index_size)
@@ -79,7 +80,7 @@ class LogIndex:
             return tuple(news for found in pool.map(lambda one: [*self._read(*one)], new) for news in found)
 
     def take(self, fetched: Fetched) -> None:
-        """Enter what `fetch` read."""
+        """Add the result of `fetch` to the index."""
         for news in fetched:
             self._read_to[news.name] = news.end
             name, heads = Name.of(news.name), news.heads
@@ -128,7 +129,7 @@ class LogIndex:
         return None
 
     def drop(self, key: str, location: Location) -> None:
-        """Note that no answer of the key is at the location: its next one counts, if there is one."""
+        """Note that the key's answer at the location is unusable. Its next one is used, if there is one."""
         if self.answers.get(key) == location:
             self.damaged += 1
             further = self._further.get(key)
@@ -139,13 +140,13 @@ class LogIndex:
 
 
 def damaged_records(files: Files) -> dict[str, list[int]]:
-    """File of the log -> where its damaged records begin, in bytes. Reads everything, and at most an object at a time."""
+    """File of the log -> the byte offsets of its damaged records. Reads everything, one object at a time."""
     found: dict[str, list[int]] = {}
     for entry in files.entries(FOLDER):
         if (name := Name.of(entry.name)) is None:
             continue
         if name.index_size:
-            # An index is held against all records of its object.
+            # Compare an index with all records of its object.
             places = damaged_places(entry.name, files.read(entry.name, object_mb()))
         else:
             stretches = _stretches(files, entry.name, 0, entry.size)
@@ -155,9 +156,10 @@ def damaged_records(files: Files) -> dict[str, list[int]]:
 
 
 def _stretches(files: Files, name: str, start: int, size: int) -> Iterator[tuple[int, int, bytes]]:
-    """The whole lines of a file from `start` on, a few MB at a time: where each stretch begins and ends, and its content.
+    """The whole lines of a file from `start` on, in stretches of a few MB: (begin, end, content) of each.
 
-    An unfinished last line is left out. What has no line break for `LONGEST_BYTES` is an empty line up to the end of the file.
+    An unfinished last line is left out. If there is no line break for `LONGEST_BYTES`, an empty line represents the rest of the
+    file.
     """
     while start < size:
         content = files.read_range(name, start, min(PIECE_BYTES, size - start))

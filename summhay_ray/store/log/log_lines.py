@@ -1,12 +1,12 @@
-"""The lines of the answers' log and the names of its files.
+"""The lines of the answer log and the names of its files.
 
-The log holds answers, each durable before anything depends on it, and is shared by all runs of a store. A record is one line:
-CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has what the index needs: the key,
-and what the answer cost which run; the body has the texts, which no index parses.
+The log holds answers and is shared by all runs of a store. An answer is durable before anything depends on it. A record is one
+line: CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has the fields that the index
+reads: the key, the cost and the run. The body has the texts, which the index does not parse.
 
-In a folder each writer appends to `answers/WRITER.jsonl`. In a bucket each durable write is a segment, `answers/WRITER.N.jsonl`,
-and 64 segments at a time are written once more as one object, `answers/WRITER.M.SIZE.merged`. Its first line, of SIZE bytes, has
-what an index needs of all its records.
+In a folder each writer appends to `answers/WRITER.jsonl`. In a bucket each durable write is a segment, `answers/WRITER.N.jsonl`.
+Every 64 segments are merged into one object, `answers/WRITER.M.SIZE.merged`. Its first line, of SIZE bytes, holds the heads of
+all its records for the index.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from summhay_ray.store.log.answer_record import (
 
 FOLDER = "answers"
 TOGETHER = 64
-"""How many segments are merged into one object."""
+"""Number of segments that are merged into one object."""
 
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _NOTHING = 0, 0, 0, 0
@@ -46,7 +46,7 @@ _START = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15}) ")
 
 
 class Location(NamedTuple):
-    """Where a record's line is: file name, offset and length in bytes."""
+    """The location of a record's line: file name, offset and length in bytes."""
 
     name: str
     offset: int
@@ -55,7 +55,7 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a file name of the log says."""
+    """The parts of a file name of the log."""
 
     writer: str
     number: int
@@ -77,7 +77,7 @@ class Name:
 
     @property
     def merge(self) -> tuple[str, int]:
-        """Identifies the merged object that it is, or that its records will be in."""
+        """Identifies the merged object: this file itself, or the one that its records will be merged into."""
         return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
 
 
@@ -100,10 +100,10 @@ def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The answer's record in a line, or None if it is damaged. The line break may be."""
+    """The answer's record in a line, or None if it is damaged. The line break may be damaged."""
     _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
     head, rest = read_head(line[begins:body]), read_body(line[body : ends - 1])
-    # The index has read the head alone: the body says nothing else.
+    # The index has read only the head: the body must agree with it.
     return None if head is None or rest is None or ends < len(line) else {**rest, **head}
 
 
@@ -115,7 +115,7 @@ def index_of(line: bytes, size: int) -> Heads | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """For each record, where it, its head, its body and the next record start; head and body are at 0 if it is damaged.
+    """The offsets of each record, its head, its body and the next record; head and body are at 0 if the record is damaged.
 
     An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
     where the second begins.
@@ -160,9 +160,9 @@ def _check_kind(name: str, head: bytes) -> None:
 
 
 def damaged_places(name: str, content: bytes) -> list[int]:
-    """Where the damaged records of a whole file begin, in bytes. An index is damaged, too, if it differs from the records.
+    """The byte offsets of the damaged records of a whole file. An index that differs from the records is damaged, too.
 
-    Reads the bodies as well, and so takes longer than `heads_of`.
+    Also reads the bodies, and so takes longer than `heads_of`.
     """
     file, lines, places = Name.of(name), list(_lines(content)), list[int]()
     if file is not None and file.index_size and lines:
@@ -184,7 +184,7 @@ def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
         record = decode(files.read_range(name, location.offset, location.length))
     except FileNotFoundError:
         raise StoreError(f"{files.where(name)} is gone; put it back from a copy; {mend}") from None
-    # The key of an answer that cannot be used begins with the one that it was asked for under.
+    # The key of an unusable answer begins with the request's key.
     if record is None or not f"{record['key']}/".startswith(f"{key}/"):
         raise DamagedRecord(f"{files.where(name)}: the record at byte {location.offset} is damaged; {mend}", files.uri)
     return record

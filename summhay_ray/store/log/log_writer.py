@@ -1,8 +1,8 @@
-"""Writes the answers' log, in a folder or in a bucket.
+"""Writes the answer log, in a folder or in a bucket.
 
-One durable write is under way at a time, and records that arrive meanwhile join the next (`Batched` in the llm room): in a folder
-an append and fsync, in a bucket a create-only segment. Every 64 segments are merged, so that a reader need not read them one by
-one.
+There is one durable write at a time: in a folder an append and fsync, in a bucket a create-only segment. Records that arrive
+meanwhile are written together by the next one (`llm.calls.batching.Batched`). Every 64 segments are merged, so that a reader need
+not read them one by one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LogWriter:
         self._files = files
         self.writer = f"{session:08d}-{uuid.uuid4().hex[:12]}"
         self._n = 0
-        """Files that were begun, or segments."""
+        """Number of files or segments begun."""
         self._name = ""
         self._descriptor: int | None = None
         self._offset = 0
@@ -35,7 +35,7 @@ class LogWriter:
         self._merging: threading.Thread | None = None
 
     def append(self, records: Sequence[Mapping[str, Any] | bytes]) -> list[Location]:
-        """Write records, or their lines, which are durable when it returns, and return their locations. One caller at a time.
+        """Write records (or their lines) durably and return their locations. One caller at a time.
 
         Raises OSError (disk full, ...) or StoreError; then none of the records counts.
         """
@@ -94,11 +94,11 @@ class LogWriter:
         """Write the next segment, and return the offset, 0."""
         self._name = f"{FOLDER}/{self.writer}.{self._n:08d}.jsonl"
         try:
-            # The name is this writer's alone.
+            # Only this writer uses the name.
             if not self._files.create(self._name, content):
                 raise StoreError(f"{self._files.where(self._name)} is another's; run again")
         except (StoreError, OSError):
-            # It may have been written all the same: its name is not used again, and the segments before it stay unmerged.
+            # It may have been written nevertheless: its name is not used again, and the segments before it stay unmerged.
             self._n, self._unmerged = (self._n // TOGETHER + 1) * TOGETHER, []
             raise
         self._unmerged.append(content)

@@ -1,9 +1,9 @@
-"""The money records of a run: what its ledger may have spent, durable before anything is sent.
+"""The money records of a run: the maximum that its ledger may have spent, durable before a call is sent.
 
 `runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
 last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
-newest record. The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier
-session fails.
+newest record. The first record of a session repeats the one before. This takes over the chain: an earlier session can append no
+further record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_record import AnswerTotals, Purpose
 
 Scope = tuple[str, str]
-"""What an amount is of: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
+"""The subject of an amount: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
 
 RUN: Scope = ("", "")
 Amounts = Mapping[Scope, int]
@@ -36,7 +36,7 @@ _MEND = (
 
 
 def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
-    """The scopes to which money for this purpose counts: the run, the stage and the model."""
+    """The scopes that money for this purpose counts towards: the run, the stage and the model."""
     return RUN, ("stage", purpose[0]), ("model", purpose[1])
 
 
@@ -46,33 +46,33 @@ class MoneyRecord:
 
     session: int = 0
     ended: bool = True
-    """Whether nothing was in flight when it was written, and nothing is sent after it."""
+    """True if the session had ended: nothing was in flight, and nothing was sent after this record."""
     spent: Amounts = field(default_factory=dict)
     charged: Mapping[Purpose, int] = field(default_factory=dict)
-    """The part of `spent` that calls without an answer were charged, by what they were for."""
+    """The part of `spent` that was charged for calls without an answer, by purpose."""
     uncertain: Amounts = field(default_factory=dict)
     ceiling: Amounts = field(default_factory=dict)
-    """The most that spent, uncertain and in flight can come to before the next record."""
+    """Upper bound of the sum of spent, uncertain and in-flight money before the next record."""
 
 
 @dataclass(frozen=True)
 class Money:
-    """A run's money by scope, in micro-dollars, as its newest record and the answers in the log tell."""
+    """A run's money by scope, in micro-dollars, from its newest record and the answers in the log."""
 
     spent: Counter[Scope]
-    """The price of the run's answers, and what calls without an answer were charged."""
+    """The price of the run's answers, plus the charges for calls without an answer."""
     charged: Counter[Purpose]
-    """The latter part of it, by what the calls were for."""
+    """The charges for calls without an answer, by purpose."""
     uncertain: Counter[Scope]
-    """The most that calls may have cost whose end nobody knows."""
+    """Maximum cost of calls whose outcome is unknown."""
     missing: int = 0
-    """By how much the log holds less than was recorded as spent."""
+    """The amount recorded as spent that the log does not account for."""
     session: int = 0
-    """The session whose records have not ended, since its driver is at work or was killed; 0 if they have."""
+    """The session without a final record, because its driver is running or was killed; 0 if there is none."""
 
     @classmethod
     def of(cls, record: MoneyRecord | None, totals: Mapping[Purpose, AnswerTotals]) -> Money:
-        """The money of a run that nobody works at."""
+        """The money of a run that has no running driver."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
         logged: Counter[Scope] = Counter()
@@ -104,7 +104,7 @@ class _Body(TypedDict):
 
 
 class MoneyRecords:
-    """The money records of one run, as its present driver writes them."""
+    """The money records of one run, written by its current driver."""
 
     def __init__(self, files: Files, run_id: str) -> None:
         self.chain = Chain(files, f"runs/{run_id}/money", _Body, _MEND)
@@ -117,7 +117,7 @@ class MoneyRecords:
         return None if newest is None else self._record(*newest)
 
     def take_over(self, session: int) -> MoneyRecord:
-        """Begin a session's records: repeat the newest one, so that no earlier session can write another. Returns it.
+        """Begin a session's records: repeat the newest one, so that no earlier session can append. Returns it.
 
         Raises Superseded if a later session has begun, DamagedRecord.
         """

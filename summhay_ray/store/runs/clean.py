@@ -1,8 +1,8 @@
-"""Deletes files that no reader can need any more; answers are never deleted.
+"""Deletes files that no reader needs any more; answers are never deleted.
 
-A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
-the newest within that time is kept. Segments of the log are kept for as long after they were merged. A run that has
-a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named in a moment.
+A reader opens the newest manifest and then has `RETENTION_S` to read its files. So every file is kept that a manifest named which
+was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver, or
+one that is being imported, is skipped: its next manifest may name new files.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
 from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session
 
 RETENTION_S = 24 * 3600.0
-"""How long replaced files are kept: longer than any reader takes."""
+"""How long replaced files are kept: longer than any reader needs."""
 DAILY_S = 5.0
-"""How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
+"""Maximum duration of the daily cleaning at the end of a run. In a store with very many runs it checks a random part of them."""
 UNFINISHED_S = 600.0
-"""How long a file that is being written is kept at least since the last write to it."""
+"""Minimum time that an unfinished file is kept after the last write to it."""
 _MARK = "cleaned"
-"""A file that is written again when the daily cleaning begins."""
+"""A file that is rewritten when the daily cleaning begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
-    """A file that can be deleted, its size in bytes, and what it is."""
+    """A file that can be deleted, its size in bytes, and a description."""
 
     name: str
     size: int
@@ -46,7 +46,7 @@ class Unneeded:
 
 
 def clean_daily(files: Files) -> list[str]:
-    """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day.
+    """Delete unneeded files if that was not done within the last day. Errors are ignored: the next cleaning tries again.
 
     Returns a line for each damaged run and driver's record that kept files from being deleted.
     """
@@ -65,10 +65,10 @@ def unneeded(
 ) -> Iterator[Unneeded]:
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
-    `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
-    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and one if an ended driver's record
-    cannot be read; such a run, or the drivers, are left alone. Raises StoreError if the record of a driver that has not ended
-    cannot be read.
+    `within_s`: maximum duration of the search after finding the live drivers; if it is finite, the runs are visited in random
+    order. `damaged` receives a line for each run with an unreadable newest manifest, and one if an ended driver's record is
+    unreadable; files of such a run, or of the drivers, are skipped. Raises StoreError if the record of a driver that has not
+    ended cannot be read.
     """
     damaged = [] if damaged is None else damaged
     before = time.time() - older_s
@@ -103,7 +103,7 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests.check()
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
-    # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
+    # Read one manifest at a time: there may be hundreds, each with hundreds of parts.
     standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
     standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
     named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
@@ -123,7 +123,7 @@ def _of_chain(files: Files, chain: Chain[Any], before: float) -> Iterator[Unneed
 
 
 def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
-    """The segments of a bucket whose records are in a merged object that is as old."""
+    """The segments of a bucket that were merged long enough ago."""
     if files.folder is not None:
         return
     old = (entry for entry in files.entries(LOG) if entry.written < before)
@@ -135,21 +135,21 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
 
 
 def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
-    """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
+    """Files of ended drivers, oldest first. Files of a run's last driver are kept: they record how the run ended."""
     entries = [(entry, entry.name.rpartition("/")[2].partition(".")[0]) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
-    # The run of a damaged record is unknown, and so is the last record of that run.
+    # A damaged record may belong to any run, so the last record of a run is unknown.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {*{record.run: record.number for record in records}.values()}
     ended = {number for number in numbers if number not in last and has_ended(files, number)}
-    # A record without its end would be that of a driver at work: the end goes last.
+    # A record without its end would look like a running driver, so the end is deleted last.
     for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
         if stem.isdecimal() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
-    """What processes that were killed have left half written; in a bucket nothing appears before it is whole."""
+    """Unfinished files of killed processes. A bucket has none: objects appear only when complete."""
     if files.folder is None:
         return
     for entry in files.entries("", deep=True):

@@ -22,16 +22,16 @@ from summhay_ray.store.tables.rows import merge
 from summhay_ray.store.tables.tables import Tables
 
 FULL_BYTES = 96 << 20
-"""Parts that take more than half of this in memory are merged with others at the end of the run alone."""
+"""Parts that take more than half of this in memory are merged with others only at the end of the run."""
 MOST, FEWEST = 16, 8
-"""When there are more than so many smaller parts, the newest are merged: so many, and then each that is no larger than those
-together. So a row is merged some log8(commits) times before the run ends."""
+"""If there are more than MOST smaller parts, the newest FEWEST are merged, and also each older part that is not larger than the
+sum so far. So a row is merged about log8(commits) times before the run ends."""
 AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One manifest; see the module for its fields. `number` 0: none was written yet."""
+    """One manifest; see the module for its fields. `number` 0: no manifest was written yet."""
 
     number: int = 0
     session: int = 0
@@ -40,7 +40,7 @@ class Manifest:
 
     @property
     def final(self) -> Parts | None:
-        """The run's tables, merged for good; None if something was committed since, or they never were."""
+        """The run's final merged tables; None if they were never merged or something was committed since."""
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
@@ -72,7 +72,7 @@ class Manifests:
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> str:
-        """Which folder of manifests is gone, if the run has parts but no manifest that names them; else nothing."""
+        """The folder of manifests, if it is missing although the run has parts; else empty."""
         return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
 
     def check(self) -> None:
@@ -81,9 +81,9 @@ class Manifests:
             raise DamagedRecord(f"run {self.run_id} is damaged ({lost})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
-        """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
+        """A line for each missing, damaged or misplaced file, with the remedy. Reads all parts.
 
-        Raises DamagedRecord, with the way to mend it, if it is not known which files the run has.
+        Raises DamagedRecord, with the remedy, if the list of the run's files is unknown.
         """
         if lost := self.lost():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
@@ -104,7 +104,7 @@ class Manifests:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
 
         `newest`: the newest manifest that the caller knows. `changed` maps a manifest to its successor; it is called again if
-        another writer appended first. If it returns its argument, nothing is written; what it raises passes through.
+        another writer appended first. If it returns its argument, nothing is written. Its exceptions propagate.
         """
         while True:
             wanted = changed(newest)
@@ -136,7 +136,7 @@ class Committer:
         return newest if newest.session == self.session else dataclasses.replace(newest, session=self.session)
 
     def add(self, parts: Sequence[Parts]) -> None:
-        """Commit the parts by one manifest; those that it has already are not added again. Raises Superseded."""
+        """Commit the parts by one manifest; parts that it already has are not added again. Raises Superseded."""
 
         def added(newest: Manifest) -> Manifest:
             mine = self._claim(newest)
@@ -158,9 +158,10 @@ class Committer:
             return len(group)
 
     def finish(self) -> None:
-        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
+        """Merge all parts into the final tables, and move these to the tables' folders. Parts that others commit meanwhile are
+        merged, too.
 
-        Raises Superseded, StoreError, OSError; what was committed stays as it is, and finishing again goes on.
+        Raises Superseded, StoreError, OSError; the commits stay valid, and calling it again continues.
         """
         with self._merging, self._appending:
             self._newest, final = self._manifests.newest(), None
@@ -169,7 +170,7 @@ class Committer:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
                     self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
-                # Nobody reads the tables that the run's record does not have, so nobody else finds their parts damaged.
+                # Check parts of tables that are missing in the run's record, since no reader would notice their damage.
                 for table in final.tables.keys() - self._tables.keys():
                     with self._manifests.parts.opened(table, final.tables[table]):
                         pass
@@ -177,7 +178,7 @@ class Committer:
                 self._newest = self._manifests.newest()
 
     def _replace(self, merged: Sequence[Parts], by: Parts) -> None:
-        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
+        """Replace parts by `by`, which was merged from them, unless another process has merged some of them."""
 
         def replaced(newest: Manifest) -> Manifest:
             mine, names = self._claim(newest), [parts.name for parts in merged]
@@ -195,7 +196,7 @@ def _manifest(number: int, body: ManifestBody) -> Manifest:
 
 
 def due(parts: Sequence[Parts]) -> Sequence[Parts]:
-    """The newest parts, as many as are to be merged now; none if there are few."""
+    """The newest parts, which are to be merged now; none if there are few."""
     full = [place for place, one in enumerate(parts, 1) if one.final or one.unpacked > FULL_BYTES // 2]
     open_ones = parts[full[-1] if full else 0 :]
     if len(open_ones) <= MOST:

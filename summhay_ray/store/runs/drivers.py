@@ -1,6 +1,6 @@
-"""Driver sessions: every start of a run is a session with a number of its own.
+"""Driver sessions: every start of a run is a session with its own number.
 
-The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
+The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Next to a record are:
 `<number>.beat`, the heartbeat, written every second while the driver lives, with the driver's report of its work;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
@@ -31,10 +31,11 @@ T = TypeVar("T")
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
-"""How long an earlier driver of the run has to end. It notices the takeover within seconds, then may await calls in flight."""
+"""How long to wait for an earlier driver of the run to end. It notices the takeover within seconds, and may then wait for calls
+in flight."""
 
 WATCH_S = 10.0
-"""A driver on another machine is taken for dead when its beat has not changed for this long."""
+"""A driver on another machine counts as dead when its beat has not changed for this long."""
 
 LOOK_S = 0.25
 BEAT_S = 1.0
@@ -46,7 +47,8 @@ HEARD_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Where a process runs. `host` is for people; `machine` and `started` tell whether a pid still denotes the same process."""
+    """Identifies a process. `host` is for people; `machine` and `started` show whether a pid still belongs to the same
+    process."""
 
     host: str
     machine: str
@@ -56,7 +58,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord(Process):
-    """What a driver wrote when it began."""
+    """The record that a driver writes when it begins."""
 
     number: Total
     run: Name
@@ -76,7 +78,7 @@ class _End(TypedDict):
 
     how: str
     by: NotRequired[str]
-    """Who found its driver dead: `on HOST, pid N`."""
+    """The process that found the driver dead: `on HOST, pid N`."""
 
 
 class _Beat(TypedDict):
@@ -96,7 +98,7 @@ class DriverSession:
         self.number = record.number
         """Higher than the number of every earlier session."""
         self.took_over = ""
-        """The driver that ended for this one to have the run, as `on HOST, pid N`; empty if none did."""
+        """The driver from which this one took over the run, as `on HOST, pid N`; empty if there was none."""
         self.told: Mapping[str, Any] = {}
         """The report of the driver's work that each heartbeat carries."""
 
@@ -108,7 +110,7 @@ class DriverSession:
             self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
 
     def superseded(self) -> str | None:
-        """The later driver that has taken the run, or the one that took this driver for dead; else None.
+        """The later driver that has taken over the run, or the one that recorded this driver as dead; else None.
 
         The driver is described as `on HOST, pid N`. Costs two reads.
         """
@@ -131,14 +133,14 @@ class DriverSession:
 def begin_session(
     files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Process | None = None
 ) -> DriverSession:
-    """Begin a session with the next number. An earlier driver of the same run has `wait_s` seconds to end.
+    """Begin a session with the next number. Waits up to `wait_s` seconds for an earlier driver of the same run to end.
 
-    Raises StoreError if a paid driver of another run is at work in the store, if the earlier driver does not end, or if a
-    later driver of the same run has begun meanwhile. The new session has then ended.
+    Raises StoreError, and ends the new session, if another run with paid calls is running in the store, if the earlier driver
+    does not end, or if a later driver of the same run has begun meanwhile.
     """
     here = here or this_process()
     chain, taken = session_chain(files), False
-    # Another driver may take the same number first.
+    # Another driver may have taken the number first.
     while not taken:
         number, driver = chain.latest() + 1, uuid.uuid4().hex
         record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
@@ -171,7 +173,7 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
 
 
 def lost_sessions(files: Files) -> list[str]:
-    """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
+    """A line for each damaged session record. Lists the folder; records of ended sessions may have been deleted by cleaning."""
     lines = []
     for number in session_chain(files).numbers():
         try:
@@ -193,8 +195,8 @@ def how_ended(files: Files, number: int) -> str | None:
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
-    """The sessions among `numbers` whose drivers are alive. A driver on this machine is known by its pid, any other by a new beat
-    within `patience_s` seconds. All are watched at once."""
+    """The sessions among `numbers` whose drivers are alive: by the pid on this machine, elsewhere by a new beat within
+    `patience_s` seconds. All are watched at the same time."""
     records = (read_session(files, number) for number in numbers)
     watches = [_Watch(files, record, this_process()) for record in records if record is not None]
     until, alive = time.monotonic() + patience_s, set[int]()
@@ -208,7 +210,7 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
 
 
 def told_by(files: Files, number: int, kind: type[T]) -> T | None:
-    """The report in the driver's latest heartbeat, by its schema; None if there is none, or it is damaged."""
+    """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
     try:
         beat = read_record(files.read(_name(number, "beat")), _Beat)
     except FileNotFoundError:
@@ -217,7 +219,7 @@ def told_by(files: Files, number: int, kind: type[T]) -> T | None:
 
 
 def ask_to_stop(files: Files, number: int) -> None:
-    """Ask the session's driver to stop. It notices within seconds, on whatever machine it runs."""
+    """Ask the session's driver to stop. It notices within seconds, on any machine."""
     files.create(_name(number, "stop"), b"")
 
 
@@ -227,9 +229,9 @@ def record_death(files: Files, number: int, by: str = "another driver") -> None:
 
 
 def this_process() -> Process:
-    """This process, described so that other processes can find it."""
+    """A description of this process by which other processes can find it."""
     pid, host = os.getpid(), socket.gethostname()
-    # A pid is relative to a boot and a pid namespace. Some systems hide them.
+    # A pid is unique only within a boot and a pid namespace. Some systems hide these.
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         machine = f"{host} {boot} {os.readlink('/proc/self/ns/pid')}"
@@ -239,7 +241,7 @@ def this_process() -> Process:
 
 
 def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
-    """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
+    """Wait until no earlier driver owns the run; raise StoreError if another run with paid calls is running in the store."""
     mine = session.record
     others = [record for record in open_sessions(files) if record.number < mine.number]
     watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
@@ -307,12 +309,12 @@ class _Watch:
 
 def session_chain(files: Files) -> Chain[SessionRecord]:
     """The chain of session records."""
-    # Without its record, a session's number would be given again.
+    # Without its record, a session's number would be used again.
     return Chain(files, FOLDER, SessionRecord, mend="put it back from a copy")
 
 
 def _end(files: Files, number: int) -> _End | None:
-    """How a session ended; None if it has not. A damaged end is one."""
+    """How a session ended; None if it has not. A damaged end record counts as an end."""
     try:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:

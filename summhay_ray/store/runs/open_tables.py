@@ -24,8 +24,8 @@ TableFormat = Literal["parquet", "csv", "jsonl"]
 def write_tables(run: RunStore, files: Files, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write every table of the run, as of its newest manifest. Return table -> file name.
 
-    Readers see a whole file or none. In CSV, lists are written as JSON and text that a spreadsheet would take for a formula
-    is escaped. Holds one piece of a table in memory.
+    Readers see a whole file or none. In CSV, lists are written as JSON, and text that a spreadsheet would read as a formula is
+    escaped. One piece of a table is in memory at a time.
     """
     now, written = run.at(), {}
     for table, columns in now.declared.items():
@@ -47,13 +47,13 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
         return
     with path.open("wb") as stream:
         for number, piece in enumerate(pieces):
-            # polars's own errors of a file have no number.
+            # polars's own file errors have no errno.
             text = piece.write_ndjson() if kind == "jsonl" else _flat(piece, columns).write_csv(include_header=not number)
             stream.write(text.encode())
 
 
 def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would take for a formula."""
+    """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would read as a formula."""
     lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
     as_json = [
         pl.Series(name, [None if cell is None else json.dumps(cell.to_list()) for cell in piece[name]], pl.String)

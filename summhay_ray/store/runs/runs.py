@@ -1,9 +1,9 @@
-"""A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
+"""A store and its runs: sources by hash, and each run's tables by its newest manifest.
 
 `docs/how-to/stores.md` describes the layout of a store.
 
 If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
-may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
+may be retried; otherwise the last one in the manifest wins. All readers follow this rule.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, c
 
 FORMAT = 3
 RUN_FORMAT = 5
-"""The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
-record."""
+"""The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
+folder."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
 """What to do about a damaged record of a run."""
 
@@ -53,7 +53,7 @@ class _Format(TypedDict):
 
 @with_config(ConfigDict(extra="allow"))
 class RunRecord(TypedDict):
-    """What every run's record holds; a benchmark adds fields of its own."""
+    """The fields of every run's record; a benchmark adds its own fields."""
 
     kind: str
     tables: list[TableBody]
@@ -92,11 +92,11 @@ class Store:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ever written to it."""
+        """True if nothing was ever written to it."""
         return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
     def put_object(self, kind: str, content: bytes) -> str:
-        """Store `content` under its sha256 (hex) and return that."""
+        """Store `content` under its sha256 (hex) and return the hash."""
         if not self._marked:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
             self._marked = True
@@ -108,7 +108,7 @@ class Store:
 
     def get_object(self, kind: str, digest: str) -> bytes:
         """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
-        # A record of somebody else's may name anything, such as a file outside the store.
+        # Somebody else's record may name anything, such as a file outside the store.
         if not re.fullmatch("[0-9a-f]{64}", str(digest)):
             raise StoreError(
                 f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
@@ -134,14 +134,14 @@ class Store:
         return index
 
     def run(self, run_id: str) -> RunStore:
-        """Open an existing run by its id or by an unambiguous beginning of it.
+        """Open an existing run by its id or an unambiguous prefix of it.
 
         Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
         """
         if is_plain(run_id):
             run = RunStore(self, run_id)
             with contextlib.suppress(FileNotFoundError):
-                # It says whether this version can read the run.
+                # Read the record now: it shows whether this version can read the run.
                 _ = run.record
                 return run
         known = self.run_ids()
@@ -156,14 +156,14 @@ class Store:
         return self.run(matching[0])
 
     def size(self, run_id: str) -> tuple[int, float]:
-        """(bytes that the run's files take, when the run was created: seconds since 1970 by the store's clock)."""
+        """(Total size of the run's files in bytes, creation time in seconds since 1970 by the store's clock.)"""
         folder = f"runs/{run_id}"
         entries = list(self.files.entries(folder, deep=True))
         created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
         return sum(entry.size for entry in entries), created
 
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
-        """Open the run, creating it if it does not exist. Its record stays as its first creator wrote it.
+        """Open the run, creating it if it does not exist. An existing record is not changed.
 
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
@@ -174,7 +174,7 @@ class Store:
         if not self.files.exists(f"runs/{run_id}/run.json"):
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
             self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
-        # Schemas are equal where only the meanings of columns differ.
+        # Schemas count as equal if only the descriptions of columns differ.
         if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
@@ -186,7 +186,7 @@ class Store:
 class RunStore:
     """The record, commits and tables of one run.
 
-    `declared`: the tables of a run that has no record yet.
+    `declared`: the tables, for a run without a record so far.
     """
 
     def __init__(self, store: Store, run_id: str, declared: Tables | None = None) -> None:
@@ -236,7 +236,7 @@ class RunStore:
     def at(self) -> Self:
         """A fixed view of the run as it is now; later commits do not change what it reads.
 
-        Raises StoreError for a run that has rows but has lost its commits, which say what they are.
+        Raises StoreError for a run that has rows but has lost its commits, which identify them.
         """
         manifest = self.manifest()
         if not manifest.number:
@@ -250,12 +250,12 @@ class RunStore:
         return self._still or self._manifests.newest()
 
     def has_tables(self) -> bool:
-        """Whether its tables lie as plain files in its folder, as they are now."""
+        """Whether the run's folder has its current tables as plain files."""
         final = self.manifest().final
         return final is not None and not self._manifests.parts.misplaced(final)
 
     def flaws(self) -> Iterator[str]:
-        """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
+        """A line for each missing, damaged or misplaced file of its tables. Reads them all."""
         return self._manifests.flaws()
 
     @property
@@ -272,7 +272,7 @@ class RunStore:
         return self._still.number if self._still else self._manifests.chain.latest()
 
     def added(self) -> int:
-        """How many parts of finished units were ever added. Merging them and taking the run over do not change it."""
+        """The number of parts of finished units ever added. Merging and takeovers do not change it."""
         return self.manifest().added
 
     def has_rows(self, table: str) -> bool:
@@ -306,9 +306,9 @@ class RunStore:
         self.committer(session=0).add([Parts.from_json(one) for one in written])
 
     def end(self) -> None:
-        """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
+        """Merge the run's parts, and write its tables as plain files to its folder, unless that was done already.
 
-        Raises StoreError, OSError; ending again then goes on.
+        Raises StoreError, OSError; calling it again continues.
         """
         self.committer(self._manifests.newest().session).finish()
 
@@ -318,23 +318,24 @@ class RunStore:
         return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
+        """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
+        names.
 
-        `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
+        `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
         return self._reader(self._choose([table], columns)).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """Several tables as of the same manifest. `unit`: the name of a further column, with the unit that each row is of, of the
-        tables that have no column of this name."""
+        """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
+        column of this name."""
         reader = self._reader(self._choose(names))
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
 
-        Rows that are equal in the first column of the key are in one piece.
+        Rows with the same value in the first key column are in one piece.
         """
         return self._reader(self._choose([table], columns)).pieces(table)
 
@@ -343,7 +344,7 @@ class RunStore:
         return self._reader(self._choose([table])).between(table, low, high)
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row of a table that two units of a kind have: the units, and its key; None if there is none."""
+        """The first row of a table that two units of a kind share, as (the units, the row's key); None if there is none."""
         return self._reader(self._choose([table])).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:

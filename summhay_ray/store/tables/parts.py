@@ -1,12 +1,12 @@
 """Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once.
 
-What one commit adds, or a merge has made, is a `Parts`: a part for each table that has rows, and one more that lists the units
-they are of (columns `kind`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the
-rows themselves are the table's and nothing else, and when several commits finish the same unit, the rows of only one are used.
+One commit or merge writes a `Parts`: a part for each table that has rows, and one more that lists the units (columns `kind`,
+`unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the rows have only the table's
+columns, and when several commits finish the same unit, the rows of only one are used.
 
-A part lies in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for good and moved to
-`runs/RUN/tables/NAME/`, for anybody's tools; they move back when others take their place. A reader looks in both places. What
-counts is said by a manifest (`summhay_ray.store.runs.commits`), which has each part's size and sha256.
+Parts are in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for the last time and moved to
+`runs/RUN/tables/NAME/`, for other tools; they move back when new parts replace them. A reader looks in both places. A manifest
+(`summhay_ray.store.runs.commits`) lists the valid parts with size and sha256.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from summhay_ray.store.tables.tables import Columns, Tables
 UNITS = "_units"
 Stream = io.BufferedIOBase
 GROUP_BYTES = 8 << 20
-"""Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
+"""Approximate size of a row group in memory. Reading a table in pieces needs one group at a time."""
 _READ = 32 << 20
-"""How many bytes of a bucket's object are read at a time."""
+"""Bytes per read of a bucket's object."""
 
 
 def rows_of(table: str) -> str:
-    """The column of the units that lists their rows of a table."""
+    """The name of the units' column that lists their rows of a table."""
     return f"{table}.rows"
 
 
@@ -55,12 +55,12 @@ class Finished:
     unit: str
     rows: Mapping[str, Sequence[Any]]
     retry: bool = False
-    """Whether the unit failed in a way that a later run may retry."""
+    """Whether the unit has a failure that a later start may retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: bytes in memory, about."""
+    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: approximate bytes in memory."""
 
     name: Name
     sha256: Sha256
@@ -68,12 +68,12 @@ class Part:
     rows: Count
     unpacked: Count
     digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
-    """See `tables.digest`; empty unless the part is merged for good."""
+    """See `tables.digest`; empty unless the part is a final one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of finished units. `final`: these are all of the run, merged for good."""
+    """The parts of finished units. `final`: these are the final merged parts of the whole run."""
 
     units: Part
     tables: Mapping[Name, Part]
@@ -81,12 +81,12 @@ class Parts:
 
     @property
     def name(self) -> str:
-        """What identifies it among those of its run."""
+        """Identifies it within its run."""
         return self.units.name
 
     @property
     def unpacked(self) -> int:
-        """Bytes in memory of all its rows, about."""
+        """Approximate bytes of all its rows in memory."""
         return sum(part.unpacked for part in self.tables.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Parts:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Parts:
-        """The inverse of `to_json`, for what another process of this program sends; a manifest is read by its schema."""
+        """The inverse of `to_json`, for messages between processes of one run; a manifest is read by its schema."""
         tables = {table: Part(**part) for table, part in body["tables"].items()}
         return cls(Part(**body["units"]), tables, body["final"])
 
@@ -110,17 +110,18 @@ class PartFiles:
         self.tables_folder = f"runs/{run_id}/tables"
 
     def names(self, table: str, name: str) -> tuple[str, str]:
-        """The two files that a part may be: where the run's tables lie, and among its other parts."""
+        """The two possible files of a part: among the run's tables, and among its other parts."""
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
     def there(self) -> list[Entry]:
-        """The files of parts in both places, whether a manifest names them or not."""
+        """The existing files of parts, among the run's tables and among its other parts, including those that no manifest
+        names."""
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
 
     def write(self, table: str, fill: Callable[[Path], tuple[int, int]]) -> Part:
-        """Write a part. Equal contents are one part. `fill` writes the file, and returns the numbers of its rows and, about, of
-        their bytes in memory. Raises OSError."""
+        """Write a part. Equal contents become the same part. `fill` writes the file, and returns the number of rows and their
+        approximate bytes in memory. Raises OSError."""
         written: dict[str, Any] = {}
 
         def named(path: Path) -> str:
@@ -135,12 +136,12 @@ class PartFiles:
         return Part(**written, rows=rows, unpacked=unpacked)
 
     def write_rows(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
-        """Write a part of a table, of consecutive pieces of its rows. Raises OSError."""
+        """Write a part of a table from consecutive pieces of its rows. Raises OSError."""
         return self.write(columns.table, lambda path: write_parquet(path, columns, pieces, self.run_id))
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises DamagedRecord, also for a content that cannot be read as the table's."""
+        """The part's content, checked. Raises DamagedRecord, also for content that is not the table's."""
         with contextlib.ExitStack() as stack:
             if (stream := self._find(table, part, stack)) is None:
                 raise self.damaged(self._where(table, part))
@@ -154,7 +155,7 @@ class PartFiles:
         return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaw(self, table: str, part: Part) -> str:
-        """The flaw of a part's file, which is read; empty if it has none."""
+        """The flaw of a part's file, after reading it; empty if it has none."""
         with contextlib.ExitStack() as stack:
             return "" if self._find(table, part, stack) is not None else self._where(table, part)
 
@@ -165,7 +166,7 @@ class PartFiles:
 
     def _find(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
         shown, hidden = self.names(table, part.name)
-        # It may move while it is looked for.
+        # It may be moved during the search.
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
@@ -179,7 +180,7 @@ class PartFiles:
         if size <= _READ:
             return io.BytesIO(self.files.read(name))
         stream = tempfile.TemporaryFile()  # noqa: SIM115
-        # One byte more than it should have shows that it is another file.
+        # Ask for one byte more than the part's size: a longer file is another file.
         for offset in range(0, size + 1, _READ):
             stream.write(content := self.files.read_range(name, offset, _READ))
             if len(content) < _READ:
@@ -188,7 +189,8 @@ class PartFiles:
         return stream
 
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
-        """Table -> the files in its folder, where these are not the one file of its part, or where that lies elsewhere, too."""
+        """Table -> the files in its folder, for tables whose folder holds anything but their part, or whose part is elsewhere,
+        too."""
         there, wrong = sorted(entry.name for entry in self.there()), {}
         for table, part in parts.tables.items():
             shown, hidden = self.names(table, part.name)
@@ -198,20 +200,20 @@ class PartFiles:
         return wrong
 
     def show(self, parts: Parts) -> None:
-        """Have the folder of each table hold the file of its part, and no other."""
+        """Make the folder of each table hold the file of its part and no other file."""
         for table, names in self.misplaced(parts).items():
             part = parts.tables[table]
             shown, hidden = self.names(table, part.name)
             for name in names:
                 if name != shown:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            # Where both are there, this one was written later.
+            # If both exist, this one was written later.
             self.files.move(hidden, shown)
 
 
 def _holds(stream: Stream, part: Part) -> bool:
     """Whether this is the part's content."""
-    # A file of another size is not read: it may be endless.
+    # Do not read a file of another size: it may be endless.
     if stream.seek(0, io.SEEK_END) != part.size:
         return False
     stream.seek(0)
@@ -256,7 +258,7 @@ def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[
 def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
     """Write the part that lists units."""
     lists = [name for name in units.columns if name.endswith(rows_of(""))]
-    # Neighbouring rows are mostly of one unit, so that their differences take next to nothing.
+    # Adjacent rows mostly belong to one unit, so that their differences take hardly any space.
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
     whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
 
@@ -268,7 +270,7 @@ def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
 
 
 def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFrame:
-    """The units with the column of their rows of a table. `owned`: the place of a unit, and the number of a row of it."""
+    """The units with an added column that lists their rows of a table. `owned`: (index of a unit, number of one of its rows)."""
     place, number = owned.columns
     lists = owned.group_by(place).agg(pl.col(number).cast(pl.UInt32).unique().sort().alias(rows_of(table)))
     places = units.with_row_index("_place").with_columns(pl.col("_place").cast(owned.schema[place]))
@@ -276,27 +278,28 @@ def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFr
 
 
 def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(The first row of each key; all other columns of all rows, with `_number`: which of those rows theirs is, from `start` on).
+    """(The first row of each key; the other columns of all rows, with `_number`: the number of the first row with the same key,
+    from `start` on.)
 
     `rows`: sorted by key.
     """
     names = columns.schema.names
     first = rows.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in columns.key)).to_series()
-    # Nothing comes before the first row, not even a null.
+    # The first row always begins a key, even if its key is null.
     first = first | (pl.int_range(rows.height, eager=True) == 0)
     others = rows.select(pl.exclude(names)).with_columns((first.cast(pl.Int64).cum_sum() - 1 + start).alias("_number"))
     return rows.filter(first).select(names), others
 
 
 def write_parquet(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
-    """Write consecutive pieces of a table, of which one is in memory at a time, with each column's meaning in the metadata.
+    """Write consecutive pieces of a table, one piece in memory at a time, with each column's description in the metadata.
 
-    Returns the numbers of rows and, about, of their bytes in memory.
+    Returns the number of rows and their approximate bytes in memory.
     """
     n_rows = n_bytes = 0
     schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        # Some readers take the size of the first row group for that of their batches, which cannot be 0.
+        # Some readers use the size of the first row group as their batch size, which cannot be 0.
         for piece in filter(len, pieces):
             n_rows, n_bytes = n_rows + piece.height, n_bytes + int(piece.estimated_size())
             rows = piece.to_arrow().cast(schema)

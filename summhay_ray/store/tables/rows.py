@@ -1,6 +1,6 @@
 """Reads tables from the parts of one manifest, and merges parts.
 
-The rows of a table are numbered (`_row`) through all its parts, and the units that count (`_rank`) in the order of kind and name.
+The rows of a table are numbered across all its parts (`_row`), and the valid units in the order of kind and name (`_rank`).
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from summhay_ray.store.tables.parts import UNITS, Part, PartFiles, Parts, Stream
 from summhay_ray.store.tables.tables import Columns, Tables, hash_rows
 
 TOGETHER = 32 << 20
-"""How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
+"""Bytes of rows in memory that are sorted at a time when a table is read in pieces."""
 _NTH = 64
-"""One in so many keys is looked at to divide a table into pieces."""
+"""Every 64th key is sampled to divide a table into pieces."""
 _NO_UNITS = pl.DataFrame(schema={"kind": pl.String, "unit": pl.String, "retry": pl.Boolean})
 _NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
 
 Keep = pl.Expr | None
-"""Which rows are wanted; None: all."""
+"""A condition for the rows to read; None: all rows."""
 Streams = Sequence[tuple[int, Stream]]
-"""The content of each part of a table, and the number of its first row."""
+"""(The number of its first row, its content) for each part of a table."""
 
 
 class Reader:
-    """Reads some tables of a manifest's parts: each row once, sorted by key, without those of units that others supersede.
+    """Reads some tables of a manifest's parts: without repeated rows, sorted by key, without rows of superseded units.
 
-    If several units have a row with the same key, the first unit's counts, in the order of kind and name. So a table is the same
-    however its rows were committed and merged: rows with the same key are taken for equal, once they are in one part.
+    If several units have a row with the same key, the row of the first unit (by kind and name) is used. So a table does not
+    depend on how its rows were committed and merged: rows with the same key count as equal once they are in one part.
     """
 
     def __init__(self, files: PartFiles, parts: Sequence[Parts], tables: Tables) -> None:
         self._files, self._tables = files, tables
-        # A part without such rows is included, because it may replace a unit of another one.
+        # Include a part without such rows, because it may replace a unit of another part.
         self._parts = parts
         self._is_plain = len(parts) == 1
-        """Whether the parts are the tables as they are: nothing supersedes anything."""
+        """Whether the parts can be used as they are, because no unit is superseded."""
 
     def units(self) -> pl.DataFrame:
-        """The units that count, each once, sorted by kind and name."""
+        """The valid units, without repetition, sorted by kind and name."""
         return self._list_units[0]
 
     @functools.cached_property
     def _list_units(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The units that count, sorted; and those of all parts with their lists of rows and `_rank`, which is null unless these
-        are the rows that count: a success beats a failure, then the last part wins."""
+        """The valid units, sorted; and the units of all parts with their lists of rows and `_rank`, which is null if the rows are
+        superseded: a success beats a failure, then the last part wins."""
         lists = []
         for place, parts in enumerate(self._parts):
             starts = {rows_of(table): self._starts(table)[place] for table in self._tables if table in parts.tables}
@@ -62,18 +62,18 @@ class Reader:
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
         listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
         every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
-        # The last of equal neighbours.
+        # The last of adjacent equal units.
         won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
         ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["_at"], range(won.height))
         return won.drop("_at"), listed.with_columns(_rank=ranks)
 
     def _starts(self, table: str) -> list[int]:
-        """For each of the parts, the number of the table's first row in it; and at last the number of all rows."""
+        """The number of the table's first row in each part, followed by the total number of rows."""
         counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self._parts)
         return [*itertools.accumulate(counts, initial=0)]
 
     def owners(self, table: str) -> pl.DataFrame:
-        """Which unit's (`_rank`) each row (`_row`) of a table is; a row may be of several."""
+        """The unit (`_rank`) of each row (`_row`) of a table; a row may belong to several units."""
         listed, name = self._list_units[1], rows_of(table)
         if name not in listed.columns:
             return _NO_OWNERS
@@ -83,8 +83,8 @@ class Reader:
         return owners
 
     def table(self, table: str, units: Sequence[str] | None = None, unit: str = "") -> pl.DataFrame:
-        """A whole table. `units`: only the rows of units with these names. `unit`: the name of a further column, with the unit
-        that a row is of, if the table has no such column."""
+        """A whole table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's
+        unit, if the table has no such column."""
         columns = self._tables[table]
         unit = "" if unit in columns.schema.names else unit
         with self._open(table) as streams:
@@ -97,8 +97,8 @@ class Reader:
         return columns.frame(found, *filter(None, [unit]))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """A table in consecutive pieces; little more than one is in memory. Rows that are equal in the key's first column are in
-        one piece."""
+        """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
+        in one piece."""
         columns = self._tables[table]
         if self._is_plain:
             with self._open(table) as streams:
@@ -108,7 +108,7 @@ class Reader:
                     metadata = pq.read_metadata(stream)
                     column = metadata.schema.names.index(name)
                     found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
-                    # Very long keys are not among the statistics.
+                    # The statistics lack very long keys.
                     for keep in _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max)):
                         yield _scan(stream, keep).select(columns.schema.names).collect()
         else:
@@ -127,7 +127,7 @@ class Reader:
             return columns.frame([rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table), keep)])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """Like `pieces`, but with every row of a key, and the columns `_row` and `_rank` (the first unit that it is of), by which
+        """Like `pieces`, but with all rows of a key, and with the columns `_row` and `_rank` (the row's first unit), by which
         rows with the same key are sorted."""
         columns, ranks = self._tables[table], self._ranks(table)
         with self._open(table) as streams:
@@ -137,7 +137,7 @@ class Reader:
                     yield pl.concat(found).sort(*columns.key, "_rank")
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row that two units of a kind have: the units, and its key; None if there is none."""
+        """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""
         won, key = self.units(), list(self._tables[table].key)
         owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
         if self._is_plain and owners["_row"].is_unique().all() or owners.is_empty():
@@ -153,7 +153,8 @@ class Reader:
         return first, second, rows.select(key).row(twice[0])
 
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
-        """Each unit that counts with its rows of these tables that it has some of, sorted by kind and name."""
+        """Each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
+        out."""
         names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self._tables}
         weights = [0] * len(names)
         for table, owned in owners.items():
@@ -181,24 +182,24 @@ class Reader:
 
     @contextlib.contextmanager
     def _open(self, table: str) -> Iterator[Streams]:
-        """The content of each part of a table. What was checked is what is read."""
+        """The content of each part of a table. The checked bytes are the ones that are read."""
         with contextlib.ExitStack() as stack:
             places = zip(self._starts(table), self._parts, strict=False)
             held = [(start, one.tables[table]) for start, one in places if table in one.tables]
             yield [(start, stack.enter_context(self._files.opened(table, part))) for start, part in held]
 
     def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
-        """The rank of the first unit that each row of the table is of, null where none counts, or none of `units`."""
+        """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
         owners = self.owners(table)
         if units is not None:
             wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
             owners = owners.filter(wanted.gather(owners["_rank"]))
-        # The last write stays.
+        # The last assignment wins.
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
     def _ranges(self, table: str, streams: Streams) -> list[Keep]:
-        """Conditions for consecutive ranges of the key with about equally many rows, each small enough to be in memory."""
+        """Conditions for consecutive ranges of the key with similar numbers of rows, each small enough for memory."""
         count = 1 + sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables) // TOGETHER
         if count == 1:
             return [None]
@@ -207,7 +208,7 @@ class Reader:
         return _ranges_from(name, (ordered[len(ordered) * piece // count] for piece in range(1, count)))
 
     def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
-        """Write one part with all rows of a table. Returns it, and the number in it of each row."""
+        """Write one part with all rows of a table. Returns the part and the number of each row in it."""
         columns, hasher = self._tables[table], hashlib.sha256()
         numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
 
@@ -227,7 +228,7 @@ class Reader:
 
 
 def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
-    """The rows of each part that count, with `_row` and `_rank`."""
+    """The valid rows of each part, with `_row` and `_rank`."""
     for start, stream in streams:
         rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
         yield rows.with_columns(ranks.gather(rows["_row"]).alias("_rank")).drop_nulls("_rank")
@@ -239,13 +240,13 @@ def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
 
 
 def _from(name: str, low: Any, high: Any) -> Keep:
-    """The key is at least `low` and less than `high`; None: there is no such end."""
+    """A condition: the key is at least `low` and less than `high`; None: no bound."""
     ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
     return pl.all_horizontal(ends) if ends else None
 
 
 def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
-    """The rows of a part that are wanted, with `_row`, which is `start` for the first."""
+    """The selected rows of a part, with `_row`, which is `start` for the part's first row."""
     # polars reads from the position of the stream.
     stream.seek(0)
     whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
@@ -253,9 +254,10 @@ def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
 
 
 def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False) -> Parts:
-    """Merge parts that are adjacent in a manifest into one. Equal parts give equal files, whoever merges them.
+    """Merge parts that are adjacent in a manifest into one. Equal parts give equal files on every machine.
 
-    `final`: they are all of the run; tables without rows get a part as well. Holds little more than one piece in memory.
+    `final`: they are all parts of the run; tables without rows get a part as well. Little more than one piece is in memory at a
+    time.
     """
     reader = Reader(files, parts, tables)
     units, merged = reader.units(), {}

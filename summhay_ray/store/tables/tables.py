@@ -1,7 +1,7 @@
 """Tables: records of any class as rows and columns.
 
 A `Table` makes a table of a record class. A run keeps the table's `Columns` in its record, so that the run can be read without
-the class. Rows with the same primary key are the same row, however often they were written.
+the class. Rows with the same primary key are the same row, even if it was written several times.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class TableBody(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table as a run's record describes it: its name, its key columns and all its columns."""
+    """A table's description in a run's record: its name, its key columns and all its columns."""
 
     table: str
     key: tuple[str, ...]
     schema: pa.Schema
-    """Each field's metadata carries its meaning."""
+    """Each field's metadata holds its description."""
 
     def described(self) -> list[dict[str, Any]]:
         """The columns as JSON."""
@@ -110,8 +110,8 @@ class Columns:
 
     @classmethod
     def from_json(cls, body: TableBody) -> Columns:
-        """The inverse of `to_json`. Raises ValueError for a column of an unknown type, a column that is there twice, and a key
-        that is not made of columns with single values."""
+        """The inverse of `to_json`. Raises ValueError for a column of an unknown type, a repeated column, and a key with a column
+        that does not hold single values."""
         kinds = {column["name"]: _ARROW.get(column["type"]) for column in body["columns"]}
         key = body["key"]
         if (
@@ -132,12 +132,12 @@ class Columns:
         return Columns(self.table, self.key, pa.schema([field for field in self.schema if field.name in {*self.key, *names}]))
 
     def agrees(self, other: Columns) -> bool:
-        """Whether the columns that both have are of the same types."""
+        """Whether the common columns have the same types."""
         types = {field.name: field.type for field in self.schema}
         return all(types.get(field.name, field.type) == field.type for field in other.schema)
 
     def as_frame(self, rows: Sequence[Any]) -> pl.DataFrame:
-        """The rows in the order given; each is a record with the columns as attributes.
+        """The rows in the given order; each is a record with the columns as attributes.
 
         Raises TypeError, ValueError or OverflowError for a value that its column cannot hold: one of another type, a null in a
         column that does not allow it, a NaN in a key column.
@@ -154,7 +154,8 @@ class Columns:
         return None
 
     def _series(self, field: pa.Field, values: list[Any]) -> pl.Series:
-        # Not by pyarrow: its conversion of lists imports pandas, half a second and 40 MiB in every process that writes rows.
+        # Avoid pyarrow here: its conversion of lists imports pandas, which takes half a second and 40 MiB in every process that
+        # writes rows.
         name, kind = field.name, _POLARS[field.type]
         found = _lists(name, values, kind) if isinstance(kind, pl.List) else _plain(name, values, kind)
         if not field.nullable and found.null_count():
@@ -165,9 +166,9 @@ class Columns:
         return found
 
     def frame(self, found: Sequence[pl.DataFrame], more: str = "") -> pl.DataFrame:
-        """Frames of one schema as one, each row once, sorted by primary key. `more`: a further column of text to keep.
+        """Combine frames of one schema, without repeated rows, sorted by primary key. `more`: an additional text column to keep.
 
-        Of rows with the same key, the first wins, in the order of any columns beyond these, then in the order given.
+        If rows have the same key, the first one is kept, in the order of any additional columns, then in the given order.
         """
         # `Schema.empty_table` would import pandas, which takes longer than reading a small run.
         frame = pl.concat(found) if found else pl.DataFrame(pa.Table.from_batches([], self.schema))
@@ -176,7 +177,7 @@ class Columns:
         key, names = list(self.key), self.schema.names
         beyond = [name for name in frame.columns if name not in names]
         ordered = frame.sort([*key, *beyond], maintain_order=True).select(*names, *([more] if more else []))
-        # Equal keys are neighbours now; to look for them by hash would take twice the memory.
+        # Equal keys are adjacent now; finding them by hash would take twice the memory.
         return ordered.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key))
 
 
@@ -188,7 +189,7 @@ Tables = Mapping[str, Columns]
 class Table:
     """A table and the dataclass whose instances are its rows.
 
-    Each field is a column. Its type is `Annotated[type, "its meaning in one line"]`, or a plain type without a meaning.
+    Each field is a column. Its type is `Annotated[type, "its description in one line"]`, or a plain type without a description.
     """
 
     name: str
@@ -200,7 +201,7 @@ class Table:
 
     @functools.cached_property
     def columns(self) -> Columns:
-        """The columns made from the record's fields. Raises UserError for an unusable field or key."""
+        """The columns of the record's fields. Raises UserError for an unusable field or key."""
         record = self.record.__name__
         if not _WORD.fullmatch(self.name):
             raise UserError(f"table {self.name!r}: expected small letters, digits and _, beginning with a letter")
@@ -243,11 +244,11 @@ class Table:
         return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.described()}
 
     def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
-        """The rows as a polars frame, sorted by primary key; of rows with the same key, the first."""
+        """The rows as a polars frame, sorted by primary key; the first row of each key."""
         return self.columns.frame([self.columns.as_frame(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as instances of the record class; columns that it has not are left out."""
+        """The frame's rows as instances of the record class; columns that the class lacks are left out."""
         rows = frame.select(self.columns.schema.names).to_dicts()
         return [self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows]
 
@@ -263,14 +264,14 @@ def columns_of(tables: Iterable[Table]) -> Tables:
 
 
 def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
-    # Polars would take it for 0 or 1.
+    # Polars would convert it to 0 or 1.
     if kind != pl.Boolean and bool in set(map(type, values)):
         raise TypeError(f"{name}: a bool is not {kind}")
     return pl.Series(name, values, kind, strict=True)
 
 
 def _lists(name: str, values: Sequence[Any], kind: pl.List) -> pl.Series:
-    """A list column, made from all items at once: polars takes twenty times as long to make it list by list."""
+    """A list column, made from all items at once: building it list by list takes polars twenty times as long."""
     lists = [_items(value) for value in values]
     items = _plain(name, [item for value in lists if value for item in value], kind.inner)
     starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
@@ -296,7 +297,7 @@ def digest(frame: pl.DataFrame) -> str:
 
 
 def hash_rows(hasher: hashlib._Hash, frame: pl.DataFrame) -> None:
-    """Add a piece of a table to its `digest`."""
+    """Add a piece of a table to the hash of its `digest`."""
     names = sorted(frame.columns)
     line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
     # Slices are small because several copies of a slice's text are in memory at once.
@@ -307,7 +308,7 @@ def hash_rows(hasher: hashlib._Hash, frame: pl.DataFrame) -> None:
 
 
 def _writer(kind: Any) -> Callable[[Any], str]:
-    """A function that does what `json.dumps` does with values of a column's type, in a fifth of the time."""
+    """A function with the result of `json.dumps` for values of a column's type, in a fifth of the time."""
     if isinstance(kind, pl.List):
         item = _writer(kind.inner)
         return lambda value: "null" if value is None else f"[{', '.join(map(item, value))}]"

@@ -1,8 +1,8 @@
-"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store.
+"""Embedding vectors: computed once, stored as Parquet, shared by all runs of the store.
 
 A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
-Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is noticed and deleted, and
-its vectors are computed again.
+Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is detected and deleted,
+and its vectors are computed again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 SUFFIX = ".parquet"
 OPEN_FILES = 64
-"""How many files of a space stay in memory: about 25 MB."""
+"""Number of files of a space that stay in memory: about 25 MB."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class VectorSpace:
         self._where: dict[bytes, str] = {}
         """Key -> the file that holds its vector."""
         self._known: set[str] = set()
-        """The files that were read, also those whose vectors are all in earlier ones."""
+        """The files that were read, including those whose vectors are all in earlier files."""
         self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
         """File -> its vectors, for the files read most recently."""
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class VectorSpace:
             try:
                 content = self._files.read(name)
             except FileNotFoundError:
-                # Another process has found it damaged.
+                # Another process has found it damaged and deleted it.
                 content = b""
             if hashlib.sha256(content).hexdigest() not in name:
                 self._files.delete(name)
@@ -117,7 +117,7 @@ class VectorSpace:
         for key in rows:
             self._where.setdefault(key, name)
         self._open[name] = rows
-        # Without a store there is no file to read again, so nothing is dropped.
+        # Without a store there is no file to reread, so nothing is dropped.
         while self._files is not None and len(self._open) > OPEN_FILES:
             self._open.popitem(last=False)
 
@@ -174,7 +174,7 @@ def _rows(content: bytes) -> dict[bytes, Kept]:
 
 
 class Dimensions:
-    """The dimensions of each space, as this process knows them. Thread-safe."""
+    """The dimensions of each space, as far as this process knows them. Thread-safe."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -187,13 +187,13 @@ class Dimensions:
         self._lock = threading.Lock()
 
     def fits(self, space: str, dimensions: int) -> bool:
-        """Whether a stored answer of these dimensions can be used together with the others."""
+        """Whether a stored answer with this number of dimensions fits the other answers."""
         with self._lock:
             decided = self._of(space)
             return dimensions == (self._read.setdefault(space, dimensions) if decided is None else decided)
 
     def expected(self, space: str, dimensions: int) -> int:
-        """The dimensions that are right for an answer just received with `dimensions`. The first such answer decides."""
+        """The valid number of dimensions, given a new answer with `dimensions`. The first such answer decides."""
         with self._lock:
             decided = self._of(space)
             if decided is None:
@@ -205,7 +205,7 @@ class Dimensions:
     def _decide(self, space: str, dimensions: int) -> int:
         before = self._stored(space)
         if len(before) == 1:
-            # Another process has decided meanwhile.
+            # Another process has meanwhile decided.
             return before[0]
         if {*before, self._read.get(space, dimensions)} - {dimensions}:
             self.overruled.add(space)
@@ -213,7 +213,7 @@ class Dimensions:
         for other in before:
             if other != dimensions:
                 self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
-        # Empty, unless another process was as quick.
+        # This is empty unless another process decided at the same time.
         return next((other for other in self._stored(space) if other != dimensions), dimensions)
 
     def _of(self, space: str) -> int | None:

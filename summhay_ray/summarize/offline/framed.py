@@ -1,4 +1,4 @@
-"""Room summarize, offline models: parses prompts whose text is under `### Context:`. Imported by this folder.
+"""Parses prompts whose text is under `### Context:`, for the offline models.
 
 The layout is ETHIC's (Lee et al., 2024, appendix B): the text, a sentence that begins `Now, respond to the instruction`, and the
 request under `### Instruction:`. `### Options:`, `### Background:` and `### Target Case:` hold its material.
@@ -30,7 +30,7 @@ class Framed:
 
 
 def read_frame(prompt: str) -> Framed | None:
-    """The parts of a prompt; None where it does not have this layout."""
+    """The parts of a prompt; None for a prompt without this layout."""
     found = _FRAME.search(prompt)
     if found is None:
         return None

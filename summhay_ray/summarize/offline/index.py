@@ -1,4 +1,4 @@
-"""Room summarize, offline models: TF-IDF vectors of all sentences of a context. Imported by this folder; imports `words`.
+"""TF-IDF vectors of all sentences of a context, for the offline models.
 
 With an inverted index, comparing a sentence with all others touches only sentences that share a term with it, and memory grows
 with the text, not with the square of the number of sentences. Vectors are binary term vectors weighted by inverse sentence
@@ -21,7 +21,7 @@ from summhay_ray.text import FUNCTION_WORDS, plain_words, read_prose
 
 _FIRST, _ENGLISH = 100, 0.15
 _BEGINNING = 5
-"""Terms of one beginning are forms of one word: printer, printing."""
+"""Terms with the same beginning are forms of one word: printer, printing."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -104,13 +104,13 @@ class SentenceIndex:
         return Vector(self._terms[span], self._weights[span])
 
     def encode(self, text: str) -> Vector:
-        """The vector of any text, scaled to length 1. Terms that are in no sentence are left out, so it may be empty."""
+        """The vector of any text, scaled to length 1. Leaves out terms that are in no sentence, so it may be empty."""
         places = sorted({self._places[term] for term in terms_of(text) if term in self._places})
         return self.unit(Vector(np.array(places, dtype=np.int64), self._idf[places] if places else np.zeros(0)))
 
     def unknown(self, text: str) -> float:
-        """The weight of the terms of any text that no sentence has, nor a word that begins alike, over that of all its terms
-        (0 to 1); an unknown term weighs as the rarest, and an empty text is known."""
+        """The share (0 to 1) of a text's term weight that no sentence has, not even in a word with the same beginning. Unknown
+        terms weigh as much as the rarest; an empty text counts as known."""
         terms = set(terms_of(text))
         rarest = float(np.log(self.n + 1))
         lacking = rarest * sum(term not in self._places and term[:_BEGINNING] not in self._beginnings for term in terms)
@@ -118,8 +118,8 @@ class SentenceIndex:
         return lacking / (lacking + known) if lacking else 0.0
 
     def is_english_with(self, query: str) -> bool:
-        """Whether the query and the first sentences are English, by their function words. In another language than the query's,
-        documents lack its words, and may still speak of its subject."""
+        """Whether the query and the first sentences are English, by their function words. Documents in another language lack
+        the query's words, and may still cover its subject."""
         words = plain_words(" ".join(self.texts[:_FIRST]))
         english = sum(word in FUNCTION_WORDS for word in words) > _ENGLISH * len(words)
         return english and not FUNCTION_WORDS.isdisjoint(plain_words(query))

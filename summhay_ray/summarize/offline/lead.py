@@ -1,4 +1,4 @@
-"""Room summarize: the simple baseline `offline/lead`. Found by name; reads only the prompt.
+"""The simple baseline `offline/lead`. Found by name; reads only the prompt.
 
 It takes one sentence from each of the documents most similar to the query. No statement is compared with a second document, so
 citations may have high precision, but recall is low.
@@ -27,8 +27,8 @@ class Lead:
     revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, at most one per document, or one text. No bullets where the documents yield none; one
-        that says so where they have no word of the query."""
+        """One bullet per insight requested, at most one per document, or one text. No bullets if the documents yield none. If
+        they contain no word of the query, one bullet says so."""
         question = read(request.prompt)
         index = index_of(tuple(sorted(question.documents)))
         query = index.encode(question.query)

@@ -1,7 +1,7 @@
-"""Room summarize: `offline/match`, which lists the documents relevant to a background. Found by name; reads only the prompt.
+"""`offline/match` lists the documents relevant to a background. Found by name; reads only the prompt.
 
 A document is relevant if its cosine with the background is at least half the highest, and at least 0.08. In segments with
-citation marks only the words around the marks count. It compares words only: a lower bound for models that understand the text.
+citation marks, only the words around the marks count. It compares words only: a lower bound for models that understand the text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARK = "[CITATION]"
 _AROUND = 400
 """Characters kept before and after a citation mark."""
 _NEAR, _FAR = 0.5, 0.08
-"""Share of the highest cosine that a relevant document reaches; minimum cosine of a relevant document."""
+"""Share of the highest cosine that a relevant document must reach, and the minimum cosine of a relevant document."""
 
 
 class Match:

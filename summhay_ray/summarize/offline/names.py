@@ -1,4 +1,4 @@
-"""Room summarize: `offline/names`, which lists names or numbers in a text. Found by name; reads only the prompt.
+"""`offline/names` lists names or numbers in a text. Found by name; reads only the prompt.
 
 The instruction decides which: speakers of a transcript, counts of people, numbers of citations, or else names of persons. The
 rules use the form of words only: a lower bound for models that understand the text.
@@ -30,7 +30,7 @@ _NO_NAME_WORDS = """
     yesterday tonight others another yes no
 """
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
-"""Words that begin a sentence before a verb, as a name does: `Outside stood an old man`."""
+"""Words that begin a sentence before a verb, like a name: `Outside stood an old man`."""
 _CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
 _AUXILIARY = frozenset(("had", "would", "could", "did"))
 """Words around the subject of a clause, such as a name: `which Tobias had meant to fell`."""
@@ -38,7 +38,7 @@ _EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
 _PERSONS = frozenset(
     ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
 )
-"""Words before `called NAME` or `named NAME` that make it a person's."""
+"""Words before `called NAME` or `named NAME` that make it a person's name."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
 _ONES = (

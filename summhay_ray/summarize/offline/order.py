@@ -1,4 +1,4 @@
-"""Room summarize: `offline/order`, which sorts summaries by their place in the text. Found by name; reads only the prompt.
+"""`offline/order` sorts summaries by their position in the text. Found by name; reads only the prompt.
 
 Each option is placed at the window of the text with the highest tf-idf cosine. A paraphrase without the text's words is not
 recognized: a lower bound for models that understand the text.

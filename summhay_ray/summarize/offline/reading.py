@@ -1,13 +1,13 @@
-"""Room summarize, offline models: extracts documents and query from a prompt's text. Imported by this folder; imports prompting.
+"""Extracts documents and query from a prompt's text, for the offline models.
 
-The end mark closes the documents, and in built-in prompts three labelled lines hold the query. Both are exact, since rendering
+The end mark closes the documents, and in built-in prompts three labelled lines hold the query. Both are exact, because rendering
 quotes imitations of them in documents. Bullets of earlier summaries count as text of the documents that they cite; paragraphs of
-earlier answers, which cite none, count as further documents. For users' prompt files (such as the release's) reading the query is
+earlier answers without citations count as further documents. For users' prompt files (such as the release's) reading the query is
 best effort:
 
-- The instructions are the text before the first header, and what follows the end mark. In a prompt without an end mark, they end
-  with a tail that begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
-  articles above`. Without such a paragraph it is the last one, or empty where the text before the documents requests a number.
+- The instructions are the text before the first header, and the text after the end mark. In a prompt without an end mark, they
+  end with a tail that begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
+  articles above`. Without such a paragraph it is the last one; it is empty if the text before the documents requests a number.
 - The number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5.
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
@@ -37,7 +37,7 @@ _NOTES = re.compile(rf"(?:\A|\n){re.escape(NOTES_MARK)}\n(.*?)\n{re.escape(NOTES
 _CITED = re.compile(r"\[(\d{1,9}(?: *, *\d{1,9})*)\]", re.ASCII)
 _ANSWER = re.compile(r"^Length of the answer: at most (\d{1,9}) words$", re.MULTILINE | re.ASCII)
 _WORDS_A_SENTENCE = 25
-# A usual number of "main insights" where the prompt gives none.
+# A usual number of "main insights" if the prompt gives none.
 _DEFAULT_NUMBER = 5
 
 
@@ -51,9 +51,9 @@ class Question:
     """Subtopic and question, as search text."""
     n_insights: int
     subject: str = ""
-    """The subtopic alone; empty where the prompt does not name it."""
+    """The subtopic alone; empty if the prompt does not name it."""
     n_words: int | None = None
-    """Maximum words of an answer as one text; None where bullets are requested."""
+    """Maximum words of an answer as one text; None if bullets are requested."""
 
 
 def read(prompt: str) -> Question:
@@ -84,7 +84,8 @@ def read(prompt: str) -> Question:
 
 
 def _around(body: str, tail: str) -> str:
-    """What asks for an answer: the text after the end mark and, where a user's template asks before the documents, that too."""
+    """The text that requests an answer: after the end mark and, if a user's template asks before the documents, also before
+    them."""
     if _ANSWER.search(tail) or all(pattern.search(tail) for pattern in _OURS.values()):
         return tail
     first = _HEADER.search(body)
@@ -106,7 +107,7 @@ def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[t
         for cited in _CITED.findall(line):
             for number in cited.split(","):
                 texts.setdefault(int(number), []).append(statement)
-    # A paragraph each, so that no bullet goes on with the line before it.
+    # One paragraph each, so that no bullet continues the line before it.
     return tuple((number, "\n\n".join(parts)) for number, parts in texts.items())
 
 

@@ -1,8 +1,8 @@
-"""Room summarize: the extractive baseline `offline/support`. Found by name; reads only the prompt.
+"""The extractive baseline `offline/support`. Found by name; reads only the prompt.
 
 Insights repeat across the documents of a haystack (paper, section 3.2). The model therefore looks for sentences that several
 documents share in nearly the same words, prefers those close to the query from documents about the query, and cites every
-document that contains them. Instructions inside documents have no effect, nor has the order of the documents.
+document that contains them. Instructions inside documents have no effect, and neither has the order of the documents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 _SAME = 0.5
 # Cosine with a cluster's centroid from which a sentence supports the cluster: lower, since a centroid is a steadier measure.
 _SUPPORTS = 0.35
-# Cosine with a chosen cluster's centroid from which a sentence is redundant.
+# A sentence with at least this cosine with a chosen cluster's centroid is redundant.
 _REDUNDANT = 0.4
 # Four documents give a statement full support; fewer count in proportion. A single document, without repetition, has so little
 # weight that its statements come last.
@@ -39,13 +39,13 @@ _FEEDBACK_TERMS = 1000
 _CENTROID_TERMS = 40
 # Only this many sentences nearest the query are clustered. The paper's haystacks (100 documents) fit in full.
 _MOST_SEEDS = 5000
-# Share of the weight of a subject's words from which, where no document has them, the documents do not speak of it; and of all
-# words of subject and question, which has words such as "documents".
+# Share of the weight of a subject's words that must be missing from the documents for them not to cover it; and the same for all
+# words of subject and question, which include words such as "documents".
 _LACKING, _LACKING_ALL = 0.5, 0.33
 _SUMMARY = re.compile(r"\bsummar", re.IGNORECASE)
 # Sentences of a section's summary.
 _OF_A_SECTION = 5
-# Characters of the summary of a section without a sentence of four terms.
+# Characters of the summary of a section in which no sentence has four terms.
 _LONGEST_SECTION = 300
 # A summary has at most 300 words (paper, section 3.1). Each bullet leaves 20 words for every later one.
 _SUMMARY_WORDS = 300
@@ -60,8 +60,8 @@ class Support:
     revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
-        """One bullet per insight requested, or one text; fewer bullets, or none, where the documents do not yield enough. One
-        that says that the documents do not say, where they lack the rare words of the question.
+        """One bullet per insight requested, or one text; fewer bullets, or none, if the documents do not yield enough. If they
+        lack the rare words of the question, one bullet says that the documents do not answer it.
 
         For a context with headers such as `<Section 1>`: each header with the most central sentences of its section. For a prompt
         that requests a summary of its whole `### Context:`: the most central sentences of the context.
@@ -85,7 +85,7 @@ class Support:
 
 
 def _is_absent(index: SentenceIndex, question: Question) -> bool:
-    """Whether the documents lack the rare words of the subject, or those of the question where no subject is named."""
+    """Whether the documents lack the rare words of the subject, or of the question if no subject is named."""
     if not index.is_english_with(question.query):
         return False
     if question.subject:
@@ -102,7 +102,7 @@ def _of_sections(asked: Framed) -> str:
 
 
 def _central(texts: Sequence[str]) -> list[str]:
-    """For each text, its sentences most similar to the whole text, in order; its beginning where it has no sentence."""
+    """For each text, its sentences most similar to the whole text, in order; its beginning if it has no sentence."""
     index = index_of(tuple(enumerate(texts)))
     found = []
     for place, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""Room summarize, offline models: terms and sentences of a text, and formatting of answers. For this folder; imports text.
+"""Terms and sentences of a text, and formatting of answers, for the offline models.
 
 The titles, function words and suffixes are fixed here because answers depend on them: a change requires a new `revision` of the
 models.
@@ -52,7 +52,7 @@ NOTHING_SAID = "The documents do not say."
 
 
 def as_text(sentences: Iterable[str]) -> str:
-    """The sentences as one text; without sentences, one that says so, since a text is expected."""
+    """The sentences as one text; without sentences, a text that says so, since a text is expected."""
     return " ".join(map(as_sentence, sentences)) or NOTHING_SAID
 
 

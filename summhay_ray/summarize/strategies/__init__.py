@@ -1,1 +1,1 @@
-"""Room summarize: one file per strategy, found by name (`make_summarizer`). See `summhay_ray.summarize.base` to add one."""
+"""One file per strategy, found by name (`make_summarizer`). See `summhay_ray.summarize.base` to add one."""

@@ -1,4 +1,4 @@
-"""Room summarize: one prompt with the whole context, one call. Found by name; imports llm, outcome and this room."""
+"""One prompt with the whole context, one call."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class Direct:
     name: ClassVar[str] = "direct"
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason that there is none."""
+        """The model's answer, or the reason for its absence."""
         return await call(task, ask)

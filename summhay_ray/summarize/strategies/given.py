@@ -1,4 +1,4 @@
-"""Room summarize: an answer read from a file. Found by name."""
+"""An answer read from a file. Found by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room summarize: summarize each document, then merge the summaries (ODSum, section 7: map-reduce). Found by name."""
+"""Summarizes each document, then merges the summaries (ODSum, section 7: map-reduce)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from summhay_ray.text import count_tokens
 class MapReduce:
     """One concurrent call per document or chunk, and a call that merges the answers into one summary, by the task's reducer.
 
-    Answers that together exceed the budget are first merged in groups. Without documents there is only one call.
+    If the answers together exceed the budget, they are first merged in groups. Without documents there is only one call.
     """
 
     name: ClassVar[str] = "map-reduce"
@@ -53,7 +53,7 @@ class MapReduce:
 
 
 def _groups(notes: Sequence[str], budget: int | None) -> list[tuple[str, ...]]:
-    """The notes in groups within the budget; a single group where no two neighbouring notes fit together."""
+    """The notes in groups within the budget; a single group if no two neighbouring notes fit together."""
     groups: list[list[str]] = []
     room = 0
     for note in notes:

@@ -1,4 +1,4 @@
-"""Room summarize: summarize the first document, then refine with each further one (ODSum, section 7: refine). Found by name."""
+"""Summarizes the first document, then refines with each further one (ODSum, section 7: refine)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room summarize: one call, with documents cut to a budget (ODSum, section 7: truncation). Found by name."""
+"""One call, with documents cut to a budget (ODSum, section 7: truncation)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from summhay_ray.summarize.document_pieces import head, heads
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class TruncateAll:
-    """Documents in rank order, cut where the budget ends."""
+    """Documents in rank order, cut at the end of the budget."""
 
     name: ClassVar[str] = "truncate-all"
     tokens: Annotated[int | None, Field(ge=1)] = None
     """Token budget; None: the run's."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason that there is none."""
+        """The model's answer, or the reason for its absence."""
         return await call(replace(task, shown=head(task.shown, self.tokens or task.token_budget)), ask)
 
 
@@ -36,8 +36,8 @@ class TruncateOne:
     tokens: Annotated[int | None, Field(ge=1)] = None
     """Token budget; None: the run's."""
     share_unused: bool = False
-    """Whether longer documents get what shorter ones leave of the budget; ODSum's scripts leave it unused."""
+    """Whether longer documents get the part of the budget that shorter ones leave; ODSum's scripts leave it unused."""
 
     async def summarize(self, task: Task, ask: Ask) -> Outcome[RawAnswer]:
-        """The model's answer, or the reason that there is none."""
+        """The model's answer, or the reason for its absence."""
         return await call(replace(task, shown=heads(task.shown, self.tokens or task.token_budget, self.share_unused)), ask)

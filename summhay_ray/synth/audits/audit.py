@@ -1,7 +1,7 @@
 """Audits of haystacks by people: the sheet, and its labels. Imported from `summhay_ray.synth`.
 
 After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the plan assigns insights to subtopics (Table 4) and
-says which insights a document holds (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
+says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 _LONGEST_FIELD = 100_000_000
 _STATED, _OTHERS = 55, 100
-"""The 155 questions of the paper's Table 5: insights that the haystack says are in the document, and others."""
+"""The 155 questions of the paper's Table 5: insights that are in the document according to the haystack, and others."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One question to a person. `row`: an id that gives nothing away (its number, and a hash of what it shows)."""
+    """One question to a person. `row`: an id that reveals nothing (its number, and a hash of its contents)."""
 
     row: str
     kind: str
@@ -75,7 +75,7 @@ class _Item:
 
     @property
     def digest(self) -> str:
-        # The text is part of it, so that labels of one text never count for another.
+        # The text is included, so that labels of one text never count for another.
         shown = (text_hash(self.text), *self.subtopics)
         content = "\0".join((self.kind, self.haystack, self.document_id, self.insight_id, self.insight, *shown))
         return text_hash(content)[:16]
@@ -84,9 +84,9 @@ class _Item:
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
     """The questions of an audit: about `n_insights` insights and `n_documents` documents, over all haystacks (released JSON).
 
-    Both numbers are divided evenly among the haystacks. For a document the questions are about all insights that it holds, and
-    about others of its topic, as many as make the former 55 of 155 (Table 5) if there are enough. Distracting subtopics are
-    included. The same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of the same name.
+    Both numbers are divided evenly among the haystacks. The questions about a document cover all insights that it contains, and
+    others of its topic, so that the former are 55 of 155 (Table 5) if there are enough. Distracting subtopics are included. The
+    same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of the same name.
     """
     _named_apart(raws)
     insights = [_shuffled(list(_assignments(raw)), seed, "insights", raw) for raw in raws]
@@ -141,10 +141,10 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
 
 
 def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
-    """The figures of Tables 4 and 5 for one haystack (released JSON), with its checks instead of a person.
+    """The figures of Tables 4 and 5 for one haystack (released JSON), with its own checks in place of a person.
 
-    For insights the last round counts. For documents the first round counts, against the plan: it shows how right the text was
-    before editing. `plan_corrected`: pairs of a document and an insight for which the plan was corrected at the end.
+    For insights, the last round counts. For documents, the first round counts, compared with the plan: it shows how correct the
+    text was before editing. `plan_corrected`: pairs of a document and an insight for which the plan was corrected at the end.
     """
     last = {(check.kind, check.subject, check.object): check for check in checks}
     chosen = {subject: check.found for (kind, subject, _), check in last.items() if kind == "insight_subtopic"}
@@ -221,7 +221,7 @@ def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -
 
 def _row(item: _Item, number: int, total: int) -> AuditRow:
     subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
-    # A digest, since the ids of documents and insights may show what belongs together.
+    # A digest, because the ids of documents and insights may show which belong together.
     row = f"r{number}of{total}-{item.digest}"
     return AuditRow(row, item.kind, item.haystack, item.domain, item.document_id, item.text, item.insight, subtopics)
 
@@ -272,7 +272,8 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _identified(path: Path, line: int, row: str, total: int) -> tuple[int, int, str]:
-    """The parts of a row's id: its number, the number of rows, and the digest. `total`: rows by the ids before, or 0."""
+    """The parts of a row's id: its number, the number of rows, and the digest. `total`: number of rows according to the ids
+    before, or 0."""
     match = _ROW.fullmatch(row)
     if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
         raise UserError(f"{path} row {line}, column row: {row!r} is not an id of this sheet; leave the ids as written")

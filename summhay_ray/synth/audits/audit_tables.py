@@ -41,13 +41,13 @@ class Labels:
 
 
 def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
-    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None where the denominator is 0.
+    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None if the denominator is 0.
 
-    An insight assigned to several subtopics is right if the expected one is among them, since its query leads to it; the
-    share of such insights is a column of its own (0.8 % in the paper). Precision: among the insights that the person found in
-    documents, the share that the haystack says is there. Recall: among those that the haystack says are there, the share that
-    the person found. `stated_present`: samples that the haystack says are there; accuracy, precision and F1 depend on their
-    share (in the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
+    An insight assigned to several subtopics is correct if the expected one is among them, since its query leads to it. A separate
+    column has the share of such insights (0.8 % in the paper). Precision: among the insights that the person found in documents,
+    the share that the haystack confirms. Recall: among those that the haystack lists, the share that the person found.
+    `stated_present`: number of samples that the haystack lists as present. Accuracy, precision and F1 depend on their share (in
+    the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
     """
     domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
     groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]

@@ -1,1 +1,1 @@
-"""Checks a haystack, while it is made or later: outline, queries, what each document says (appendix A.1). A sub-room of synth."""
+"""Checks a haystack during or after its synthesis: outline, queries, and the insights in each document (appendix A.1)."""

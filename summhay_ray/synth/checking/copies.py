@@ -11,15 +11,15 @@ from summhay_ray.synth.checking.words import read
 from summhay_ray.text import sentences
 
 COPY = 0.5
-"""Least Jaccard similarity of two documents' shingles at which one is a near-copy of the other."""
+"""Minimum Jaccard similarity of two documents' shingles at which one is a near-copy of the other."""
 
 REPORTED = COPY / 2
-"""Least similarity at which a pair gets a row."""
+"""Minimum similarity at which a pair gets a row."""
 
 _LENGTH = 4
 """Words of a shingle."""
 _CROWD = 48
-"""A shingle in more documents than this pairs each only with the next one that has it."""
+"""A shingle in more documents than this pairs each one only with the next that contains it."""
 _MANY = 1000
 """With more documents fewer shingles are sampled: a haystack of ten million tokens has 10,000 documents."""
 
@@ -28,11 +28,11 @@ _LEAST_SAMPLE = 12
 
 
 def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
-    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, for all from `REPORTED` on.
+    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, from `REPORTED` on.
 
-    Documents, and the pairs, are in the mapping's order. A shingle is four consecutive words of one sentence. A document is
-    compared only with the next one that shares a very common sentence, so that work grows with the number of documents, not of
-    pairs: among many copies, each but the first is found.
+    Documents and pairs are in the mapping's order. A shingle is four consecutive words of one sentence. A document is compared
+    only with the next one that shares a very common sentence, so that work grows with the number of documents, not of pairs.
+    Among many copies, every copy except the first is found.
     """
     ids = list(texts)
     shingles = [_shingles(texts[document_id]) for document_id in ids]
@@ -72,7 +72,7 @@ def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
             near.update(zip(places, places[1:], strict=False))
         else:
             shared.update((one, two) for at, one in enumerate(places) for two in places[at + 1 :])
-    # A pair at REPORTED shares about that part of the smaller sample; a third of it leaves room for chance.
+    # A pair at REPORTED shares about that part of the smaller sample; requiring a third of it allows for chance.
     sizes = [len(sample) for sample in samples]
     return near | {(one, two) for (one, two), count in shared.items() if 3 * count >= REPORTED * min(sizes[one], sizes[two])}
 

@@ -30,7 +30,7 @@ class Faults:
     forget: float = 0.0
     """A document, chapter or edited document lacks a requested insight, or an edit keeps one that it should remove."""
     extra: float = 0.0
-    """It states an insight that was not requested: one of `avoid`, or else an invented one."""
+    """An extra insight: one of `avoid`, or else an invented one."""
     malformed: float = 0.0
     """An answer that should be JSON is cut off, is prose, or is another object."""
     seed: int = 0
@@ -46,7 +46,7 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
     """`answer` with faults in its answers to prompts of the synthesis; other prompts pass through unchanged.
 
     Faults of writing are made by changing the input: `answer` gets a prompt that lacks an insight or lists one more. The same
-    prompt always meets the same faults, so that only another prompt (with another `attempt`, for example) can do better.
+    prompt always gets the same faults, so that only a different prompt (for example, with another `attempt`) can succeed.
     """
 
     def faulted(model: str, prompt: str) -> str:

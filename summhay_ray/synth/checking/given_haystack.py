@@ -1,7 +1,7 @@
-"""Checks an existing haystack offline, as a synthesis checks its own. Imported from `summhay_ray.synth`.
+"""Checks an existing haystack offline, with the checks of a synthesis. Imported from `summhay_ray.synth`.
 
 The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insights are distinct, insights are assigned blind to
-their subtopics, queries give no insight away, every insight is looked for in every document, no document is a near-copy.
+their subtopics, queries reveal no insight, every insight is looked for in every document, no document is a near-copy.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class ExistingCheck:
 
     check: Check
     sure: bool
-    """Whether the check rests on more than words, which have paraphrases: a number, a name or a date of the insight is nowhere in
-    the document, the insight itself has none, two texts are equal, or documents are near-copies."""
+    """Whether the check rests on more than words, which have paraphrases: the document lacks a number, name or date of the
+    insight, the insight has none, two texts are equal, or documents are near-copies."""
     text: str
-    """The text of the insight that is looked for, or of the subtopic or insight that is checked; else empty."""
+    """The text of the insight that is looked for, or of the checked subtopic or insight; else empty."""
 
 
 class _NoModel:
@@ -56,10 +56,10 @@ class _NoModel:
 
 
 def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
-    """Check a haystack against its own annotations, in a fixed order. No model is asked.
+    """Check a haystack against its own annotations, in a fixed order. Makes no call.
 
-    The haystack need not be synthesized here; conflicts, distractors and references that a synthesis has recorded are used.
-    Raises InvalidHaystack, which names `file`, if these cannot be read.
+    The haystack may come from elsewhere. Conflicts, distractors and references are used if a synthesis recorded them. Raises
+    InvalidHaystack, which names `file`, if these cannot be read.
     """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
     checks = run_loop(truth.checked)
@@ -67,7 +67,7 @@ def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck
 
 
 class _Truth:
-    """The outline and the documents of a haystack, according to its own annotations."""
+    """The outline and the documents of a haystack, according to its annotations."""
 
     def __init__(self, source: ReleasedFile, root: Node) -> None:
         haystack = source.haystack
@@ -113,7 +113,7 @@ class _Truth:
         self._document_texts = {planned.document_id: text for planned, text in self._documents}
 
     def is_sure(self, check: Check) -> bool:
-        """Whether the check is certain; see `ExistingCheck.sure`. In other languages than English names cannot be told."""
+        """Whether the check is certain; see `ExistingCheck.sure`. In languages other than English, names cannot be recognized."""
         if check.kind == "document_copy":
             return True
         if check.kind in ("insight_distinct", "subtopic_distinct"):
@@ -168,7 +168,7 @@ def _sides(node: Node) -> tuple[str, str]:
 
 
 def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic, list[tuple[str, str]]]:
-    """The subtopic, and pairs of ids (document, insight) of the documents that hold its insights."""
+    """The subtopic, and pairs of ids (document, insight) of the documents that contain its insights."""
     subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
     insights = tuple(
         PlannedInsight(
@@ -191,10 +191,10 @@ def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic,
 def _documents(
     source: ReleasedFile, root: Node, held: Sequence[tuple[str, str]], ours: bool
 ) -> list[tuple[PlannedDocument, str]]:
-    """The documents as annotated, each with its text.
+    """The annotated documents, each with its text.
 
-    `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether the haystack was
-    synthesized here; only then are dates and references read.
+    `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether this package synthesized
+    the haystack; only then are dates and references read.
     """
     numbers = {document.document_id: document.number for document in source.haystack.documents}
     pairs = []

@@ -1,6 +1,6 @@
 """The offline checks of an outline (appendices A.1.1 and A.1.2).
 
-Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds a finding is not sure. On the two
+Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds, the finding is unsure. On the two
 released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):
 
 | check        | of           | found | not sure | right                                                  |
@@ -24,24 +24,24 @@ from summhay_ray.synth.making.kinds import Finding
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
 
 ENGLISH = "English"
-"""The language whose numbers, names and endings the offline checks know. In texts of other languages only a clear "not found"
+"""The language whose numbers, names and endings the offline checks know. In texts of other languages, only a clear "not found"
 is sure."""
 
 OVERLAP = (-1.0, 0.5, 0.8)
-"""Thresholds on the share of words that two subtopics have in common: up to the first they are surely distinct (here never,
-since other words may say the same), from the second on they overlap, from the third on surely."""
+"""Thresholds on the share of words that two subtopics have in common. Up to the first they are surely distinct (never here,
+since other words may mean the same), from the second on they overlap, from the third on surely."""
 
 SAME = (0.45, 0.65, 0.8)
 """Thresholds on the share of words that two insights have in common, as in OVERLAP."""
 
 SIDES = 0.3
-"""Least share of words, of the shorter insight, that the two sides of a conflict have in common."""
+"""Minimum share of the shorter insight's words that the two sides of a conflict have in common."""
 
 NAMED, NAMING = 0.7, 4
 """A sentence names a document if it has at least this share of the headline's words, and the headline at least this many."""
 
 LEAK = (0.2, 0.3, 0.5)
-"""Thresholds, as in OVERLAP, on the share of an insight's own words (those not in its subtopic) that a query gives away."""
+"""Thresholds, as in OVERLAP, on the share of an insight's own words (those not in its subtopic) that a query reveals."""
 
 ASSIGNED_BY = 0.5
 """A sure assignment has at least this relative margin over the next subtopic: (best - second) / best."""
@@ -50,14 +50,14 @@ ASSIGNED_WITH = 0.15
 """A sure assignment shares at least this weight of the insight's words with the subtopic."""
 
 _ACRONYM = 5
-"""A name of one word with at most this many letters may be an acronym. Roots have no more."""
+"""A one-word name with at most this many letters may be an acronym. Roots are no longer than this."""
 
 _TELLING = """
     discuss describe explain mention say tell talk report topic subtopic insight aspect theme various different regarding
     concern detail information specific
 """
 _OF_ASKING = frozenset(read(_TELLING).roots)
-"""Roots that subtopics, insights and queries have in common whatever their subject."""
+"""Roots that subtopics, insights and queries share whatever their subject."""
 
 
 def is_english(language: str) -> bool:
@@ -69,7 +69,7 @@ def is_english(language: str) -> bool:
 def specific(text: str) -> Finding:
     """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
 
-    A capitalized first word may or may not be a name; it surely is none if it looks like a plural or is a function word.
+    A capitalized first word may be a name; it surely is not if it looks like a plural or is a function word.
     """
     reading = read(text)
     if reading.numbers or reading.names:
@@ -77,7 +77,7 @@ def specific(text: str) -> Finding:
     words = text.split()
     if len(words) > 1 and _may_be_a_name(words[0], words[1]):
         return Finding(True, False, 0.6, text)
-    # Scripts without capitals hide their names.
+    # Names in scripts without capitals cannot be recognized.
     cased = any(letter.isupper() or letter.islower() for letter in text)
     sure = cased and not (words and _opens_like_a_name(words[0]))
     return Finding(False, sure, 0.0 if sure else 0.4)
@@ -96,7 +96,7 @@ def overlap(one: str, other: str, topic: str = "") -> Finding:
 
 
 def same_insight(one: str, other: str) -> Finding:
-    """Whether two insights say the same. They do not if each has a number or a name that the other lacks."""
+    """Whether two insights mean the same. They do not if each has a number or name that the other lacks."""
     if same_text(one, other):
         return Finding(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
@@ -114,9 +114,9 @@ def same_insight(one: str, other: str) -> Finding:
 
 
 def other_side(one: str, other: str) -> Finding:
-    """Whether two insights conflict: they are about the same question, and each has numbers or names that the other lacks.
+    """Whether two insights conflict: they answer the same question, and each has numbers or names that the other lacks.
 
-    If no number or name can be read in either, all words count. Evidence: what is in only one of them.
+    If neither has a number or name, all words count. Evidence: the parts that only one of them has.
     """
     left, right = read(one), read(other)
     mine, theirs = _values(left), _values(right)
@@ -131,7 +131,7 @@ def other_side(one: str, other: str) -> Finding:
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Finding]:
-    """The index of the subtopic that an insight seems to belong to, and the finding; None if its words point to none.
+    """The index of the subtopic that an insight seems to belong to, and the finding; None if its words match none.
 
     `others`: for each subtopic the insights known to belong to it, without the one to assign.
     """
@@ -151,7 +151,7 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
 
 
 def leak(query: str, insight: str, subtopic: str) -> Finding:
-    """Whether a query gives away an insight of its subtopic. Evidence: the query."""
+    """Whether a query reveals an insight of its subtopic. Evidence: the query."""
     query_reading, insight_reading = read(query), read(insight)
     own = _facts(insight_reading) - _facts(read(subtopic)) - _OF_ASKING
     if not own:
@@ -172,7 +172,7 @@ def holds_facts(text: str, insight: str) -> bool:
 
 
 def lacks_a_fact(text: str, insight: str) -> bool:
-    """Whether a number, a date or a whole name of the insight is nowhere in the text. A name may be there as its initials."""
+    """Whether a number, date or whole name of the insight is missing from the text. A name may occur as its initials."""
     own, there = read(insight), read(text)
     initials = "".join(word[0] for word in there.roots)
     # The root of "NASA's" keeps its apostrophe.
@@ -193,10 +193,10 @@ def same_text(one: str, other: str) -> bool:
 
 
 def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Finding:
-    """Whether a document refers to another one by its date or its headline. Evidence: the words that do.
+    """Whether a document refers to another one by its date or its headline. Evidence: the words that refer to it.
 
-    `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights, one of
-    which must have most of the headline's words that are not the topic's.
+    `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights. One of
+    these must have most of the headline's words, without the topic's.
     """
     named = _day(texts[0], date)
     if named:
@@ -238,7 +238,7 @@ def _finding(share: float, bounds: tuple[float, float, float], evidence: str) ->
 
 
 def _may_be_a_name(first: str, second: str) -> bool:
-    """Whether the first word may be a name. Its capital proves nothing, but a verb in -s after it does: `Corvane pays`."""
+    """Whether the first word may be a name. Its capital proves nothing, but a following verb in -s does: `Corvane pays`."""
     named = first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", ","))
     return named and (second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")) and first.isalpha()
 
@@ -270,7 +270,8 @@ def _rarity(shown: Sequence[frozenset[str]]) -> Mapping[str, float]:
 def _affinity(
     insight: frozenset[str], subtopic: frozenset[str], known: Sequence[frozenset[str]], rarity: Mapping[str, float]
 ) -> float:
-    """The weight of the words shared with the subtopic, or with its other insights (times the share of them that has it)."""
+    """The weight of the words shared with the subtopic, or with its other insights (multiplied by the share of them that has
+    the word)."""
     named = sum(rarity[word] for word in sorted(insight & subtopic))
     near = 0.0
     for word in sorted(insight - subtopic):

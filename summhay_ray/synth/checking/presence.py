@@ -13,10 +13,10 @@ language model wrote and checked those lists) and of the two samples; "people" i
 | samples      |  1408 |     99.6 |     100.0 |   97.9 | 98.9 |     19.0 |                    100.0 |     100.0 |  100.0 |
 | people       |   155 |     96.8 |     100.0 |   90.9 | 95.2 |          |                          |           |        |
 
-Of the 139 insights in news 2 that are missed, 102 are surely not found: no window has more than 0.36 of their words. In most of
-two dozen that were read, the document says a part of the insight, or something near it. A text that reverses an insight's verb,
-denies it or swaps two of its numbers has all its words: an insight is surely found only if nearly all of its words are there and
-nothing is denied.
+Of the 139 insights in news 2 that are missed, 102 are surely not found: no window has more than 0.36 of their words. Two dozen of
+these were read: in most, the document states part of the insight, or something similar. A text that reverses an insight's verb,
+denies it or swaps two of its numbers has all its words. An insight is therefore surely found only if nearly all of its words
+occur and nothing is denied.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from summhay_ray.synth.making.kinds import Finding
 from summhay_ray.text import sentences
 
 LEAST = 0.48
-"""Least recall of an insight's words in a window that has its numbers, too, for the insight to be found."""
+"""Minimum recall of an insight's words in a window that also has its numbers, for the insight to be found."""
 
 SURE_NOT, SURE = 0.25, 0.97
-"""Below the first recall an insight is surely not found; from the second on it surely is, if it has every number and name and
+"""Below the first recall an insight is surely not found. From the second on it surely is, if every number and name occurs and
 nothing is denied."""
 
 WINDOW_WORTH = (1.0, 0.95, 0.9)
@@ -47,13 +47,14 @@ WINDOW_WORTH = (1.0, 0.95, 0.9)
 _NUMBER_WEIGHT = 1.5
 """Weight of a number, relative to a word of the same rarity."""
 _RARE_SHARE = 0.1
-"""A number or name in at most this share of the topic's insights is rare; a more frequent one (Demon 170, SVB) is the topic's."""
+"""A number or name in at most this share of the topic's insights is rare; a more frequent one (Demon 170, SVB) belongs to the
+topic."""
 
 _MAY_MISS = 1 / 3
-"""Largest share of an insight's rare numbers and names that a text may lack."""
+"""Maximum share of an insight's rare numbers and names that a text may lack."""
 _RIVAL, _TWIN = 0.4, 0.6
-"""Least shares of words in common at which two insights are rivals, which numbers and names must tell apart, and twins, which
-words must tell apart if numbers and names do not."""
+"""Minimum shares of common words at which two insights are rivals, which numbers and names must distinguish, and twins, which
+words must distinguish if numbers and names do not."""
 
 _DENIED = re.compile(
     r"\b(?:not|never|no|nobody|none|neither|nor|without|den(?:y|ies|ied|ial)|refus\w+|untrue|false|wrong\w*|reject\w*|disput\w*"
@@ -63,13 +64,13 @@ _DENIED = re.compile(
 """Signs of a denial or a question: such a text may have all words of an insight without stating it."""
 
 _LEAST_FACTS = 5
-"""With fewer words and numbers than this, those of an insight may meet by chance ("It cost $5.")."""
+"""Below this number of words and numbers, those of an insight may occur together by chance ("It cost $5.")."""
 
 _LACKING, _OTHER_SIDE = 0.45, 0.1
-"""Highest scores of a text that lacks numbers or names, and of one that lacks what tells an insight from its rivals."""
+"""Maximum score of a text that lacks numbers or names of an insight, and of one that lacks its distinction from its rivals."""
 
 _ABOUT = 0.1
-"""Least recall of an insight's words in evidence for it."""
+"""Minimum recall of an insight's words in evidence for it."""
 
 _MONTH, _YEAR = re.compile(r"month:\d+"), re.compile(r"(?:1\d|20)\d\d")
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
@@ -81,13 +82,14 @@ class _Sought:
     """An insight to look for. Each of its words, numbers and names is a bit; the integers here are sets of bits."""
 
     weights: tuple[float, ...]
-    """By bit; they add up to 1. Names have 0, since their words count already."""
+    """By bit; the weights add up to 1. Names weigh 0, since their words already count."""
     numbers: int
     """Its numbers and dates."""
     rare: int
-    """Numbers and names that few insights of the topic have. A text must have all these numbers, and two thirds of these bits."""
+    """Numbers and names that few insights of the topic have. A text must have all of these numbers, and two thirds of these
+    bits."""
     distinctive: int
-    """What tells it from its rivals. A text must have all of it."""
+    """Bits that distinguish it from its rivals. A text must have all of them."""
     date: int
     """Its month and its year, if it has both."""
     denies: bool
@@ -126,7 +128,7 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A finding and the window that it is about: the index of its first sentence, and its size in sentences."""
+    """A finding and its window: the index of the first sentence, and the number of sentences."""
 
     finding: Finding
     start: int = 0
@@ -134,7 +136,7 @@ class _Found:
 
 
 class Presence:
-    """An index of a topic's insights, to look for them in texts."""
+    """An index of a topic's insights for finding them in texts."""
 
     def __init__(self, insights: Sequence[str]) -> None:
         readings = [read(insight) for insight in insights]
@@ -156,19 +158,19 @@ class Presence:
             if not _overlap(found[one], found[two]):
                 continue
             if found[one].size != found[two].size:
-                # The longer window has its number from a neighbouring sentence about something else.
+                # The longer window takes its number from a neighbouring sentence about something else.
                 longer = one if found[one].size > found[two].size else two
                 found[longer] = replace(found[longer], finding=Finding(False, False, _LACKING))
             else:
-                # "37, not 41 as was written before" mentions both sides, but states only one.
+                # "37, not 41 as was written before" mentions both values, but states only one.
                 for place in (one, two):
                     found[place] = replace(found[place], finding=replace(found[place].finding, sure=False))
         return [each.finding for each in found]
 
     def shows(self, place: int, words: str, text: str) -> bool:
-        """Whether `words` are the text's own and about the insight: models confuse insights, and invent some.
+        """Whether `words` come from the text and are about the insight: models confuse insights, and invent some.
 
-        The words need not state all of the insight.
+        The words need not state the whole insight.
         """
         mask = 0
         for held in self._masks(sentences(words)).get(place, {}).values():
@@ -220,7 +222,7 @@ class Presence:
         )
 
     def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
-        """Index of an insight -> index of a sentence -> the insight's bits in that sentence, where there are any."""
+        """Index of an insight -> index of a sentence -> the insight's bits in that sentence, if any."""
         by_place: dict[int, dict[int, int]] = {}
         for at, sentence in enumerate(listed):
             reading = read(sentence)
@@ -248,7 +250,7 @@ class Presence:
             return _Found(Finding(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
         lacks, recall, start, size = _best(sought, masks)
         if lacks and sought.distinctive & ~everything:
-            # Sure for numbers and names, which have no synonyms; words do.
+            # Sure for numbers and names, which have no synonyms; words have some.
             sure = bool(sought.distinctive & (sought.rare | sought.numbers) & ~everything)
             finding = Finding(False, sure, min(_score(recall), _OTHER_SIDE))
         elif lacks:
@@ -262,7 +264,7 @@ class Presence:
 
 
 def _overlap(one: _Found, two: _Found) -> bool:
-    """Whether both insights are found, in windows that have a sentence in common."""
+    """Whether both insights are found in windows that share a sentence."""
     both = one.finding.found and two.finding.found
     return both and one.start < two.start + two.size and two.start < one.start + one.size
 
@@ -325,7 +327,7 @@ def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int,
 
 
 def _differences(reading: Reading, other: Reading, twin: bool) -> list[str]:
-    """The numbers and names that only the first reading has; if there are none, its words that a twin lacks."""
+    """The numbers and names that only the first text has; if there are none, its words that a twin lacks."""
     theirs = {*_facts(other)}
     values = [value for value in _values(reading) if value not in theirs]
     values += [word for name in reading.names for word in name if word not in theirs]

@@ -11,7 +11,7 @@ from summhay_ray.records import Check
 from summhay_ray.synth.making.kinds import Finding
 
 OFFLINE = "offline"
-"""`Check.by` where no model was asked."""
+"""The value of `Check.by` if no model was asked."""
 
 UNSHOWN = "not the text's words: "
 """Prefix of evidence that a model gave but the text does not contain."""
@@ -30,12 +30,12 @@ _STAGE = {
     "document_copy": 4,
 }
 _BY_SUBJECT = ("query_leak", "chapter_insight", "document_insight", "document_reference")
-"""Kinds whose rows are grouped by subject, since several subjects are checked concurrently."""
+"""Kinds whose rows are grouped by subject, because several subjects are checked concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a check, as a row shows it. `said`: replaces yes or no in `Check.found` (an id, for example)."""
+    """The outcome of a check, as its row shows it. `said`: replaces yes or no in `Check.found` (by an id, for example)."""
 
     found: bool
     score: float
@@ -47,20 +47,21 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A model's answer about a list of findings, by index; empty where no model was asked."""
+    """A model's answer about a list of findings, by index; empty if no model was asked."""
 
     asked: frozenset[int] = frozenset()
     """The findings that the model was asked about."""
     named: Mapping[int, str] = field(default_factory=dict)
-    """Those that the model says are found, with its evidence."""
+    """The findings that the model confirms, with its evidence."""
     by: str = OFFLINE
     key: str = ""
     unshown: Mapping[int, str] = field(default_factory=dict)
-    """Those that it says are found with evidence that the text does not contain: not found, but the row keeps the evidence."""
+    """Findings that it confirms with evidence that the text does not contain: they count as not found, but the row keeps the
+    evidence."""
 
 
 def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision]:
-    """The decisions in the findings' order: the model's where it was asked, or else the finding's."""
+    """The decisions in the order of the findings: the model's if it was asked, else the finding's."""
     decided = []
     for place, finding in enumerate(findings):
         if place in answer.asked:
@@ -80,7 +81,7 @@ class CheckRows:
         self._rows: defaultdict[tuple[int, str], list[Check]] = defaultdict(list)
 
     def ordered(self) -> tuple[Check, ...]:
-        """All checks so far, numbered: by stage, then by document or query, then as made."""
+        """All checks so far, numbered by stage, then by document or query, then in the order made."""
         groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
         rows = (row for group in groups for row in self._rows[group])
         return tuple(replace(row, position=position) for position, row in enumerate(rows))

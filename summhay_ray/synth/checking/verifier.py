@@ -1,7 +1,7 @@
 """Checks an outline and its documents (appendices A.1.1 to A.1.3).
 
-Each check is made offline first. A model is asked only where the offline check is not sure and the asker has a model for the
-task. Each check is a row.
+Each check is made offline first. A model is asked only if the offline check is unsure and the asker has a model for the task.
+Each check is a row.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from summhay_ray.synth.making.kinds import Finding, Input, PlannedDocument, Plan
 from summhay_ray.synth.making.prompting import numbered
 
 NOTHING = 0.05
-"""Up to this score a "not found" is sure in any language."""
+"""Up to this score, "not found" is sure in any language."""
 
 WORTH_ASKING = 0.2
-"""The model is asked about a planned insight with a greater score even if it is surely not found offline, since most planned
-insights are in their documents."""
+"""The model is asked about a planned insight above this score even if the offline check surely does not find it, since most
+planned insights are in their documents."""
 
 _Pair = tuple[int, int]
 
 
 class NotChecked(Exception):
-    """A model gave no usable answer to a check. `outcome` says why."""
+    """A model gave no usable answer to a check. `outcome` gives the reason."""
 
     def __init__(self, task: Task, outcome: NoAnswer) -> None:
         super().__init__(f"{task}: {outcome.error}: {outcome.message}")
@@ -53,7 +53,7 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A document compared with its plan: ids of insights. `evidence`: id of each insight found -> the words that show it."""
+    """A document compared with its plan, as ids of insights. `evidence`: id of each insight found -> the words that show it."""
 
     missing: tuple[str, ...]
     extraneous: tuple[str, ...]
@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """The index of the subtopic that an insight is assigned to, the offline finding, and who assigned it."""
+    """The index of the subtopic that an insight is assigned to, the offline finding, and the assigner."""
 
     place: int | None
     finding: Finding
@@ -73,8 +73,8 @@ class _Assignment:
 class Verifier:
     """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...).
 
-    The caller awaits the calls for one document, one query or one stage of the outline one after the other; those for different
-    documents and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
+    The caller awaits the calls for one document, query or stage of the outline one after the other; calls for different documents
+    and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
     """
 
     def __init__(self, cell_id: str, asker: Asker, given: Input) -> None:
@@ -86,13 +86,14 @@ class Verifier:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered: by stage, then by document or query, then as made. The order does not depend on timing."""
+        """All checks so far, numbered by stage, then by document or query, then in the order made. The order does not depend
+        on timing."""
         return self._rows.ordered()
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
-        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, against the nearest earlier one.
+        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, about the nearest earlier one.
 
-        Those that are `settled` are not compared with each other again.
+        The `settled` ones are not compared with each other again.
         """
         pairs = {
             (one, two): self._read(overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
@@ -106,16 +107,16 @@ class Verifier:
     async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
         """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
 
-        Two conflicting insights are no duplicates, but must be about the same question. An insight that passed is not assigned
-        again. Without a model an insight is dropped for its subtopic only where the offline check is sure, since words alone are
-        wrong too often (see `checks.assigned`). Insights dropped by one check skip the later ones; without `drop` every check
-        is made of every insight.
+        Two conflicting insights are not duplicates, but must be about the same question. An accepted insight is not assigned
+        again. Without a model, an insight is dropped for its subtopic only if the offline check is sure, since words alone are
+        wrong too often (see `checks.assigned`). Insights dropped by one check skip the later ones; without `drop`, every insight
+        gets every check.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._unspecific(listed, round)
         dropped |= self._unrelated_sides(listed, round) | self._leaked_by_subtopics(subtopics, round)
         skipped = dropped if drop else set[str]()
-        # Insights that passed come first, so that of two that say the same the new one is the duplicate.
+        # Accepted insights come first, so that the new one of an equal pair is the duplicate.
         kept = sorted(
             (insight for insight in listed if insight.insight_id not in skipped),
             key=lambda insight: (insight.insight_id, insight.text) not in self._passed,
@@ -132,10 +133,10 @@ class Verifier:
         return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
 
     async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
-        """Whether the subtopic's query gives no insight away; words of the subtopic and the topic are no leak.
+        """Whether the subtopic's query reveals no insight; words of the subtopic and topic do not count.
 
-        Each insight of the subtopic gets a row. `others`, insights of other subtopics, count, and get a row, only where they are
-        surely given away.
+        Each insight of the subtopic gets a row. `others` (insights of other subtopics) count, and get a row, only if they are
+        surely revealed.
         """
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
         findings = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
@@ -155,9 +156,10 @@ class Verifier:
         return not leaked_too and not any(decision.found for decision in decided)
 
     async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Compared:
-        """The planned insights that the text lacks, and the others of the topic that it has. One row per insight of the topic.
+        """The planned insights that the text lacks, and other insights of the topic that it contains. One row per insight of the
+        topic.
 
-        The model is asked once, about all insights that the offline check is not sure of. An insight that it names counts if its
+        The model is asked once, about all insights on which the offline check is unsure. An insight that it names counts if its
         evidence is in the text and is about the insight, or if the offline check found the insight too.
         """
         presence = self._presence_of(insights)
@@ -188,11 +190,11 @@ class Verifier:
         return Compared(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
 
     def settle(self, document_id: str, round: int, last: int) -> None:
-        """Repeat the rows of a document's round as its last round, since the text of that round is kept."""
+        """Copy the rows of a document's round as its last round, because that round's text is kept."""
         self._rows.repeat("document_insight", document_id, round, last)
 
     async def chapter(self, text: str, expected: PlannedInsight, outline: PlannedHaystack, document_id: str, round: int) -> bool:
-        """Whether a chapter introduces the insight that it was written for and no other of the topic. One row."""
+        """Whether a chapter introduces the insight that it was written for, and no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
         findings = [*map(self._read, self._presence_of(insights).of(text))]
@@ -221,8 +223,8 @@ class Verifier:
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
         """Whether the first document refers to the second. One row.
 
-        `ids`: of the two. `texts`: the first one's text, where the `date` of `named` is looked for, and its sentences without
-        insights, where the `headline` is.
+        `ids`: of the two documents. `texts`: the first one's text, which is searched for the `date` of `named`, and its sentences
+        without insights, which are searched for the `headline`.
         """
         finding = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
         self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))
@@ -233,7 +235,7 @@ class Verifier:
 
         A row for each pair with at least half the similarity of a near-copy, and one for the haystack.
         """
-        # Ten thousand documents take a minute: a thread keeps the loop free for other haystacks.
+        # Ten thousand documents take a minute: a thread keeps the event loop free for other haystacks.
         pairs = await asyncio.to_thread(near_copies, texts)
         for earlier, later, share in pairs:
             evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
@@ -254,13 +256,13 @@ class Verifier:
             finding = specific(insight.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
-            # In other languages names go unseen, so that an insight may well have one.
+            # In other languages names are not recognized, so an insight may have one.
             if not finding.found and finding.sure and self._english:
                 dropped.add(insight.insight_id)
         return dropped
 
     def _leaked_by_subtopics(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights given away by the text of their own subtopic, and so by any query about it."""
+        """Ids of the insights revealed by the text of their own subtopic, and therefore by any query about it."""
         dropped = set()
         for subtopic in subtopics:
             for insight in subtopic.insights:
@@ -306,9 +308,9 @@ class Verifier:
         named: set[_Pair],
         key: str,
     ) -> set[str]:
-        """Ids of the texts (id, text) that say the same as an earlier one that is kept. One row each, against the nearest one.
+        """Ids of the texts (id, text) that mean the same as an earlier text that is kept. One row each, about the nearest one.
 
-        `named`: the pairs that the model calls the same; `key`: its answer's.
+        `named`: the pairs that the model calls the same; `key`: the key of its answer.
         """
         model = self._asker.model("overlapping_subtopics" if kind == "subtopic_distinct" else "duplicate_insights")
         dropped: set[int] = set()
@@ -354,7 +356,7 @@ class Verifier:
     async def _assigned_blind(
         self, insights: Sequence[PlannedInsight], subtopics: Sequence[PlannedSubtopic]
     ) -> list[_Assignment]:
-        """Assign each insight to a subtopic without its plan, by the model where the offline check is not sure."""
+        """Assign each insight to a subtopic without its plan; a model decides if the offline check is unsure."""
         texts, model = [subtopic.text for subtopic in subtopics], self._asker.model("assign_subtopic")
         assignments: list[_Assignment] = []
         for insight in insights:
@@ -373,14 +375,14 @@ class Verifier:
         return assignments
 
     def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
-        """The index of these insights; kept until others are asked for."""
+        """The index of these insights, kept until others are requested."""
         texts = tuple(insight.text for insight in insights)
         if self._presence[0] != texts:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
     def _read(self, finding: Finding) -> Finding:
-        """The finding. In other languages than English only a clear "not found" stays sure."""
+        """The finding. In languages other than English, only a clear "not found" stays sure."""
         return (
             finding if self._english else replace(finding, sure=finding.sure and not finding.found and finding.score <= NOTHING)
         )

@@ -27,7 +27,7 @@ _RUN, _QUOTED = 3, 0.7
 _JOINED = re.compile(r"\.\.\.|[…;|/\n()\[\]\"“”„«»]")
 _OPENS = re.compile(r"(?:^|[.!?:;—\"“‘(\[\n\r*•])\s*$")
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
-_LONGEST_NUMERAL = 30  # A longer one is an identifier and has no value.
+_LONGEST_NUMERAL = 30  # Longer tokens are identifiers and have no value.
 
 _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
@@ -47,7 +47,8 @@ _LOOSE |= {"triple": "3", "dozen": "12", "half": "0.5"}
 _MONTHS = {name.lower(): f"month:{number}" for number, name in enumerate(MONTHS, 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": "month:9"}
 _WORDS_TOO = frozenset({"may", "march", "mar", "dec", "jan", "sep", "jun"})
-"""Names of months that are also words or names. They are months only beside a day or a year, or after `in`, `since`, `of`, ..."""
+"""Names of months that are also words or names. They are months only next to a day or a year, or after `in`, `since`, `of`,
+..."""
 
 _BEFORE = "in of since until till by early late mid last next this every through"
 _BEFORE_A_MONTH = frozenset(_BEFORE.split())
@@ -62,7 +63,7 @@ class Reading:
     """The words, numbers and names of a text.
 
     `roots`: of its words, in order. `numbers`: canonical decimals, times as h:mm, and dates (`month:9`, `day:friday`). `loose`:
-    numbers that it may mean ("both": 2, "third": 3); they can match a number of another text, but need no match themselves.
+    numbers that the text may mean ("both": 2, "third": 3); they can match a number of another text, but need no match themselves.
     `names`: the roots of each name, in order. `capitals`: roots of all capitalized words, names or not.
     """
 
@@ -74,7 +75,8 @@ class Reading:
 
 
 def parts_of(words: str) -> list[str]:
-    """The parts of a quotation as plain words, without parts of fewer than three words; the whole quotation if none is left."""
+    """The parts of a quotation as plain words, without parts of fewer than three words; the whole quotation if no part
+    remains."""
     parts = [" ".join(own) for part in _JOINED.split(words) if len(own := plain_words(part)) >= _RUN]
     return parts or [" ".join(plain_words(words))]
 
@@ -82,7 +84,7 @@ def parts_of(words: str) -> list[str]:
 def quoted(words: str, text: str) -> bool:
     """Whether most of the words (70 %) are in the text, in runs of three; a shorter part of a quotation is one run.
 
-    Punctuation is ignored, and so is what joins the parts of a quotation.
+    Punctuation is ignored, and so are the marks between the parts of a quotation.
     """
     whole = f" {' '.join(plain_words(text))} "
     right = total = 0
@@ -111,7 +113,7 @@ def normal_form(word: str) -> str:
 
 
 def canonical(numeral: str) -> str:
-    """The value of a numeral: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. Unchanged if it is no decimal (1.2.3)."""
+    """The value of a numeral: 1,025 and 1 025 are 1025, 2.50 is 2.5, 1,5 is 1.5. Unchanged if it is not a decimal (1.2.3)."""
     plain = plain_numeral(numeral)
     return _plain(Decimal(plain)) if _NUMERAL.fullmatch(plain) and len(plain) <= _LONGEST_NUMERAL else plain
 
@@ -230,7 +232,7 @@ class _Reader:
         return near or (len(token.text) > 4 and token.lower not in _WORDS_TOO)
 
     def _number_words(self, place: int) -> int:
-        """Read a number in words. Returns 0 if there is none, or only "one", which often counts nothing."""
+        """Read a number in words. Returns 0 if there is none, or only "one", which often is not a count."""
         total, current, after = 0, 0, place
         while True:
             here = after + 1 if after > place and self._at(after).lower == "and" and (current % 100 == 0) else after
@@ -287,7 +289,8 @@ class _Reader:
 
 
 def _joined(current: int, word: str, begins: bool) -> tuple[int, bool] | None:
-    """The number after `word` is joined to the `current` one, and whether a scale closes it; None if `word` is no part of it."""
+    """The `current` number joined with the number in `word`, and whether a scale closes it; None if `word` does not continue
+    it."""
     if word in _SCALES and _SCALES[word] > 100:
         return ((current or 1) * _SCALES[word], True) if begins or current else None
     if word == "hundred":

@@ -1,1 +1,1 @@
-"""Makes a haystack: outline, placement of insights, documents (SummHay, section 3). A sub-room of synth."""
+"""Makes a haystack: outline, placement of insights, documents (SummHay, section 3)."""

@@ -1,4 +1,4 @@
-"""Room synth: asking models through the gateway, and what the pipeline's stages share. For the room alone.
+"""Asks models through the gateway; shared parts of the pipeline's stages.
 
 Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
 """
@@ -38,9 +38,9 @@ GROUP_OF: Mapping[Task, Group] = {
     "insights_present": "check",
 }
 TRIES = 3
-"""Attempts in all at an answer that can be parsed."""
+"""Maximum attempts at a parsable answer."""
 AT_ONCE = 32
-"""Documents, or queries, of a haystack that are worked on at the same time."""
+"""Documents, or queries, of a haystack that are processed concurrently."""
 _SAMPLES = 10
 """Sample numbers reserved for the attempts of one `ask`."""
 
@@ -64,7 +64,7 @@ class ModelAsker:
         self._asks, self._domain, self._models, self._sampling = asks, domain, models, sampling
 
     def model(self, task: Task) -> str:
-        """The model of the task's group; empty where it has none."""
+        """The model of the task's group; empty without one."""
         return self._models.get(GROUP_OF[task], "")
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
@@ -101,7 +101,7 @@ class ModelAsker:
 
 @dataclass(frozen=True)
 class TopicRecipe:
-    """What one haystack is made from. `metadata` (license, ...) is copied into the file's `topic_metadata.synthesis`."""
+    """The input of one haystack. `metadata` (license, ...) is copied into the file's `topic_metadata.synthesis`."""
 
     cell_id: str
     topic: Topic
@@ -111,7 +111,7 @@ class TopicRecipe:
     seed: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     absent: int = 0
-    """Queries about what no document says."""
+    """Queries that no document answers."""
 
     @property
     def participants(self) -> list[str]:
@@ -120,12 +120,12 @@ class TopicRecipe:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields of every input. The seed is one of them, so that another seed does not reuse stored answers."""
+        """The fields of every input. The seed is one of them, so that a different seed does not reuse stored answers."""
         return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
 
 
 class GaveUp(Exception):
-    """A stage cannot continue. `outcome`: the missing answer that ended it, if one did."""
+    """A stage cannot continue. `outcome`: the missing answer that ended it, if any."""
 
     def __init__(self, stage: str, error: str, message: str, outcome: NoAnswer | None = None) -> None:
         super().__init__(message)
@@ -134,7 +134,7 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """A haystack in the making: its recipe, who is asked, and what the answers cost."""
+    """A haystack in the making: its recipe, the asker, and the cost of the answers."""
 
     recipe: TopicRecipe
     asker: Asker
@@ -143,7 +143,7 @@ class Work:
 
     @cached_property
     def slots(self) -> asyncio.Semaphore:
-        """Bounds the documents, or queries, that are worked on at the same time."""
+        """Limits the documents, or queries, that are processed concurrently."""
         return asyncio.Semaphore(AT_ONCE)
 
     def model(self, task: Task) -> str:
@@ -163,7 +163,7 @@ class Work:
 
 
 def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
-    """The GaveUp of a stage that lacks an answer; its `error` is the outcome's."""
+    """The GaveUp of a stage without an answer; its `error` is the outcome's."""
     kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
     mend = (
         f"; use another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"

@@ -1,7 +1,7 @@
-"""Room synth: least, expected and most calls and tokens of a haystack. Other rooms import it from `summhay_ray.synth`.
+"""Minimum, expected and maximum calls and tokens of a haystack. Imported from `summhay_ray.synth`.
 
-The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test compares them with
-runs that have faults. Expected figures rest on the assumptions named here. Tokens are those of cl100k.
+The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test compares them with runs
+that have faults. Expected figures rest on the assumptions below. Tokens are cl100k tokens.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ REJECTED = 0.05
 """Expected share of chapters that are written again (A.1.3: five times in less than 1 % of the cases)."""
 UNSURE = {"assign_subtopic": 0.8, "query_leaks": 0.1, "chapter_check": 0.9}
 """Expected share of insights, queries and chapters that the offline checks leave to a model. On the released haystacks these
-checks are sure of 24 of 137 insights and of all 18 queries; of a chapter they are sure only if it has nearly all words of its
-insight."""
+checks are sure about 24 of 137 insights and all 18 queries; they are sure about a chapter only if it has nearly all words of
+its insight."""
 
 _ENTRY = 14
-"""Tokens of a list entry beside its text."""
+"""Tokens of a list entry in addition to its text."""
 _FIELDS = 120
 """Tokens of an input's field names and numbers."""
 _ESCAPED = 2.0
-"""Tokens of a text as JSON, per token of the text: an upper bound for anything but a run of quotation marks."""
+"""Tokens of a text as JSON, per token of the text: an upper bound except for runs of quotation marks."""
 _PER_WORD = 1.4
 """Tokens per English word."""
 
@@ -55,7 +55,7 @@ class CallTotals:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Calls and tokens of a group of tasks. `least` holds for a finished haystack; one that ends unverified may take fewer."""
+    """Calls and tokens of a group of tasks. `least` holds for a finished haystack; an unverified one may take fewer."""
 
     least: CallTotals = CallTotals()
     expected: CallTotals = CallTotals()
@@ -64,17 +64,17 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A recipe, and the sizes of its haystack as (least, most)."""
+    """A recipe, and the sizes of its haystack as (minimum, maximum)."""
 
     recipe: TopicRecipe
     insights: tuple[int, int]
-    """Insights of the haystack."""
+    """Number of insights of the haystack."""
     placed: tuple[int, int]
-    """Places of insights in documents, in all documents together."""
+    """Number of (document, insight) pairs of the haystack."""
 
     @property
     def subtopics(self) -> int:
-        """Subtopics to propose, distracting ones included."""
+        """Number of subtopics to propose, including distracting ones."""
         return self.recipe.shape.subtopics + self.recipe.difficulty.distractors
 
 
@@ -96,9 +96,9 @@ class _Sizes:
 def bounds(
     topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
 ) -> Mapping[Group, Bounds]:
-    """The bounds by group, for one haystack. `checked`: whether a model decides where the offline checks are not sure.
+    """The bounds by group, for one haystack. `checked`: whether a model decides if the offline checks are unsure.
 
-    `longest`: the writer's max_tokens, which bounds the texts that are checked and edited; the upper bounds assume answers of
+    `longest`: the writer's max_tokens, which bounds the texts that are checked and edited. The upper bounds assume answers of
     that length in every group, and texts that take at most twice their tokens as JSON.
     """
     recipe = TopicRecipe("", topic, domain, shape, difficulty)
@@ -125,14 +125,14 @@ def _plan(recipe: TopicRecipe) -> _Plan:
     kept = half(shape.subtopics) + half(difficulty.distractors)
     least = kept * least_insights(shape.insights) + difficulty.conflicts
     most = planned_insights(shape, difficulty)
-    # The sides of a conflict are in at most half of the documents each.
+    # Each side of a conflict is in at most half of the documents.
     caps = (least - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
     placed = min(placements(shape, difficulty, domain, least), max(caps, 0)), placements(shape, difficulty, domain, most)
     return _Plan(recipe, (least, most), placed)
 
 
 def _least(plan: _Plan) -> dict[Task, float]:
-    """The fewest calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
+    """The minimum calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     kept = half(shape.subtopics) + half(difficulty.distractors)
     ways = (
@@ -151,7 +151,7 @@ def _least(plan: _Plan) -> dict[Task, float]:
 
 
 def _asked(plan: _Plan, subtopics: int) -> int:
-    """The fewest subtopics with a query, among `subtopics` in all."""
+    """The minimum number of subtopics with a query, among `subtopics` in total."""
     return max(half(plan.recipe.shape.subtopics), subtopics - plan.recipe.difficulty.distractors)
 
 
@@ -222,7 +222,7 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
 
 
 def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
-    """Tokens of the parts of a task's input, beyond the fields of every input."""
+    """Tokens of the parts of a task's input, in addition to the fields of every input."""
     shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     most = sizes.bound == "most"
     subtopic, insight, query, document = (
@@ -230,9 +230,9 @@ def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     )
     subtopic, insight = subtopic + _ENTRY, insight + _ENTRY
     again = rounds + 1 if most else 1
-    # Tokens per character: a quarter in English, about two in the scripts that take most.
+    # Tokens per character: a quarter in English, about two in the scripts with the most tokens.
     a_letter = 2.0 if most else 0.25
-    # On average half of the subtopics have their insights already, and a document meets about half of the subtopics.
+    # On average, half of the subtopics already have their insights, and a document has about half of the subtopics.
     some = 1 if most else 0.5
     total, own = plan.insights[1], shape.insights + difficulty.conflicts
     if task in ("subtopics", "overlapping_subtopics", "assign_subtopic", "chapter_check"):

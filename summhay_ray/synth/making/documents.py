@@ -1,9 +1,9 @@
-"""Room synth: writes, verifies and edits the documents of a planned haystack. For the room alone.
+"""Writes, verifies and edits the documents of a planned haystack.
 
-Source: Laban et al., "Summary of a Haystack", appendix A.1.3: a conversation is written chapter by chapter, each checked; a news
-article at once; missing or extraneous insights are mended by editing. Where editing fails, the plan is corrected instead, if the
-truth stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others are written again. The domain's `tries`
-per chapter and `rounds` of editing count over all writings of a document.
+Source: Laban et al., "Summary of a Haystack", appendix A.1.3: a conversation is written chapter by chapter, and each is checked;
+a news article is written whole; missing or extraneous insights are fixed by editing. If editing fails, the plan is corrected
+instead, provided that the truth stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others are written
+again. The domain's `tries` per chapter and `rounds` of editing count over all versions of a document.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_o
 from summhay_ray.synth.making.prompting import numbered
 
 REWRITES = 2
-"""How often a document that is a copy, or whose truth is unsound, is written again."""
+"""How often a document is rewritten if it is a copy, or its truth is unsound."""
 LEAST_CHAPTER = 30
-"""Least words requested for a chapter."""
-# What to do about failed documents, at the end of messages.
+"""Minimum words requested for a chapter."""
+# Advice about failed documents, at the end of messages.
 MEND_COPIES = "use another models.write, or give more insights or fewer documents"
 MEND_UNSOUND = "use another models.write, or raise difficulty.documents_per_insight above least"
 EMPTY, BOTH_SIDES = "it has no insight", "it has both sides of a conflict"
@@ -35,13 +35,13 @@ MENDS = {
     BOTH_SIDES: "use another models.write, or a smaller difficulty.conflicts",
 }
 BEFORE, EVIDENCE = 600, 400
-"""Most characters shown of the chapters before, and of the evidence for an insight."""
+"""Maximum characters shown of the previous chapters, and of the evidence for an insight."""
 
 
 async def write_documents(
     work: Work, verifier: Verifier, outline: PlannedHaystack, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
-    """The documents in order, each with its plan corrected to what was found in its text. Raises GaveUp and NotChecked."""
+    """The documents in order, each with its plan corrected to the insights found in its text. Raises GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
     pieces = await writer.write(planned, {}, 0)
     for again in range(1, REWRITES + 2):
@@ -51,7 +51,7 @@ async def write_documents(
         if again > REWRITES:
             raise flaws[min(flaws)]
         bad = set(flaws)
-        # A document quotes the first sentence of those that it refers to, so it changes with them.
+        # A document quotes the first sentence of the documents that it refers to, so it changes with them.
         for document in planned:
             if bad.intersection(document.refers_to):
                 bad.add(document.number)
@@ -67,7 +67,7 @@ async def _flaws(
     planned: Sequence[PlannedDocument],
     pieces: Mapping[int, Piece],
 ) -> dict[int, GaveUp | NotChecked]:
-    """Number of each document that must be written again -> the error to raise if it never comes right."""
+    """Number of each document to rewrite -> the error to raise if no version succeeds."""
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
     texts = await asyncio.to_thread(comparable, [pieces[document.number] for document in planned if document.number not in flaws])
     copies = await verifier.copies(texts)
@@ -90,10 +90,10 @@ async def _flaws(
 def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
-    """Number of a document -> why its plan cannot be corrected to what was found in it, in one line.
+    """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line.
 
-    The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in
-    at least `least` documents. For an insight in fewer, the documents that lost it are returned.
+    The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in at
+    least `least` documents. For an insight in fewer documents, those that lost it are returned.
     """
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
@@ -117,7 +117,7 @@ class _Writer:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
-        # Counts by (document number, insight id) or by document number, over all writings of a document.
+        # Counts by (document number, insight id) or by document number, over all versions of a document.
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
         self._edits: Counter[int] = Counter()
@@ -136,7 +136,7 @@ class _Writer:
     async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
         """The documents by number. A document that refers to others waits for them.
 
-        `earlier`: documents written before, by number; `again`: the number of this rewriting, 0 for the first writing.
+        `earlier`: documents already written, by number; `again`: the number of this rewrite, 0 for the first version.
         """
         tasks: dict[int, asyncio.Task[Piece]] = {}
 
@@ -146,7 +146,7 @@ class _Writer:
                 try:
                     return await self._piece(document, before, again)
                 except (GaveUp, NotChecked) as error:
-                    # A refusal or an unreadable answer ends this document, not a hundred others.
+                    # A refusal or an unreadable answer ends this document, but not the other documents.
                     if not isinstance(error.outcome, Refusal | Malformed):
                         raise
                     return Piece(Written(document, ""), lost=error)
@@ -159,7 +159,7 @@ class _Writer:
     async def _piece(self, planned: PlannedDocument, before: Sequence[Piece], again: int) -> Piece:
         """The document, written, edited and checked. `before`: the documents that it refers to."""
         if again:
-            # Another order gives another prompt: some models answer the same prompt with the same text.
+            # A different order gives a different prompt: some models answer the same prompt with the same text.
             chance = seeded(self._work.recipe.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
@@ -181,7 +181,7 @@ class _Writer:
         return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
 
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """The text of a document written at once, and 0 corrections."""
+        """The text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
         full = {
             **given,
@@ -193,7 +193,7 @@ class _Writer:
         return await self._work.need("documents", "document", full, again), 0
 
     def _near(self, insights: Sequence[PlannedInsight]) -> list[str]:
-        """The other insights of the same subtopics, other sides of conflicts included: they slip into a text most easily."""
+        """The other insights of the same subtopics, including other sides of conflicts: these slip into a text most easily."""
         chosen = {insight.insight_id for insight in insights}
         subtopic_ids = dict.fromkeys(insight.subtopic_id for insight in insights)
         nearby = (insight for subtopic_id in subtopic_ids for insight in self._subtopics[subtopic_id].insights)
@@ -202,7 +202,7 @@ class _Writer:
     async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text, and how many chapters were written again. Raises GaveUp if no chapter passes.
 
-        A chapter that never passes is left out. If earlier writings have used up its tries, the chapter that passed then is used.
+        A chapter that never passes is left out. If earlier versions have used up its tries, its passed version is used.
         """
         shape, domain = self._work.recipe.shape, self._work.recipe.domain
         words = max(LEAST_CHAPTER, round(shape.words / len(planned.insight_ids)))
@@ -234,7 +234,8 @@ class _Writer:
         return "\n\n".join(chapters), rejected
 
     async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
-        """Edit the text until its insights are those planned or the rounds are used up: the best version, and the edits made."""
+        """Edit the text until its insights are the planned ones or the rounds are used up. Returns the best version, and the
+        number of edits."""
         insights, number, edits = self._outline.insights, planned.number, 0
 
         def next_round() -> int:
@@ -249,7 +250,7 @@ class _Writer:
                 text = await self._edited(planned, text, checked, self._edits[number])
                 checked = await self._verifier.document(planned, text, insights, round := next_round())
             except (GaveUp, NotChecked) as error:
-                # Without this edit the text may still do, with its plan corrected.
+                # Without this edit, the text may still do with its plan corrected.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break

@@ -1,4 +1,4 @@
-"""Room synth: a domain of documents, read from one YAML file. Other rooms import it from `summhay_ray.synth`.
+"""A domain of documents, read from one YAML file. Imported from `summhay_ray.synth`.
 
 To add a domain: write a YAML file with the fields of `Domain` (those with a default may be left out) and name its path in the
 spec. `prompts` replaces the prompt of any task; each text ends with the lines `Input:` and `[[INPUT]]`.
@@ -33,13 +33,13 @@ class Domain:
 
     name: str
     genre: str
-    """What a document is, in words for a writer: a news article, ..."""
+    """The kind of document, in words for a writer: a news article, ..."""
     tone: str = "plain"
     language: str = "English"
     words: int = 750
     """Words of a document, unless the spec sets a length."""
     method: str = "whole"
-    """chapters: one insight after the other, each checked; whole: at once, then mended by editing."""
+    """chapters: one insight after the other, each checked; whole: at once, then fixed by editing."""
     participants: tuple[str, ...] = ()
     """The speakers, if the topic names none."""
     insights_per_document: int = 6
@@ -59,7 +59,7 @@ class Domain:
 
 
 LEAST: Mapping[str, int] = {"words": 20, "insights_per_document": 1, "tries": 0, "rounds": 0, "outline_rounds": 0}
-"""Least value of each field that is a number."""
+"""Minimum of each numeric field."""
 _MOST = 100_000
 
 

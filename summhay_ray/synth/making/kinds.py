@@ -1,4 +1,4 @@
-"""Room synth: the data classes of a haystack in the making. All of the room, and the rooms above, may import it.
+"""The data classes of a haystack in the making.
 
 Terms and figures follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1.
 """
@@ -26,7 +26,7 @@ Task = Literal[
     "insights_present",
     "edit_document",
 ]
-"""What a model is asked to do. Each task has its own prompt and its own fields of input."""
+"""A task for a model. Each task has its own prompt and its own fields of input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class Difficulty:
     """How hard a haystack is, beyond its size (the paper's section 7 asks for such controls)."""
 
     documents_per_insight: int | None = None
-    """Average number of documents per insight; None: as the domain's `insights_per_document` gives."""
+    """Average number of documents per insight; None: derived from the domain's `insights_per_document`."""
     least: int = 5
-    """Least number of documents per insight."""
+    """Minimum number of documents per insight."""
     spread: float = 0.0
     """How unevenly documents are distributed over insights, from 0 (evenly) to 1."""
     paraphrase: int = 1
     """0: an insight's own words; 1: its facts in another sentence; 2: other words; 3: its facts spread over several sentences."""
     distractors: int = 0
-    """Subtopics without a query, whose insights are in the documents too."""
+    """Subtopics without a query; the documents contain their insights, too."""
     conflicts: int = 0
     """Pairs of insights that disagree. Both are part of the truth, but no document has both."""
     cross_references: float = 0.0
@@ -144,7 +144,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Synthesized:
-    """A verified haystack: its released JSON, and every check that was made, in order."""
+    """A verified haystack: its released JSON, and all checks in order."""
 
     raw: dict[str, Any] = field(repr=False)
     checks: tuple[Check, ...] = field(repr=False)
@@ -152,7 +152,7 @@ class Synthesized:
 
 @dataclass(frozen=True)
 class Unverified:
-    """A haystack that could not be made: the stage that gave up, why, and the checks made until then."""
+    """A failed haystack: the stage that gave up, the reason, and the checks made until then."""
 
     stage: str
     """subtopics, insights, queries, documents or verification; synthesis for an error of the program itself."""

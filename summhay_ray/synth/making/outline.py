@@ -1,8 +1,8 @@
-"""Room synth: makes the outline of a topic: subtopics, insights and queries, each checked. For the room alone.
+"""Makes the outline of a topic: subtopics, insights and queries, each checked.
 
-Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. What fails its check is requested
-again at most `Domain.outline_rounds` times; the prompt lists what exists and what failed, to be avoided.
-Ids count proposals: `s3` is the third subtopic proposed, `s3-i2` the second insight proposed for it.
+Source: Laban et al., "Summary of a Haystack", section 3.2 and appendices A.1.1 and A.1.2. Items that fail a check are requested
+again at most `Domain.outline_rounds` times; the prompt lists existing and failed ones, to be avoided. Ids count proposals: `s3`
+is the third subtopic proposed, `s3-i2` the second insight proposed for it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from summhay_ray.synth.making.kinds import PlannedHaystack, PlannedInsight, Plan
 from summhay_ray.synth.making.prompting import numbered
 
 LEAST_INSIGHTS = 3
-"""A subtopic that ends with fewer is dropped (3.2: expandable into at least three insights)."""
+"""A subtopic that ends with fewer insights is dropped (3.2: expandable into at least three insights)."""
 
 
 @dataclass
 class _Draft:
-    """A subtopic whose insights are being made. `made` counts its proposals; `refused` lists the texts that failed."""
+    """A subtopic while its insights are being made. `made` counts its proposals; `refused` lists the texts that failed."""
 
     subtopic_id: str
     name: str
@@ -74,12 +74,12 @@ async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
 
 
 def least_insights(wanted: int) -> int:
-    """The fewest insights that a subtopic may have."""
+    """The minimum number of insights of a subtopic."""
     return min(LEAST_INSIGHTS, wanted)
 
 
 async def _subtopics(work: Work, verifier: Verifier) -> list[_Draft]:
-    """The subtopics with queries, then the distracting ones, whose number does not change the former."""
+    """The subtopics with queries, then the distracting ones; the number of the latter does not change the former."""
     shape, difficulty = work.recipe.shape, work.recipe.difficulty
     kept = await _proposed(work, verifier, [], shape.subtopics)
     if difficulty.distractors:
@@ -113,7 +113,7 @@ async def _proposed(work: Work, verifier: Verifier, before: list[_Draft], wanted
 
 
 def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
-    """The drafts. Raises GaveUp if fewer than half of the subtopics, or of the distracting ones, are left."""
+    """The drafts. Raises GaveUp if fewer than half of the subtopics, or of the distracting ones, remain."""
     shape, difficulty = work.recipe.shape, work.recipe.difficulty
     for asked, wanted, what in ((True, shape.subtopics, "subtopics"), (False, difficulty.distractors, "distracting subtopics")):
         left = sum(draft.asked == asked for draft in drafts)
@@ -174,7 +174,7 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
             added.add(other.insight_id)
         if added:
             dropped = await verifier.insights([draft.planned() for draft in drafts], rounds + round)
-            # If an insight that passed before now fails, a new one is the cause: all new ones are dropped.
+            # If an accepted insight now fails, a new one is the cause: all new ones are dropped.
             undone = added if dropped - added else dropped & added
             _undo(drafts, undone)
             paired += len(added) - len(undone)
@@ -211,7 +211,7 @@ def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
 
 
 async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]) -> PlannedSubtopic:
-    """The subtopic with a query that gives no insight away. A distracting subtopic gets none."""
+    """The subtopic with a query that reveals no insight. A distracting subtopic gets none."""
     if not subtopic.asked:
         return subtopic
     given = {

@@ -1,4 +1,4 @@
-"""Room synth: divides a written document into sentences with and without insights, for the checks. For the room alone."""
+"""Divides a written document into sentences with and without insights, for the checks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from summhay_ray.text import plain_words, sentences
 FREE = 60
 """A document with fewer words than this in its sentences without insights is compared as a whole."""
 SHOWN = 5
-"""Most sentences of evidence for an insight; longer evidence is ignored."""
+"""Maximum sentences of evidence for an insight; longer evidence is ignored."""
 HEADLINE = 200
-"""Longest first sentence that is used as a headline, in characters."""
+"""Maximum length of a first sentence that is used as a headline, in characters."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Piece:
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
     """Document id -> the part of its text in which copies are looked for.
 
-    Documents share insights by plan, so copies are looked for in the other sentences. A document with hardly any others is
-    compared as a whole, and left out unless another one has the very same text.
+    Documents share insights by plan, so copies are searched for in the other sentences. A document with few of these is compared
+    as a whole, and only with an identical text.
     """
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
@@ -48,7 +48,7 @@ def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
 
 def free(piece: Piece) -> list[str]:
     """The sentences of a document that carry no insight."""
-    # A quotation of half the document does not point at any sentence.
+    # A quotation of half the document identifies no sentence.
     shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
     listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
     plain = [f" {' '.join(plain_words(sentence))} " for sentence in listed]
@@ -60,7 +60,7 @@ def free(piece: Piece) -> list[str]:
 
 
 def reference_of(piece: Piece, participants: Sequence[str]) -> dict[str, str]:
-    """How a later document may name this one: its date, and its first sentence without insights as `headline`."""
+    """The ways a later document may name this one: its date, and as `headline` its first sentence without insights."""
     first = next(iter(free(piece)), "")
     headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
     return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

@@ -1,8 +1,8 @@
-"""Room synth: chooses the insights of each document, and its references to others. Pure and seeded; for the room alone.
+"""Chooses the insights of each document, and its references to others. Pure and seeded.
 
-Source: Laban et al., "Summary of a Haystack", section 3.2: each document gets a random set of insights across subtopics. Here
-the number of documents per insight and of insights per document are fixed first. Then a random arrangement with exactly these
-numbers is drawn: a greedy filling, which succeeds whenever an arrangement exists, followed by random exchanges that preserve the
+Source: Laban et al., "Summary of a Haystack", section 3.2: each document gets a random set of insights across subtopics. Here,
+the numbers of documents per insight and of insights per document are fixed first. Then a random arrangement with exactly these
+numbers is drawn: by a greedy filling, which succeeds whenever an arrangement exists, and random exchanges that preserve the
 numbers.
 """
 
@@ -19,17 +19,17 @@ from summhay_ray.synth.making.kinds import Difficulty, PlannedDocument, PlannedH
 from summhay_ray.synth.making.outline import seeded
 
 WORDS_PER_INSIGHT = 18
-"""Least words of a document per insight (an insight as stated has about 25 words)."""
+"""Minimum words of a document per insight (an insight as stated has about 25 words)."""
 _EXCHANGES = 6
-"""Exchanges tried per placed insight, enough to leave no trace of the filling's order."""
+"""Exchanges tried per placed insight, enough to remove all traces of the filling's order."""
 _YEARS = 2
-"""Years over which documents are dated."""
+"""Range of years for the documents' dates."""
 _FIRST_DAY = date(2024, 1, 8)
 """Later than all dates that the offline writer invents."""
 
 
 def planned_insights(shape: Shape, difficulty: Difficulty) -> int:
-    """The number of insights of a haystack if every subtopic gets all that are requested."""
+    """The number of insights of a haystack if every subtopic gets all requested ones."""
     return (shape.subtopics + difficulty.distractors) * shape.insights + difficulty.conflicts
 
 
@@ -42,7 +42,7 @@ def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: i
 
 
 def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
-    """Raise UserError, in one line with the field to change, if shape and difficulty cannot both be met.
+    """Raise UserError, in one line with the field to change, if shape and difficulty contradict each other.
 
     `insights`: the haystack's number of insights; by default, all that are requested.
     """
@@ -58,7 +58,7 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
     with_query = shape.subtopics * shape.insights
     if difficulty.conflicts > with_query:
         raise UserError(f"difficulty.conflicts is {difficulty.conflicts}, but only {with_query} insights have a query; lower it")
-    # Each side of a conflict is in half of the documents at most.
+    # Each side of a conflict is in at most half of the documents.
     most = (n - 2 * difficulty.conflicts) * documents + 2 * difficulty.conflicts * (documents // 2)
     total = min(placements(shape, difficulty, domain, n), most)
     if total < documents:
@@ -75,7 +75,7 @@ def place(
 ) -> tuple[PlannedDocument, ...]:
     """The documents of a haystack, numbered from 1. Raises UserError as `check_placement` does.
 
-    Every insight is in at least `least` documents, and in the planned number on average. All documents hold the same number of
+    Every insight is in at least `least` documents, and in the planned number on average. All documents have the same number of
     insights, give or take one, and never both sides of a conflict.
     """
     insights = outline.insights
@@ -132,9 +132,11 @@ def _counts(
 
 
 def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
-    """Indices of insights, by document. The most frequent insights come first, into the documents with the most room left.
+    """Indices of insights, by document. The most frequent insights come first, and go into the documents with the most free
+    places.
 
-    The two sides of a conflict are placed together, as one insight as frequent as both, so that no document gets both.
+    The two sides of a conflict are placed together, as one insight with the sum of their frequencies, so that no document gets
+    both.
     """
     base, more = divmod(sum(counts), documents)
     room = [base + (place < more) for place in range(documents)]
@@ -148,7 +150,7 @@ def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents
     chance.shuffle(units)
     units.sort(key=lambda unit: -sum(counts[place] for place in unit))
     held: list[list[int]] = [[] for _ in range(documents)]
-    # Room left -> the documents with that room.
+    # Free places -> the documents with that many.
     by_room: list[list[int]] = [[] for _ in range(base + 2)]
     for document, left in enumerate(room):
         by_room[left].append(document)
@@ -163,7 +165,7 @@ def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents
 
 
 def _roomiest(by_room: list[list[int]], wanted: int, chance: random.Random) -> list[tuple[int, int]]:
-    """Remove `wanted` documents with the most room left, at random among equals. Returns (room left, document) of each."""
+    """Remove `wanted` documents with the most free places, at random among equals. Returns (free places, document) of each."""
     chosen: list[tuple[int, int]] = []
     for left in range(len(by_room) - 1, 0, -1):
         bucket = by_room[left]

@@ -1,4 +1,4 @@
-"""Room synth: renders prompts, and reads the input of a rendered one. For the room alone; the simulator imports `task_of`.
+"""Renders prompts, and reads the input of a rendered one.
 
 A prompt is a template in our own words (content after the paper, section 3.2 and appendix A.1) that ends with `Input:` and one
 line of JSON. Models and the offline writer find all data in that line, and no text in it can pass for a line of the prompt.
@@ -18,7 +18,7 @@ _MARK = "\nInput:\n"
 
 
 def render(template: str, given: Input) -> str:
-    """The template with the input in place of its marker, as one line of JSON; a marker within the input stays."""
+    """The template with the input in place of its marker, as one line of JSON; a marker within the input is kept."""
     return fill(template.rstrip("\n"), {INPUT: json_line(given)})
 
 

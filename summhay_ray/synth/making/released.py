@@ -1,4 +1,4 @@
-"""Room synth: writes a haystack as released JSON, with the settings it was made with. For the room alone.
+"""Writes a haystack as released JSON, with the settings that made it.
 
 The format is that of the paper's published data, which `summhay_ray.haystack` reads; `topic_metadata.synthesis` is our addition.
 """
@@ -16,7 +16,7 @@ from summhay_ray.text import text_hash
 
 OFFLINE = "offline/"
 _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_rounds")
-"""Fields of the domain that determine texts beside its prompts."""
+"""Fields of the domain, besides its prompts, that determine texts."""
 
 
 def released_json(
@@ -28,9 +28,9 @@ def released_json(
     absent: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers; `absent`:
-    subjects of which no document says anything.
+    subjects that no document mentions.
 
-    Distracting subtopics and their insights, with the documents that hold them, are in `topic_metadata.synthesis.distractors`
+    Distracting subtopics and their insights, with the documents that contain them, are in `topic_metadata.synthesis.distractors`
     only: no query asks for them, so they make no document relevant.
     """
     asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
@@ -91,7 +91,7 @@ def _synthesis(
             for subtopic in outline.subtopics
             if not subtopic.asked
         ],
-        # Comes last, since it may replace the names of models by fuller descriptions.
+        # Comes last, because it may replace model names by fuller descriptions.
         **recipe.metadata,
     }
 

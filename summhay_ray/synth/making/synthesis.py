@@ -1,4 +1,4 @@
-"""Room synth: makes a verified haystack, or reports why it cannot. Other rooms import it from `summhay_ray.synth`.
+"""Makes a verified haystack, or reports the reason for its failure. Imported from `summhay_ray.synth`.
 
 The stages follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents, each with
 its verification.
@@ -26,9 +26,10 @@ from summhay_ray.synth.making.released import released_json
 async def synthesize(
     recipe: TopicRecipe, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
 ) -> Synthesized | Unverified:
-    """The haystack of the recipe with all checks, or the stage that gave up and why. The same answers give the same result.
+    """The haystack of the recipe with all checks, or the stage that gave up and the reason. The same answers give the same
+    result.
 
-    Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
+    Raises only errors that cannot be recorded: a full disk, a store that does not answer, a bug.
     """
     work = Work(recipe, asker)
     verifier = make_verifier(recipe.cell_id, work, recipe.given)
@@ -54,7 +55,7 @@ async def synthesize(
 
 @contextmanager
 def _shaping(stage: str) -> Iterator[None]:
-    """Turn a UserError about the haystack's shape into GaveUp; one raised while asking a model goes to the caller."""
+    """Turn a UserError about the haystack's shape into GaveUp; one raised while asking a model propagates."""
     try:
         yield
     except UserError as problem:

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from frames import Frames
 
 from summhay_ray.benchmarks.odsum import OdsumSpec
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
@@ -44,7 +45,7 @@ def scored(spec: OdsumSpec, votes: int = 1) -> dict[str, pl.DataFrame]:
     rows = {"odsum_queries": queries, "odsum_summaries": summaries, "odsum_scores": values, "odsum_ratings": ratings}
     tables = {one.name: one.frame(rows.get(one.name, [])) for one in TABLES}
     items = [{"item_id": one, "query_id": one, **system, "called": "offline/lead", "summarizer": 0} for one in "abc"]
-    return dict(frames({**tables, "items": pl.DataFrame(items)}, spec))
+    return dict(frames(Frames({**tables, "items": pl.DataFrame(items)}), spec))
 
 
 @pytest.mark.parametrize("over,consistency,relevance", [("best", 4.0, 3.0), ("mean", 3.0, 2.0)])

@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import polars as pl
 import pytest
+from frames import Frames
 
 from summhay_ray.benchmarks.retrieval import RANKING_TABLES, measure, retrieval_by_query, retrieval_table, retrieved_of
 from summhay_ray.benchmarks.retrieval.tables import RankedDocument, RetrievedQuery
 
 
-def tables() -> dict[str, pl.DataFrame]:
+def tables() -> Frames:
     """Rankings of eight documents by three retrievers, one of which shows the corpus itself, for four queries of five corpora."""
     draw = random.Random(1)
     ranked: list[Any] = []
@@ -26,7 +26,7 @@ def tables() -> dict[str, pl.DataFrame]:
                 ranked += [RankedDocument(*here, rank, number, f"d{number}", 0.5) for rank, number in enumerate(numbers, start=1)]
                 gold = () if query == "0" else ("d2", "d5")
                 retrieved.append(RetrievedQuery(*here, 8 if whole else 3, 100, not whole, gold, (1.0,) * len(gold)))
-    return {table.name: table.frame(rows) for table, rows in zip(RANKING_TABLES, [ranked, retrieved], strict=True)}
+    return Frames({table.name: table.frame(rows) for table, rows in zip(RANKING_TABLES, [ranked, retrieved], strict=True)})
 
 
 def test_rankings_are_measured_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_only_documents_that_were_shown_are_cited(mixed: Ran) -> None:
     for summary in mixed.table("summaries").iter_rows(named=True):
         for bullet in summary["bullets"]:
             numbers = set(extract_citations(bullet))
-            assert numbers
+            assert numbers or "do not say" in bullet
             assert numbers <= shown[summary["context_id"]], bullet
             cited += len(numbers)
     assert cited > 500

@@ -73,8 +73,8 @@ def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other(tmp_path: P
     for name in ("stack", "offline/support"):
         before, after = ({**figures(one, name), **dict.fromkeys(own)} for one in (without, found))
         assert after == before
-    assert found.queries.drop("haystack_id").equals(without.queries.drop("haystack_id"))
-    assert found.retrieval.equals(without.retrieval)
+    assert found.scores.queries.drop("haystack_id").equals(without.scores.queries.drop("haystack_id"))
+    assert found.scores.retrieval.equals(without.scores.retrieval)
     assert found.table.filter(model="stack")["invented"].item() == 0.5
     [verdict] = api.explain(found.run, "news/fees-2/oracle_stack", store)["absent_answers"]
     assert (verdict["invents"], verdict["bullet"], verdict["raw_answer"]["key"]) == (1, 1, verdict["key"])

@@ -24,7 +24,7 @@ class Texts:
     reference: str
     """Empty if the data has none."""
     script: Script = "auto"
-    """How words are found in texts that are not Latin."""
+    """How words are found in non-Latin texts."""
 
 
 class Metric(Protocol):

@@ -39,7 +39,10 @@ def _check_names(grid: Grid) -> None:
 
 
 def check_judges(judges: Sequence[JudgeSpec], folder: Path) -> None:
-    """Raises SpecError for a judge that cannot be made or whose local model is missing. `folder`: where paths of models start."""
+    """Raises SpecError for a judge that cannot be made or whose local model is missing.
+
+    `folder`: the base of relative model paths.
+    """
     try:
         for judging in judges:
             try_judge(judging.strategy)
@@ -49,7 +52,7 @@ def check_judges(judges: Sequence[JudgeSpec], folder: Path) -> None:
 
 
 def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
-    """Raises SpecError for a local model that does not exist. `folder`: where paths of models start."""
+    """Raises SpecError for a local model that does not exist. `folder`: the base of relative model paths."""
     try:
         for model in models:
             check_model(model.model, folder)

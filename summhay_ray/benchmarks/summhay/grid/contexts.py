@@ -20,7 +20,7 @@ Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
 
 
 class Contexts:
-    """What the systems of a grid are shown."""
+    """The documents shown to the systems of a grid."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid, self._retrievers, self._haystacks = grid, grid.retrievers, grid.haystacks
@@ -29,8 +29,8 @@ class Contexts:
         self._local_part = functools.cache(self._compute_local_part)
 
     def prepared(self, unit: Unit, planned: bool = False) -> Prepared:
-        """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and only what local
-        models compute is computed here. `planned`: a context as long as the real one, made without computing vectors."""
+        """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and this only computes
+        the local models' part. `planned`: a context as long as the real one, made without computing vectors."""
         if unit.retriever not in self._retrievers.asking:
             context, rankings, problem = make_context(
                 self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked

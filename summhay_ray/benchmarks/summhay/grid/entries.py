@@ -1,4 +1,4 @@
-"""The summarizers and judges of a run: how each is asked, and what identifies it (paper, sections 4.3 and 5.1)."""
+"""The summarizers and judges of a run: their settings and identities (paper, sections 4.3 and 5.1)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Entries:
             if inputs.record is None
             else inputs.record["prompts"]
         )
-        """Path of each prompt file, as written in the spec -> its text; of a stored run, as it was then."""
+        """Path of each prompt file, as written in the spec -> its text, as stored for a stored run."""
 
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file; empty for the built-in prompt."""
         return self.prompts[model.prompt] if model.prompt else ""
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
-        """What identifies a summarizer or judge: model, parameters, prompt, the code of a user-defined strategy, and the
-        revision of the support judge that repairs its citations."""
+        """The identity of a summarizer or judge: model, parameters, prompt, user code of a strategy, and the revision of the
+        support judge that repairs its citations."""
         if isinstance(model, JudgeSpec) and model.composed:
             parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
             return {"strategy": model.strategy, "parts": parts}
@@ -66,7 +66,7 @@ class Entries:
 
 
 FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judges": list[tuple[str, str]] | None}
-"""The types of what `Entries.recorded` gives; see `Workload.record_fields`."""
+"""The types of the fields of `Entries.recorded`; see `Workload.record_fields`."""
 
 
 class OfHaystacks(Benchmark[S]):

@@ -36,7 +36,7 @@ async def judge_by_extract(
 
     async def judge_one(insight: Insight) -> Outcome[Verdict]:
         index = extracts.choose_units(bullets, insight.text, extract.method, extract.tokens)
-        # Only a bullet that is too long by itself is cut.
+        # Only a single bullet that is too long is cut.
         shown = [first_tokens(bullets[number], extract.tokens) for number in index]
         [outcome] = await judge.judge([insight], shown, settings, ask)
         return _as_numbered(outcome, index)
@@ -53,7 +53,7 @@ async def note_savings(
     stage: str,
     extract: ExtractSpec,
 ) -> None:
-    """For a plan: report what the extracts save, by comparing each shortened request with the whole one."""
+    """For a plan: report the saving of extracts by comparing each shortened request with the whole one."""
     whole, shortened = list[Request](), list[Request]()
 
     def noting(requests: list[Request]) -> AskModel:

@@ -55,7 +55,7 @@ class Grid:
 
     @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
-        """The free support judge's, for summarizers whose citations are repaired."""
+        """The identity of the free support judge, for summarizers whose citations are repaired."""
         # Imported here: SciPy takes a while to load, and few runs repair citations.
         from summhay_ray.citations import CitedCorpora
 
@@ -66,7 +66,7 @@ class Grid:
         return self.spec.orderings if self.retrievers.is_whole(retriever) else ["given"]
 
     def named(self, ordering: str) -> str:
-        """An ordering's name; for a user's own (`module:function`) followed by the identity of its code."""
+        """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
         return f"{ordering} {self.inputs.code(ordering)}".rstrip()
 
     def units(self) -> Iterator[Unit]:

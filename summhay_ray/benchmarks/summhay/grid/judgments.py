@@ -47,7 +47,7 @@ class Truth:
     """The insights of the query's subtopic."""
     gold: Gold
     absent: str = ""
-    """The query, if no document says anything about it; else empty."""
+    """The query, if no document answers it; else empty."""
 
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
@@ -59,7 +59,7 @@ def truth_of(haystack: Haystack, cell: Cell) -> Truth:
 
 
 def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
-    """The settings of one judge, which is not made of others, for the cell's summary. `sample`: which of its answers."""
+    """The settings of one judge (not a composed one) for the cell's summary. `sample`: index of the answer."""
     return JudgeSettings(
         model=spec.model,
         prompt=entries.prompt_of(spec),
@@ -70,8 +70,8 @@ def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, s
 
 
 async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None) -> Rows:
-    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`, or, for a query about
-    what no document says, of `absent_answers`."""
+    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
+    document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
     system = release_system(entries, cell)
     if truth.absent:
@@ -173,9 +173,9 @@ async def _judge(
 async def _judge_absent(
     entries: Entries, cell: Cell, system: str, summary: Summary, query: str, spec: JudgeSpec, ask: Ask
 ) -> AbsentAnswer | None:
-    """Whether the summary invents, by one judge; None if it failed.
+    """Whether one judge says that the summary invents claims; None if it failed.
 
-    A cascade asks its model where the free judge sees a claim without a number. For a user's own judge its model is asked.
+    A cascade asks its model if the free judge sees a claim without a number. A user-defined judge is asked through its model.
     """
 
     async def ask_one(named: Named, questions: Sequence[str], share: float) -> list[Outcome[Absence]]:

@@ -68,7 +68,7 @@ def lookup(haystack_id: str, subtopic_id: str, system: str) -> str:
 
 
 def lookup_of(cell: Cell, model: str, system: str) -> str:
-    """The lookup that tells a `replay/` model which released answer to return; empty for any other model.
+    """The lookup that identifies a `replay/` model's released answer; empty for other models.
 
     `system`: the release's name of the system.
     """

@@ -76,7 +76,7 @@ class RetrievalSpec(RetrievalFields):
 
 
 class _Known(NamedTuple):
-    """A corpus that is no haystack."""
+    """A corpus that is not a haystack."""
 
     folder: str
     """The BEIR folder as written in the spec; empty for the documents of run files."""
@@ -87,7 +87,7 @@ class _Known(NamedTuple):
 
 
 NOTES = "notes"
-"""The field of a run's record with what is unusual about the corpora's judgments."""
+"""The field of a run's record with notes on the corpora's judgments."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class HaystackCorpora(Corpora):
         return functools.lru_cache(maxsize=2)(read)
 
     def notes(self) -> list[str]:
-        """What is unusual about the corpora's judgments, a sentence each."""
+        """Notes on the corpora's judgments, one sentence each."""
         return [note for corpus_id in self.folders for note in self._corpus(corpus_id)[1]]
 
     @functools.cached_property
@@ -149,17 +149,17 @@ class HaystackCorpora(Corpora):
         return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """See `Corpora`. A haystack's id is a hash of its queries and insights, too."""
+        """See `Corpora`. A haystack's id is also a hash of its queries and insights."""
         return self.folders[corpus_id].digest if corpus_id in self.folders else ""
 
     @functools.cached_property
     def folders(self) -> Mapping[str, _Known]:
-        """corpus_id of a BEIR folder, or of run files without a corpus -> what a run keeps of it. Raises SpecError."""
+        """corpus_id of a BEIR folder, or of run files without a corpus -> the data that a run keeps of it. Raises SpecError."""
         spec, known = self.spec, dict[str, _Known]()
         for index, folder in enumerate(spec.corpora if spec.corpora or spec.haystacks else [""]):
             corpus, _ = self._judged(folder)
             queries: list[Any] = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
-            # Corpora without such ids keep the identity that they have without the option.
+            # Corpora without such ids have the same identity as without the option.
             digest = semantic_hash([*queries, *(["ignore_identical_ids"] if corpus.ignore_identical_ids else [])])
             found = _Known(folder, [query.query_id for query in corpus.queries], digest)
             if (other := known.setdefault(corpus.corpus_id, found).folder) != folder:
@@ -168,7 +168,7 @@ class HaystackCorpora(Corpora):
 
     @functools.cached_property
     def _judged(self) -> Callable[[str], tuple[Corpus, list[str]]]:
-        """A BEIR folder's corpus, or for "" the run files', with the judged queries, and notes about the judgments."""
+        """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
 
         def read(folder: str) -> tuple[Corpus, list[str]]:
             spec, text = self.spec, self.inputs.text
@@ -196,7 +196,7 @@ class HaystackCorpora(Corpora):
         return functools.lru_cache(maxsize=2)(read)
 
     def judgments(self, folder: str) -> list[str]:
-        """The paths in a BEIR folder of the judgments that are used: none where the spec has qrels. Raises SpecError."""
+        """The paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""
         inputs, split, names = self.inputs, self.spec.split, f"{folder}/qrels/"
         if inputs.settled:
             return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
@@ -259,7 +259,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         return [*doubts_of(self.haystacks), *self.corpora.notes()]
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds what is unusual about the judgments."""
+        """See `Workload`. Adds notes on the judgments."""
         results = super().results(tables)
         return replace(results, warnings=(*results.warnings, *tables.run.record.get(NOTES, ())))
 
@@ -290,7 +290,7 @@ def _folder_name(folder: str) -> str:
 
 
 def fields_for_retrieval(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
+    """The fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
     own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
     for name in fields:
         if name not in own and name not in others:

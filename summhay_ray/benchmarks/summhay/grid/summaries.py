@@ -39,7 +39,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
     if isinstance(outcome, Answer):
         raw = outcome.value
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
-            # A stack of one's own knows documents by their ids; the number is a haystack's.
+            # A user's own stack knows documents by their ids; the haystack knows their numbers.
             numbers = ids_of([one.document_id for one in haystack.documents])
             listed = given.rag.get(cell.unit.subtopic_id)
             text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _cited(one, numbers))
@@ -54,7 +54,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
 
 
 def _cited(document_id: str, numbers: Mapping[str, int]) -> str:
-    """The citation of a document by its number; by its id where the haystack lacks it, in a form that is no number's."""
+    """The citation of a document by its number; by its id if the haystack lacks it, in a form that no number has."""
     if document_id in numbers:
         return f"[{numbers[document_id]}]"
     return f"[id:{document_id}]" if extract_citations(f"[{document_id}]") else f"[{document_id}]"

@@ -81,7 +81,7 @@ def released_text(content: Any) -> str:
 
 
 def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
-    """File names of the haystacks: NAME.json, with the haystack_id added where two share a name."""
+    """File names of the haystacks: NAME.json, with the haystack_id added if two share a name."""
     shared = Counter(entry["name"] for entry in entries)
     names = [
         f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
@@ -114,6 +114,6 @@ class _Rows:
 
 
 def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The source unchanged but for its judgments, which come from `exported`."""
+    """The source unchanged except for its judgments, which come from `exported`."""
     pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
     return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

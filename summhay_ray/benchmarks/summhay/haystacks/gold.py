@@ -29,7 +29,7 @@ def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
         insights += marks
         known += [documents is not None for documents in marks.values()]
         counts.extend(len(documents or ()) for documents in marks.values())
-        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each by itself.
+        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each separately.
         numbers.extend(itertools.chain(*filter(None, marks.values())))
     rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_PLACE, pl.String))
     owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
@@ -55,7 +55,7 @@ def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
 def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
 
-    `gold`: `gold_by_insight` of the run's haystacks. Empty where no document has any; a subtopic without insights has no row.
+    `gold`: `gold_by_insight` of the run's haystacks. Empty if no document has any; a subtopic without insights has no row.
     """
     asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()

@@ -34,7 +34,7 @@ COUNTED = ("summaries", "judgments", "failures")
 
 
 class Import(Summaries[Any]):
-    """A run of summaries and judgments made elsewhere. Nothing is asked."""
+    """A run of summaries and judgments made elsewhere. Makes no call."""
 
     kind = "import"
     counted = Counted(prefix="i")
@@ -98,7 +98,7 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
 
 
 def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], Mapping[str, int]]:
-    """Put the files, given as (haystack_id, path), into the store, and their rows into parts; returns the rows by table, too.
+    """Put the files, given as (haystack_id, path), into the store, and their rows into parts. Returns the rows by table.
 
     Raises UserError for a file changed since its check.
     """

@@ -1,10 +1,9 @@
-"""What a run knows of a haystack without its documents, in memory and in the store.
+"""The data of a haystack that a run needs without its documents, in memory and in the store.
 
-It is there for runs of many haystacks. To list 18,000 cells of 1,000 haystacks, to plan them and to score them takes every
-haystack's queries, numbers of insights and gold documents, but no text of a document: 5 KiB a haystack instead of a source of
-some 550 KB. The store keeps it with the run, so that a score or a report reads 1,000 haystacks in 0.04 s; from their sources it
-would take 10 s. The run's tables cannot stand in for it: they are written after the cells are listed, and hold neither
-`warnings` nor `released`.
+It exists for runs of many haystacks. Listing, planning and scoring 18,000 cells of 1,000 haystacks needs every haystack's
+queries, numbers of insights and gold documents, but no document text: 5 KiB a haystack instead of a source of some 550 KB. The
+store keeps it with the run, so that a score or a report reads 1,000 haystacks in 0.04 s; from their sources it would take 10 s.
+The run's tables cannot replace it: they are written after the cells are listed, and hold neither `warnings` nor `released`.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class HaystackMetadata:
     importance: str = ""
     """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
     facts: HaystackFacts | None = None
-    """What was known of a mined haystack when the run began."""
+    """What was known about a mined haystack when the run began."""
 
     @property
     def of_paper(self) -> bool:
-        """Whether it is one of the paper's haystacks, for which alone the paper's figures can be compared with a run's.
+        """Whether it is one of the paper's haystacks: only on those can a run be compared with the paper's figures.
 
-        Their files have 100 documents and the scores of all of the release's retrievers; no other haystack's file has those.
+        Only their files have 100 documents and the scores of all of the release's retrievers.
         """
         return self.n_documents == DOCUMENTS_OF_PAPER and {*RELEASED_RETRIEVERS} <= {*self.released}
 
@@ -125,7 +124,7 @@ def source_bytes(raw: Mapping[str, Any]) -> bytes:
 
 
 def haystack_entries(metadata: Iterable[HaystackMetadata]) -> list[dict[str, str]]:
-    """The field `haystacks` of a run's record: where the source of each is."""
+    """The field `haystacks` of a run's record: the location of each source."""
     return [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
 
 
@@ -153,20 +152,20 @@ FIELDS_OF_HAYSTACKS: Mapping[str, Any] = {"haystacks": list[HaystackEntry], _STO
 
 
 def fields_of_haystacks(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that `keep_metadata` returned, of the record of a run: for the record of another run on the same haystacks."""
+    """The fields that `keep_metadata` returned, from a run's record: for the record of another run on the same haystacks."""
     return {name: record[name] for name in ("haystacks", _STORED) if name in record}
 
 
 def objects_of_haystacks(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(kind, digest) of the store objects that these fields name: the metadata, if kept, and the sources."""
+    """(kind, digest) of the store objects in these fields: the metadata, if kept, and the sources."""
     if _STORED in record:
         yield _STORED, record[_STORED]
     yield from (("haystack", entry["object"]) for entry in record["haystacks"])
 
 
 def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[HaystackMetadata]:
-    """The metadata of a stored run's haystacks, in its order; where another version kept it, made from the sources, one at a
-    time."""
+    """The metadata of a stored run's haystacks, in its order; if another version stored it, it is made from the sources, one
+    at a time."""
     if _STORED in record:
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return tuple(map(HaystackMetadata.from_json, json.loads(store.get_object(_STORED, record[_STORED]))))

@@ -35,9 +35,9 @@ S = TypeVar("S", bound=Spec)
 
 
 def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> Haystacks:
-    """The haystacks that a spec names; of a stored run, those that it kept. Raises SpecError, InvalidHaystack.
+    """The haystacks that a spec names; for a stored run, those that it kept. Raises SpecError, InvalidHaystack.
 
-    `documents`: the folder of the documents that files of nuggets refer to; empty for none.
+    `documents`: the folder of the documents that nuggets files refer to; empty without one.
     """
     if inputs.record is not None and inputs.store is not None:
         return stored_haystacks(inputs.store, inputs.record)
@@ -69,7 +69,7 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
 
 def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
     """A file of nuggets as the JSON text of a haystack."""
-    # It loads the rooms of mining and synthesis, which other runs do without.
+    # It imports mining and synthesis, which other runs do not need.
     from summhay_ray.mine import read_folder
 
     folder = inputs.path(documents) if documents else None
@@ -94,7 +94,7 @@ def _file(inputs: Inputs, entry: str) -> bytes:
 
 
 def doubts_of(haystacks: Haystacks) -> Sequence[str]:
-    """What is odd in the haystacks, such as an insight that is in no document; of mined ones, what limits confidence first."""
+    """Oddities of the haystacks, such as an insight that is in no document; limits of confidence in mined ones come first."""
     mined = [(one.name, one.facts) for one in haystacks.metadata]
     known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
     return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]

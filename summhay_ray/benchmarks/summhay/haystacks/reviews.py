@@ -1,4 +1,4 @@
-"""What people decided about mined haystacks, as the store keeps it with the run that mined them, for all runs that use them."""
+"""People's decisions about mined haystacks, stored with the run that mined them, for all runs that use them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Review(TypedDict):
 
 
 def reviews_of(run: RunStore) -> Chain[Review]:
-    """The haystacks that people accepted or checked, of those of a mining run; the newest last."""
+    """The haystacks of a mining run that people accepted or checked, newest last."""
     mend = "delete it and those after it, and accept the sheet again"
     return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
 
 
 def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
-    """Make a haystack the newest one of its mining run. Raises UserError where `after` is not the number of the newest yet."""
+    """Make a haystack the newest one of its mining run. Raises UserError if `after` is not the number of the current newest."""
     facts = facts_of(raw)
     record = Review(
         digest=run.store.put_object("haystack", source_bytes(raw)),
@@ -47,7 +47,7 @@ def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
 
 
 def current_facts(store: Store, metadata: Sequence[HaystackMetadata]) -> list[tuple[str, HaystackFacts | None]]:
-    """(name, facts) of haystacks: those that people have found out since a run began, where its store has them."""
+    """(name, facts) of haystacks: what people found out after a run began, if its store has it."""
     return [(one.name, _newest(store, one) or one.facts) for one in metadata]
 
 

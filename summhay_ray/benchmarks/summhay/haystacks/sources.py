@@ -31,10 +31,11 @@ from summhay_ray.records import Haystack
 
 KEPT = 8
 KEPT_BYTES = 64 * 2**20
-"""At most KEPT loaded haystacks are kept, and fewer if their sources exceed KEPT_BYTES together; the last is always kept."""
+"""At most KEPT loaded haystacks stay in memory, and fewer if their sources exceed KEPT_BYTES in total; the latest always
+stays."""
 
 WRITTEN_AT_ONCE, WRITTEN_A_BLOCK = 8, 16
-"""Sources written to the store concurrently, of so many haystacks."""
+"""Number of haystacks whose sources are written to the store concurrently."""
 
 BY_GRAMMAR = "made from templates (offline/writer): for demos, tests and load, not to measure models on"
 """The note that reports show for haystacks whose prose is made from templates."""
@@ -48,7 +49,7 @@ _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 def in_store(entry: str) -> str | None:
     """The digest in an entry of a spec's haystacks that names an object in the store; None for any other entry.
 
-    Such an entry is `store/SHA256` or `store/SHA256/NAME`. With NAME, the haystack is called as if read from a file NAME.
+    Such an entry is `store/SHA256` or `store/SHA256/NAME`. With NAME, the haystack is named as if read from a file NAME.
     """
     match = _IN_STORE.fullmatch(entry)
     return match and match[1]
@@ -67,7 +68,7 @@ class Loaded(NamedTuple):
 
 
 class Recent:
-    """The haystacks that were loaded last: at most `most`, and fewer if they are large. Safe for threads."""
+    """The most recently loaded haystacks: at most `most`, and fewer if they are large. Safe for threads."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
@@ -75,7 +76,7 @@ class Recent:
         self._look = threading.Lock()
 
     def find(self, haystack_id: str) -> ReleasedFile | None:
-        """A kept haystack, which is now the last to be dropped; None if it is not kept."""
+        """A kept haystack, now the last to be dropped; None if it is not kept."""
         with self._look:
             if haystack_id not in self._kept:
                 return None
@@ -83,7 +84,7 @@ class Recent:
             return self._kept[haystack_id].file
 
     def keep(self, loaded: Loaded) -> None:
-        """Keep a haystack, and drop the oldest if these are too many."""
+        """Keep a haystack, and drop the oldest ones beyond the limit."""
         with self._look:
             self._kept[loaded.file.haystack.haystack_id] = loaded
             while len(self._kept) > 1 and self._too_much():
@@ -161,8 +162,8 @@ class Haystacks(Mapping[str, Haystack]):
         return self._read(haystack_id)
 
     def keep(self, store: Store) -> None:
-        """Put the missing sources into the store, from which they are read from then on. Raises UserError for a source that has
-        changed since its metadata was made."""
+        """Put missing sources into the store; later reads use the store. Raises UserError for a source that has changed since
+        its metadata was made."""
 
         def keep(haystack: HaystackMetadata) -> None:
             if store.files.exists(f"objects/haystack/{haystack.digest}"):

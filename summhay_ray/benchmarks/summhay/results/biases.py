@@ -26,7 +26,7 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
 
 
 def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
-    """Returns a function: judge, as named in tables -> its bias, or None if nobody has measured it as it was asked."""
+    """Returns a function: judge, as named in tables -> its bias, or None if it was not measured with these settings."""
     ways = _asked_entries(run, rejudged)
     named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
 

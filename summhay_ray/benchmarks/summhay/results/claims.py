@@ -1,7 +1,8 @@
-"""Claims that coverage and joint do not punish: answers that invent, and bullets that nothing supports.
+"""Claims that coverage and joint do not penalize: invented answers, and unsupported bullets.
 
-An answer to a query about what no document says invents if it claims anything (`absent_answers`). A bullet is unsupported if the
-judge links it to no insight and `summhay support` finds no document that says it; its figures are read here, none is computed.
+An answer to a query that no document answers invents if it claims anything (`absent_answers`). A bullet is unsupported if the
+judge links it to no insight and `summhay support` finds no document that supports it. This module reads those figures and
+computes none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NUMBERED = pl.when(pl.col("repeat") > 0).then(pl.format("{}#{}", "system", "rep
 
 
 def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
-    """The queries about what no document says: haystack_id and subtopic_id."""
+    """The queries that no document answers: haystack_id and subtopic_id."""
     found = [(one.haystack_id, topic.subtopic_id) for one in metadata for topic in one.subtopics if topic.absent]
     return pl.DataFrame(found, schema=dict.fromkeys(PLACE, pl.String), orient="row")
 
@@ -46,7 +47,7 @@ class Claims:
         self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
 
     def added_to(self, scores: Iterable[SystemScore], haystack_id: str = "") -> list[SystemScore]:
-        """The scores with these figures. `haystack_id`: of one haystack alone."""
+        """The scores with these figures. `haystack_id`: limits them to one haystack."""
         within = pl.lit(True) if not haystack_id else pl.col("haystack_id") == haystack_id
         n_queries = self._absent.filter(within).height
         answers = self._answers.filter(within).group_by("system", "judge").agg((pl.col("invents") >= 0.5).mean(), n=pl.len())
@@ -66,8 +67,8 @@ class Claims:
 
 
 def _unsupported(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
-    """A row for each bullet and judge: haystack_id, system, judge, and whether it is `unsupported`. Of several support runs the
-    newest that has judged an answer counts; headings, and bullets that it could not judge, are left out."""
+    """A row for each bullet and judge: haystack_id, system, judge, and whether it is `unsupported`. Among several support
+    runs, the newest that judged an answer counts; headings, and bullets that it could not judge, are left out."""
     place = ["haystack_id", "query_id", "system", "bullet"]
     known = pl.concat(
         [
@@ -90,7 +91,7 @@ def _unsupported(run: RunStore, supports: Sequence[RunStore], summaries: pl.Data
 
 
 def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
-    """These figures beside joint, by one judge; None if there are none."""
+    """These figures next to joint, by one judge; None without any."""
     own = [one for one in systems if one.judge == judge]
     absent, bullets = (any(getattr(one, name) for one in own) for name in ("n_absent_expected", "n_bullets"))
     if not absent and not bullets:

@@ -33,7 +33,7 @@ from summhay_ray.records import SYSTEM_NAMES, column_of
 Factor = Literal["retriever", "model"]
 ORACLES = ("oracle", "released/oracle")
 GOLD_ORDERINGS = ("top", "middle", "bottom")
-"""Orderings of the whole haystack by where its gold documents are."""
+"""Orderings of the whole haystack by the position of its gold documents."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
 
@@ -49,8 +49,8 @@ def compare_systems(
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
     `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
-    averaged over the models, or models, each averaged over the retrievers, instead of systems. `labels`: people's, of one run's
-    judgments; not together with `by`.
+    averaged over the models, or models, each averaged over the retrievers, instead of systems. `labels`: people's labels of one
+    run's judgments; cannot be combined with `by`.
     """
     if labels is not None and len(runs) > 1:
         raise UserError("labels are of one run's judgments: compare its systems alone")
@@ -68,13 +68,13 @@ def compare_systems(
     if by is not None:
         scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
     compared = compare_runs(scores, systems, over)
-    # The gravest first: they limit whatever the scores say.
+    # Most serious first: they limit all conclusions from the scores.
     limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
 def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
-    """System -> its value of the factor, and that of the other one."""
+    """System -> its value of the factor, and of the other factor."""
     own = [one for one in result.systems if one.judge == result.judge]
     both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
     return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
@@ -85,11 +85,11 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
-    # Without any gold document, coverage alone is known.
+    # Without any gold document, only coverage is known.
     graded = rows.is_empty() or rows["joint"].count() > 0
     figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
     asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
-    # Insights that are not judged are missing from each figure; of the others, each figure is of some.
+    # Unjudged insights are missing from each figure; the remaining figures cover only some insights.
     n, missing = pl.col("n").fill_null(0), pl.max_horizontal(pl.col("n_expected") - pl.col("n").fill_null(0), 0)
     counts = {"coverage": n, "joint": pl.col("graded").fill_null(0), "citation": pl.col("covered").fill_null(0)}
     expected = [
@@ -121,14 +121,14 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
 
 
 def decision_of(result: ScoreResult) -> SystemDecision | None:
-    """Which system of the run to use, by the judge of record; None for one system alone, and without any score."""
+    """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
     costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
     compared = every_pair(judged_scores(result, result.judge, costs), first_figure(result))
     return None if compared is None else compared.decision
 
 
 def first_figure(result: ScoreResult) -> tuple[str, ...]:
-    """The figure by which systems are ranked: joint; coverage where no gold document is known."""
+    """The figure that ranks systems: joint, or coverage if no gold document is known."""
     graded = any(system.joint is not None for system in result.systems if system.judge == result.judge)
     return ("joint",) if graded else ("coverage",)
 
@@ -144,7 +144,7 @@ def spent(run: RunStore) -> pl.DataFrame:
 
 
 def _labelled(system: SystemScore) -> dict[str, Unbiased]:
-    """What the labels of a system take off its figures."""
+    """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
         one = None if system.labels is None else getattr(system.labels, figure)
@@ -155,8 +155,8 @@ def _labelled(system: SystemScore) -> dict[str, Unbiased]:
 
 
 def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
-    """As `metrics.bias.corrected` does for one system: the judge's mean bias is subtracted from coverage; joint is scaled in
-    proportion. Citations stay as they are."""
+    """Like `metrics.bias.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
+    proportion. Citations do not change."""
     if bias is None:
         return {}
     coverage, joint = system.coverage or 0.0, system.joint or 0.0
@@ -166,8 +166,8 @@ def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased
 
 
 def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
-    """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
-    `others`; None without such pairs."""
+    """Compare each model's figures with a retriever in `ideals` to those with a retriever in `others`. None without such
+    pairs."""
     own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
     pairs = [
         ((0, ideal.system), (0, other.system))
@@ -181,8 +181,8 @@ def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """(The judge whose scores are compared, for each run; warnings). `wanted`: one judge, or one for each run.
 
-    By default the runs' judge of record. Where they have different ones, one that all have is taken instead, and the warning
-    says so. Raises UserError for an unknown judge, or if the runs share none.
+    By default the runs' judge of record. If they differ, one that all runs have is used instead, with a warning. Raises UserError
+    for an unknown judge, or if the runs share none.
     """
     if wanted:
         asked = list(wanted) * len(runs) if len(wanted) == 1 else wanted

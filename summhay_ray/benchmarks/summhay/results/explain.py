@@ -124,7 +124,7 @@ def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
 
 
 def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
-    """(cell_id, key of the judgment that the key names, or empty). Raises StoreError."""
+    """(cell_id, key of the judgment that the key names; may be empty). Raises StoreError."""
     if len(key) < SHORTEST_KEY:
         raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
     hits: set[tuple[str, str]] = set()

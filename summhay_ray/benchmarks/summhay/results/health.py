@@ -1,4 +1,4 @@
-"""Can the haystacks of a run decide which of its systems is better?"""
+"""Whether the haystacks of a run can show which of its systems is better."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORACLES = ("oracle", "released/oracle")
 
 
 def health_of(result: ScoreResult) -> Health:
-    """The health of a run's haystacks, with what people have said of them until now, and with its scores."""
+    """The health of a run's haystacks, with people's current findings about them, and with its scores."""
     run = result.stored
     metadata = stored_metadata(run.store, run.record)
     joints = [

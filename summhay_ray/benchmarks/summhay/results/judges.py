@@ -1,7 +1,7 @@
 """The judgments of a run's summaries: by the run's own judges, and by later rejudges.
 
-The rejudges of a run are listed in a numbered chain beside it: `runs/<run>/rejudges/00000001.json`, each {"run": "j..."}. The run
-itself never changes.
+The rejudges of a run are listed in a numbered chain in the run's folder: `runs/<run>/rejudges/00000001.json`, each {"run":
+"j..."}. The run itself never changes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def rejudge_ids(run: RunStore) -> list[str]:
 
 
 def supports_of(run: RunStore) -> list[RunStore]:
-    """The support runs of a run's summaries that have judged a bullet, the oldest first; a recited run holds its own."""
+    """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
     found = [run, *(run.store.run(support_id) for support_id in _judging_ids(run, "supports"))]
     return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
 
@@ -86,7 +86,7 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
 
 def judge_of_record(run: RunStore, wanted: str = "") -> str:
-    """The judge whose judgments are the run's figures: `wanted`, else the run's own, however often it was judged again.
+    """The judge whose judgments give the run's figures: `wanted`, else the run's own, however often it was judged again.
 
     The run's own is its spec's first, or the release's (`released`) for an imported run. Empty if nobody judged it. Raises
     UserError if `wanted` did not judge it.
@@ -113,7 +113,7 @@ def all_scores(run: RunStore) -> pl.DataFrame:
 
 
 def all_absent_answers(run: RunStore) -> pl.DataFrame:
-    """The verdicts of all judges on answers about what no document says, as `all_judgments`."""
+    """The verdicts of all judges on answers to queries that no document answers, as `all_judgments`."""
     return _all(run, "absent_answers")
 
 
@@ -123,7 +123,8 @@ def all_votes(run: RunStore) -> pl.DataFrame:
 
 
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
-    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's are its members'."""
+    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's answers are its
+    members'."""
     [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
     holders = [run if run_id == run.run_id else run.store.run(run_id) for run_id in judged.runs]
     cast = pl.col("judge") == judged.label
@@ -183,7 +184,7 @@ def _all(run: RunStore, table: str) -> pl.DataFrame:
     judges = judges_of(run)
     names = {name for judge in judges for name in judge.runs}
     holders = {name: run if name == run.run_id else run.store.run(name) for name in names}
-    # A run of an earlier version lacks the tables that were added since.
+    # A run of an earlier version lacks tables that were added later.
     frames = {name: one.table(table) if table in one.declared else BY_NAME[table].frame(()) for name, one in holders.items()}
     return _of_judges(judges, frames, table)
 
@@ -202,12 +203,12 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    # As recorded when it judged: the code of a user-defined judge may have changed since, or be missing.
+    # As recorded at the time: a user-defined judge's code may have changed since, or be missing.
     yield from ((run.run_id, label, identity) for label, identity in record["judges"])
 
 
 class JudgeEntry(TypedDict):
-    """A judge's entry in a stored spec; here is what is read of it."""
+    """The fields read from a judge's entry in a stored spec."""
 
     name: str
     model: str

@@ -1,7 +1,7 @@
-"""People's labels of a run's judgments: which to label, the sheet, and the scores of what was labelled by judge and people.
+"""People's labels of a run's judgments: the choice of judgments, the sheet, and the scores by judge and people.
 
-The sheet is CSV in UTF-8 and shows neither system nor verdict. Every judgment has a known chance to be drawn, so that the labels
-speak for all of them (`metrics.labelled`).
+The sheet is CSV in UTF-8 and shows neither system nor verdict. Each judgment is drawn with a known probability, so that the
+labels represent all of them (`metrics.labelled`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _LABELS: Sequence[Coverage] = ("NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE
 _WORDS = {word: label for label in _LABELS for word in (label.lower(), label.partition("_")[0].lower())} | {"none": _LABELS[0]}
 _NOBODY = "people"
 _LABELS_A_SYSTEM = 3
-"""Least labels for each system on average, for the mean of all systems."""
+"""Minimum number of labels per system, on average, for the mean of all systems."""
 _EVENLY = 0.5
-"""The share of a system's labels that is drawn with equal chances; the others follow the judge's uncertainty."""
+"""The share of a system's labels that is drawn with equal probability; the others follow the judge's uncertainty."""
 _MB = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A person's label. `bullet`: that covers the insight, from 1; None where none is named."""
+    """A person's label. `bullet`: number (from 1) of the bullet that covers the insight; None if none is named."""
 
     cell_id: str
     insight_id: str
@@ -53,7 +53,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The labelled rows of a sheet. `n_rows`: its rows in all."""
+    """The labelled rows of a sheet. `n_rows`: total number of rows."""
 
     rows: tuple[Label, ...]
     n_rows: int
@@ -62,9 +62,10 @@ class Labels:
 def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 0) -> dict[str, Any]:
     """Write a sheet with `n` judgments of a judge for people to label. Never overwrites a file. Raises UserError, StoreError.
 
-    Systems have equal shares of the labels. Within one, half are drawn evenly, and half by the judge's uncertainty where it gives
-    one: a label tells most where the judge is likely to err. Judgments are drawn in order of the judge's value, at equal steps
-    (systematic sampling), so that low, middle and high values have their shares. The same run and seed give the same rows.
+    Systems have equal shares of the labels. Within a system, half are drawn evenly, and half by the judge's uncertainty if it
+    gives one: labels are most informative where the judge is likely to err. Judgments are drawn in order of the judge's value, at
+    equal steps (systematic sampling), so that low, middle and high values are represented. The same run and seed give the same
+    rows.
     """
     check_judged(run)
     run = run.at()
@@ -104,7 +105,7 @@ def _judged(run: RunStore, judge: str) -> pl.DataFrame:
 
 
 def chances_of(found: pl.DataFrame, n: int) -> list[float]:
-    """Each judgment's chance to be drawn; they add up to `n`, or to all that there are."""
+    """Each judgment's probability of being drawn; they add up to `n`, or to the number of judgments."""
     share = n / found["system"].n_unique()
     doubt = pl.col("uncertainty").fill_null(0.0)
     own, evenly = doubt.sum().over("system"), 1 / pl.len().over("system")
@@ -113,7 +114,7 @@ def chances_of(found: pl.DataFrame, n: int) -> list[float]:
 
 
 def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
-    """Systematic sampling: the items in which the steps u, u + 1, u + 2 ... of the running sum of chances lie."""
+    """Systematic sampling: the items that contain the points u, u + 1, u + 2 ... of the running sum of probabilities."""
     taken, total, step = [], 0.0, chance.random()
     for place, one in enumerate(chances):
         total += one
@@ -190,7 +191,7 @@ Pairs = Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | N
 
 
 def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
-    """The labels beside the judges' scores. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
+    """The labels joined with the judges' scores. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
 
     Raises UserError for a label of another run, and for a bullet that a summary does not have.
     """
@@ -238,15 +239,15 @@ def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, fl
 
 
 def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:
-    """The scores with what the labels say of them: each system by its own labels, if it has `FEWEST`."""
+    """The scores with what the labels show about them: each system by its own labels, if it has `FEWEST`."""
     return [by_labels(score, *_weighted(pairs.get((score.judge, score.system), ()), score.weighting)) for score in scores]
 
 
 def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str) -> dict[str, Corrected]:
     """Coverage and joint as people would give them, as a mean over all systems by one judge, from the labels of all of them.
 
-    Empty with fewer labels than `FEWEST`, or than three of each system. It says how far the judge errs on average; on a single
-    system it may err otherwise.
+    Empty with fewer labels than `FEWEST` in total, or fewer than three for any system. It shows how far the judge errs on
+    average; its error on a single system may differ.
     """
     own = [score for score in scores if score.judge == judge]
     every = [pair for score in own for pair in pairs.get((judge, score.system), ())]
@@ -263,7 +264,7 @@ def pooled_over_systems(scores: Sequence[SystemScore], pairs: Pairs, judge: str)
 def _weighted(
     pairs: Sequence[tuple[LabelledScore, LabelledScore | None, int]], weighting: Weighting
 ) -> tuple[list[LabelledScore], list[LabelledScore]]:
-    """The pairs of coverage, and of joint. Where queries weigh the same, a judgment of a longer query weighs less."""
+    """The pairs of coverage, and of joint. If queries have equal weight, a judgment of a longer query weighs less."""
 
     def weighed(pair: LabelledScore, n: int) -> LabelledScore:
         return pair if weighting == "insights" else replace(pair, chance=pair.chance * n)

@@ -1,6 +1,6 @@
 """The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), ...
 
-Each is a section of the run's report, beside others that the paper lacks: cost, failures, agreement of judges.
+Each is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
 def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: what
-    differences generalize to."""
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: the
+    population that differences generalize to."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
@@ -87,12 +87,12 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    """The systems by one judge, where queries weigh the same."""
+    """The systems by one judge, with equal weight for each query."""
     return [system for system in result.by_query if system.judge == judge]
 
 
 def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
-    """A figure's value, interval, why it has none, and floor. `column`: the name of its column, if not the figure's."""
+    """A figure's value, interval, reason for absence, and floor. `column`: the name of its column, if not the figure's."""
     column, (low, high) = column or name, system.ci.get(name, (None, None))
     ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
     return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
@@ -114,7 +114,7 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
     """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record. `of_paper`:
-    whether the haystacks are the paper's, for which its people's figures are shown."""
+    whether the haystacks are the paper's, so that its human figures are shown."""
     silent = any(system.missing for system in _of(result, judge))
     rows: list[dict[str, Any]] = [
         {
@@ -175,7 +175,7 @@ def _release(result: ScoreResult, judge: str) -> Section:
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
-    """What the paper tells of Figure 3, beside the best systems of the run."""
+    """What the paper reports in Figure 3, next to the best systems of the run."""
     scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
@@ -268,7 +268,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
 
 
 def _lost(result: ScoreResult, judge: str) -> Section | None:
-    """What retrieval's errors cost each model and strategy: the question of ODSum's Table 5, for joint and citations, too."""
+    """The cost of retrieval errors for each model and strategy: ODSum's Table 5, extended to joint and citations."""
     systems = {system.system: system for system in _of(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
@@ -389,7 +389,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
-    """The mean coverage of each subtopic, beside that of the best system."""
+    """The mean coverage of each subtopic, next to that of the best system."""
     best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
@@ -428,8 +428,8 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
 def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataFrame) -> pl.DataFrame:
     """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
 
-    A mean is over queries first, and over the columns (retriever and ordering) second, so that a query that lacks answers does
-    not shift a model's mean towards the columns that have them. `gold`: `gold_by_insight`.
+    A mean is taken over queries first, and over the columns (retriever and ordering) second. A query without some answers thus
+    does not shift a model's mean towards the columns that have them. `gold`: `gold_by_insight`.
     """
     place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
     for number, (low, _) in enumerate(_BINS):
@@ -438,7 +438,7 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataF
     held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
     sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
     in_query = insights.group_by(place).agg(whole=pl.len())
-    # How often a system was asked about a query: its expected insights over those of the query.
+    # How often a system was asked about a query: its expected insights divided by the query's.
     asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
     asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
     due = asked.select(
@@ -485,7 +485,7 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
 
 
 def _labelled(result: ScoreResult, judge: str) -> Section | None:
-    """The figures corrected by people's labels beside raw ones and those without the judge's bias; None without labels."""
+    """Figures corrected by people's labels, next to raw ones and those without the judge's bias; None without labels."""
     rows = []
     for system in _of(result, judge):
         if system.labels is None:
@@ -540,7 +540,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
-    """Agreement of every two judges. Sums are added up piece by piece, so that memory stays bounded."""
+    """Agreement of each pair of judges. Sums are accumulated piece by piece, so that memory stays bounded."""
     judges = judges_of(run)
     pairs = list(itertools.combinations(sorted(judge.judge for judge in judges), 2))
     x, y = pl.col("coverage"), pl.col("coverage_2")

@@ -29,11 +29,11 @@ def retrieval_of(
     shown = shown.unique(["haystack_id", "subtopic_id", "retriever"], maintain_order=True)
     whole = set(contexts.filter(pl.col("ordering") != "given")["retriever"]) | {"full"}
     ks = spec.get("k", [])
-    # Nothing is to be found for a query about what no document says.
+    # A query that no document answers has nothing to find.
     absent = absent_queries(metadata)
     asked_of = expected.select("retriever", *PLACE).unique().group_by("retriever").agg(pl.len())
     n_queries = {str(retriever): n for retriever, n in asked_of.iter_rows()}
-    # A retriever such as `none` shows no document: there is nothing to measure.
+    # A retriever such as `none` shows no document, so there is nothing to measure.
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
@@ -44,7 +44,7 @@ def retrieval_of(
 
 
 def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
-    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents`: null without insights."""
+    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents` (null without insights)."""
     keys = ["haystack_id", "subtopic_id", "retriever"]
     # A haystack's rows are all in one piece, in the order of the ranks.
     for piece in run.pieces("rankings", [*keys, "rank", "number"]):

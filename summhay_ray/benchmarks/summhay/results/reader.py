@@ -1,4 +1,4 @@
-"""What is read of a run of summaries: scores, report, samples, and what led to each."""
+"""Reads a run of summaries: scores, report, samples, and the sources of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Spec)
 
 
 def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
-    """A warning for each system with brackets that look like citations, and were not read or name no document."""
+    """Warn about each system whose text has brackets that look like citations, but could not be read or name no document."""
     if compat == "release":
         return
     found: dict[str, list[str]] = {}
@@ -50,13 +50,13 @@ class Summaries(OfHaystacks[S]):
     """A run of summaries of haystacks, made here or imported."""
 
     def score(self, tables: RunTables) -> ScoreResult:
-        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, those of later judges, too."""
+        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
         return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels)
 
     def report(self, scores: ScoreResult) -> Sequence[Section]:
-        """See `Workload`: claims and retrieval, since the terminal has grids of its own for scores."""
+        """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.by_query, scores.judge)
         retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
@@ -71,8 +71,8 @@ class Summaries(OfHaystacks[S]):
         return scores.details()
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`. Adds what limits confidence in mined haystacks, and the warnings about all of them; and tells templates
-        from a model's prose."""
+        """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, and whether their
+        prose comes from templates or a model."""
         found, metadata = super().results(tables), stored_metadata(tables.run.store, tables.run.record)
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
@@ -91,14 +91,14 @@ class Summaries(OfHaystacks[S]):
         return samples(None if self.imported else self, run, judge)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`. Prompts are absent if nothing was asked."""
+        """See `Workload`. Prompts are absent if no call was made."""
         return explain(None if self.imported else self, run, run, key, compat)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return places(run, item_ids, None if self.imported else self)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
-        """See `Workload`: the summaries, and what each was shown, where the run knows it."""
+        """See `Workload`: the summaries, and the documents shown for each, if the run has them."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
         documents = {

@@ -32,9 +32,9 @@ FACETS = (
     Facet("repeat", "number"),
 )
 MOST_PROMPTS = 50
-"""Cells that failed whose prompts a report holds; a prompt may be as long as a haystack."""
+"""Maximum number of failed cells whose prompts a report holds; a prompt may be as long as a haystack."""
 _COUNTED = {1.0: "full", 0.5: "partial", 0.0: "none"}
-"""Coverage -> the facet that counts it."""
+"""Coverage -> the name of the facet that counts it."""
 _DIGITS = 6
 _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 """Facets shown at the top of a sample."""
@@ -65,7 +65,7 @@ def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> 
 
 
 class Prices:
-    """The cost of the answers that are a run's summaries, in micro-dollars and tokens. Takes 24 bytes per summary."""
+    """The cost of the answers that hold a run's summaries, in micro-dollars and tokens. Takes 24 bytes per summary."""
 
     def __init__(self, run: RunStore) -> None:
         key, tokens = pl.col("key").hash().alias("key"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
@@ -167,7 +167,8 @@ class _SampleMaker:
                 }
 
     def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row], rejudged: list[Row]) -> SampleRecord:
-        """The sample of a summary. `failed`: the run's own failures; `rejudged`: those of rejudges that nothing made good."""
+        """The sample of a summary. `failed`: the run's own failures; `rejudged`: failures of rejudges that no later rejudge
+        repaired."""
         lost = [row for row in (*failed, *rejudged) if row["judge"]]
         verdicts = [*verdicts, *map(_without_verdict, lost)]
         haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
@@ -212,8 +213,8 @@ class _SampleMaker:
         return [*query_facts, *([name, str(facets[name])] for name in _FACTS)]
 
     def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
-        """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures are
-        read again, so that a cell's alone are in memory."""
+        """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures
+        are read again, so that only one cell's are in memory."""
         if not missing:
             return
         items = () if self._workload is None else self._workload.items()
@@ -296,13 +297,13 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
 
 
 def _without_verdict(failure: Row) -> Row:
-    """A failed judgment, as it stands in the box of its insight."""
+    """A failed judgment, as shown in the box of its insight."""
     why = f"{failure['error']}: {failure['message']}"
     return {"judge": failure["judge"], "insight": failure["insight_id"], "said": why, "cited": [], "key": failure["key"]}
 
 
 def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:
-    """What the model was shown, and what retrieval missed of the documents that hold the query's insights."""
+    """The documents shown to the model, and the query's relevant documents that retrieval missed."""
     return {
         "kind": "retrieval",
         "title": "Documents",

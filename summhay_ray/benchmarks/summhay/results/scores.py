@@ -79,19 +79,19 @@ class ScoreResult:
     judge: str
     """The judge of record (`judge_of_record`)."""
     systems: list[SystemScore]
-    """The release's table: insights weigh the same. By the judge of record first, then by the others."""
+    """The release's table, with equal weight for each insight. The judge of record comes first."""
     by_query: list[SystemScore]
-    """The same systems, in the same order, where queries weigh the same: the figures that are shown, ranked and compared."""
+    """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
     haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
-    """Name of the haystack -> the scores of every system in it (insights weigh the same), computed when first asked for."""
+    """Name of the haystack -> the scores of every system in it (equal weight for each insight), computed on first use."""
     haystacks_by_query: Mapping[str, list[SystemScore]] = field(repr=False)
-    """As `haystacks`, where queries weigh the same."""
+    """Like `haystacks`, with equal weight for each query."""
     position: list[PositionSensitivity]
-    """Of the figures where queries weigh the same."""
+    """For the figures with equal weight for each query."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
-    """The run, as it was scored."""
+    """The scored run."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
@@ -101,11 +101,11 @@ class ScoreResult:
     retrieval: pl.DataFrame | None = field(default=None, repr=False)
     """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
     so_far: str = ""
-    """How many cells of an unfinished run have been asked: figures are of these. Empty for a finished one."""
+    """How many cells of an unfinished run have been asked; the figures cover these. Empty for a finished run."""
     n_labels: int = 0
     """People's labels that correct the figures."""
     labelled_mean: Mapping[str, Corrected] = field(default_factory=dict)
-    """Coverage and joint by the judge of record, corrected by the labels of all systems: means over systems."""
+    """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
@@ -118,7 +118,7 @@ class ScoreResult:
         }
 
     def details(self) -> dict[str, Any]:
-        """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
+        """The run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
             "judge": self.judge,
             "weighting": {"systems": WEIGHTINGS["insights"], "by_query": WEIGHTINGS["queries"]},
@@ -132,8 +132,8 @@ class ScoreResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per system and judge: its figures, where queries weigh the same, each with its 95 % interval as NAME_low and
-        NAME_high, and its n; `release_NAME` are coverage, citation and joint where insights do.
+        """One row per system and judge: its figures with equal weight for each query, each with its 95 % interval as NAME_low and
+        NAME_high, and its n. `release_NAME` are coverage, citation and joint with equal weight for each insight.
 
         `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
         """
@@ -180,7 +180,7 @@ class _Frames:
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
-    """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
+    """Name of a haystack -> the scores of every system in it. All are computed on first use."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _ByHaystack(Mapping[str, list[SystemScore]]):
         claims: Claims,
         weighting: Weighting,
     ) -> None:
-        """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
+        """`biases`: the bias of each judge; judges are in the order in which each haystack's scores are listed."""
         self._ids, self._frames, self._biases, self._claims, self._weighting = ids, frames, biases, claims, weighting
 
     @functools.cached_property
@@ -217,11 +217,11 @@ def score_run(
     judge: str = "",
     labels: Labels | None = None,
 ) -> ScoreResult:
-    """Score what the run holds now. Missing judgments count as expected but not as scored.
+    """Score the current content of the run. Missing judgments count as expected but not as scored.
 
-    `biases`: measured biases of judges against people, preferred to the shipped ones. `rejudged`: include the judgments of later
-    rejudges. `judge`: score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError
-    for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
+    `biases`: measured biases of judges against people; they replace the shipped ones. `rejudged`: include the judgments of later
+    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures. Raises
+    StoreError for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
     """
     check_judged(run)
     record = run.record
@@ -273,7 +273,7 @@ def score_run(
 
 
 def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
-    """The nugget scores of the systems by one judge, as TREC RAG has them; None without nuggets."""
+    """The nugget scores of the systems by one judge, as in TREC RAG; None without nuggets."""
     rows = [
         {
             "model": system.model,
@@ -324,7 +324,7 @@ def _frames(
     compat: Compat,
     left: _Unasked,
 ) -> tuple[_Frames, list[Failure], dict[str, int]]:
-    """What scores are computed from, the judgments that cannot be used, and how often each system answers a query.
+    """The input of the scores, the judgments that cannot be used, and how often each system answers a query.
 
     `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
     """
@@ -385,7 +385,8 @@ def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
-    """Yields work(*arguments) for each of `given`, in order, computed on all cores. Takes only as many as are being worked on."""
+    """Yields work(*arguments) for each of `given`, in order, computed on all cores. Takes only as many inputs as are in
+    progress."""
     cores = os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as threads:
         waiting: deque[Future[Part]] = deque()
@@ -440,15 +441,15 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
 
 @dataclass(frozen=True)
 class _Unasked:
-    """What has not been asked yet, and so is not missing."""
+    """Unasked repeats and queries, which therefore are not missing."""
 
     cells: pl.DataFrame
-    """System, judge, haystack_id, subtopic_id, and `unasked`: the repeats that the judge has not been asked about yet."""
+    """System, judge, haystack_id, subtopic_id, and `unasked`: the number of repeats that the judge has not been asked about."""
     so_far: str
 
 
 def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
-    """The cells of the grid that the run has not asked yet, and those with a summary that a later judge has not."""
+    """The grid cells that the run has not asked yet, and cells with a summary that a later judge has not been asked about."""
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
     if "spec" in run.record:
@@ -471,7 +472,7 @@ def _expected(
 ) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
 
-    `unasked`: see `_Unasked`; queries without a cell that was asked are left out.
+    `unasked`: see `_Unasked`; queries with no asked cell are left out.
     """
     asked = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
