@@ -11,6 +11,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_type_hints
 
+Compat = Literal["default", "release"]
+"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
+
 
 class Option(NamedTuple):
     """An option's description for people, and its default."""
@@ -50,7 +53,7 @@ class RunOptions(StartOptions, total=False):
     """Options of `run`."""
 
     compat: Annotated[
-        Literal["default", "release"],
+        Compat,
         Option("release: read judgments and citations as the release's scoring script does.", "default"),
     ]
     limit: Annotated[int | None, Option("Answer only this many items, a fair sample; the run can be resumed.")]

@@ -16,7 +16,6 @@ from summhay_ray.engine.contract import (
 from summhay_ray.engine.items import (
     FAILURES,
     RAW_ANSWERS,
-    Compat,
     Counted,
     Failure,
     Item,
@@ -69,6 +68,7 @@ from summhay_ray.engine.start import RunFailed, RunResult, Start
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.errors import SpecError
+from summhay_ray.run_options import Compat
 from summhay_ray.samples import Facet, SampleRecord, Samples
 from summhay_ray.sections import Chart, Pivot, Section
 

@@ -17,7 +17,6 @@ import polars as pl
 
 from summhay_ray.engine.ask import Ask
 from summhay_ray.engine.items import (
-    Compat,
     Counted,
     Item,
     Prepared,
@@ -35,6 +34,7 @@ from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, is_local
 from summhay_ray.plugins import code_identity
+from summhay_ray.run_options import Compat
 from summhay_ray.samples import Samples
 from summhay_ray.sections import Section
 from summhay_ray.store import RUN_FORMAT, Count, RunStore, Store, Table

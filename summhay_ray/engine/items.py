@@ -12,13 +12,11 @@ import polars as pl
 from summhay_ray.engine.spec.spec import ModelSpec
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
+from summhay_ray.run_options import Compat
 from summhay_ray.store import RunStore, Table
 
 Size = Literal["least", "expected", "most"]
 """The length that the plan assumes for an unknown answer: as short as possible, as expected, or as long as allowed."""
-
-Compat = Literal["default", "release"]
-"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
 
 Rows = Mapping[str, Sequence[Any]]
 """Table -> its rows: records of the table's class."""

@@ -85,12 +85,15 @@ class LocalFiles:
                 os.fsync(stream.fileno())
             os.link(part, target)
         except FileExistsError:
-            with contextlib.suppress(FileNotFoundError):
-                return self._read(name, 0, len(content) + 1, math.inf) == content
-            return False
+            try:
+                if self._read(name, 0, len(content) + 1, math.inf) != content:
+                    return False
+            except FileNotFoundError:
+                return False
         finally:
             with contextlib.suppress(FileNotFoundError):
                 part.unlink()
+        # Also for a name that was taken: the earlier try may have ended before its folder was durable.
         sync_folder(target.parent)
         return True
 
