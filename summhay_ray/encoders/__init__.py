@@ -5,9 +5,6 @@ It needs the extra `embed` (torch, sentence-transformers). No other part of the 
 """
 
 from summhay_ray.encoders.bare import (
-    Likelihood,
-    PairClassifier,
-    TokenEncoder,
     load_likelihood,
     load_pair_classifier,
     load_token_encoder,
@@ -15,10 +12,8 @@ from summhay_ray.encoders.bare import (
 from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, Scoring, Vectors
 from summhay_ray.encoders.find import (
     FOLDER_REVISION,
-    INSTALL,
     UNTRUSTED,
     Kind,
-    ModelSource,
     check_model,
     find_model,
     find_reachable,
@@ -30,21 +25,16 @@ from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, batches, best_d
 
 __all__ = [
     "FOLDER_REVISION",
-    "INSTALL",
     "PICKLED",
     "UNTRUSTED",
     "Comparing",
     "Encoder",
     "Encoding",
     "Kind",
-    "Likelihood",
-    "ModelSource",
     "NoModel",
-    "PairClassifier",
     "Precision",
     "Scorer",
     "Scoring",
-    "TokenEncoder",
     "Vectors",
     "batches",
     "best_device",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,13 +25,13 @@ STRETCHED, ORIGINAL = 4096, 512
 """Positions of a model with extended positions, and of its original (LongEmbed, Zhu et al. 2024, section 4)."""
 
 
+@dataclass(frozen=True)
 class Encoder:
     """A loaded embedding model that encodes texts in batches."""
 
-    def __init__(self, encoding: Encoding, model: Any, device: str) -> None:
-        self.encoding = encoding
-        self.device = device
-        self._model = model
+    encoding: Encoding
+    model: Any
+    device: str
 
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
         """The vectors of the texts, in their order. Texts of similar length share a batch. `batch_tokens`: maximum tokens per
@@ -49,17 +50,18 @@ class Encoder:
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
         """(tokens that the model reads, tokens beyond its limit) of each text, by its tokenizer."""
-        return _lengths(self._model.tokenizer, texts, self._model.max_seq_length)
+        return _lengths(self.model.tokenizer, texts, self.model.max_seq_length)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
         import torch
 
         with torch.inference_mode():
-            found = self._model.encode(texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+            found = self.model.encode(texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
         values: NDArray[np.float32] = found.float().cpu().numpy()
         return values
 
 
+@dataclass(frozen=True)
 class StretchedEncoder(Encoder):
     """A model with extended positions (LongEmbed), with mean pooling and vectors of length 1.
 
@@ -67,42 +69,41 @@ class StretchedEncoder(Encoder):
     has consecutive ones. With `plain`, all texts have consecutive positions.
     """
 
-    def __init__(self, encoding: Encoding, model: Any, tokenizer: Any, device: str) -> None:
-        super().__init__(encoding, model, device)
-        self._tokenizer = tokenizer
-        self._longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
+    tokenizer: Any
+    longest: int
+    """Maximum tokens of a text."""
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
         """See `Encoder`."""
-        return _lengths(self._tokenizer, texts, self._longest)
+        return _lengths(self.tokenizer, texts, self.longest)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
         import torch
 
-        given = self._tokenizer(texts, max_length=self._longest, padding=True, truncation=True, return_tensors="pt")
+        given = self.tokenizer(texts, max_length=self.longest, padding=True, truncation=True, return_tensors="pt")
         mask = given["attention_mask"]
         places = torch.arange(mask.shape[1]).expand_as(mask)
         if self.encoding.positions == "stretched":
             # Positions depend on each text alone, not on its batch; padding is masked, so its positions do not matter.
             short = mask.sum(dim=1, keepdim=True) <= ORIGINAL
             places = torch.where(
-                short, (places * (STRETCHED // ORIGINAL)).clamp(max=self._model.config.max_position_embeddings - 1), places
+                short, (places * (STRETCHED // ORIGINAL)).clamp(max=self.model.config.max_position_embeddings - 1), places
             )
         with torch.inference_mode():
-            hidden = self._model(**given.to(self.device), position_ids=places.to(self.device)).last_hidden_state.float()
+            hidden = self.model(**given.to(self.device), position_ids=places.to(self.device)).last_hidden_state.float()
             kept = mask.to(self.device)[..., None]
             pooled = (hidden * kept).sum(dim=1) / kept.sum(dim=1)
             values: NDArray[np.float32] = torch.nn.functional.normalize(pooled, p=2, dim=1).cpu().numpy()
         return values
 
 
+@dataclass(frozen=True)
 class Scorer:
     """A loaded cross-encoder that scores pairs of query and text."""
 
-    def __init__(self, scoring: Scoring, model: Any, device: str) -> None:
-        self.scoring = scoring
-        self.device = device
-        self._model = model
+    scoring: Scoring
+    model: Any
+    device: str
 
     def score(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
@@ -113,25 +114,60 @@ class Scorer:
         scores = np.zeros(len(pairs), dtype=np.float32)
         for batch in batches(self.lengths(pairs)[0], batch_tokens, batch_size):
             chosen = [pairs[place] for place in batch]
-            scores[batch] = np.asarray(self._model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
+            scores[batch] = np.asarray(self.model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
         return scores
 
     def lengths(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
         """(tokens that the model reads, tokens beyond its limit) of each pair, by its tokenizer."""
-        longest = self._model.max_seq_length or self._model.tokenizer.model_max_length
-        return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
+        longest = self.model.max_seq_length or self.model.tokenizer.model_max_length
+        return _lengths(self.model.tokenizer, [list(pair) for pair in pairs], longest)
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
     """The encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
-    if encoding.positions:
-        return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()), encoding.revision)
-    return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()), encoding.revision)
+
+    def load(name: str) -> Encoder:
+        import torch
+
+        place, options, dtype = device or best_device(), _options(encoding), getattr(torch, encoding.precision)
+        if encoding.positions:
+            from transformers import AutoModel, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(name, **options, **UNTRUSTED)
+            model = AutoModel.from_pretrained(name, torch_dtype=dtype, **options, **UNTRUSTED).to(place).eval()
+            longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
+            return StretchedEncoder(encoding, model, place, tokenizer, longest)
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(name, device=place, model_kwargs={"torch_dtype": dtype}, **options)
+        if encoding.max_tokens is not None:
+            model.max_seq_length = encoding.max_tokens
+        model.eval()
+        return Encoder(encoding, model, place)
+
+    return loaded(encoding.model, load, encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
     """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
-    return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()), scoring.revision)
+
+    def load(name: str) -> Scorer:
+        import torch
+        from sentence_transformers import CrossEncoder
+
+        place, kwargs = device or best_device(), {"torch_dtype": getattr(torch, scoring.precision)}
+        model = CrossEncoder(name, device=place, max_length=scoring.max_tokens, model_kwargs=kwargs, **_options(scoring))
+        model.eval()
+        return Scorer(scoring, model, place)
+
+    return loaded(scoring.model, load, scoring.revision)
+
+
+def _options(made_by: Encoding | Scoring) -> dict[str, Any]:
+    """The options that find a model's files: on this machine or on the hub, in a revision. A plain folder has no revisions."""
+    own = find_model(made_by.model).folder is not None
+    revision = {"revision": made_by.revision} if made_by.revision and not own else {}
+    return {"local_files_only": own or is_cached(made_by.model, made_by.revision), **revision}
 
 
 def best_device() -> str:
@@ -192,59 +228,3 @@ def quiet() -> None:
         return
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-
-
-def _is_here(made_by: Encoding | Scoring) -> tuple[bool, bool]:
-    """(whether the model's files are on this machine, whether they are in a plain folder, which has no revisions)."""
-    own = find_model(made_by.model).folder is not None
-    return own or is_cached(made_by.model, made_by.revision), own
-
-
-def _dtype(precision: str) -> Any:
-    import torch
-
-    return getattr(torch, precision)
-
-
-def _sentence_model(encoding: Encoding, name: str, device: str) -> Encoder:
-    from sentence_transformers import SentenceTransformer
-
-    local, own = _is_here(encoding)
-    model = SentenceTransformer(
-        name,
-        device=device,
-        revision=None if own else encoding.revision or None,
-        local_files_only=local,
-        model_kwargs={"torch_dtype": _dtype(encoding.precision)},
-    )
-    if encoding.max_tokens is not None:
-        model.max_seq_length = encoding.max_tokens
-    model.eval()
-    return Encoder(encoding, model, device)
-
-
-def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
-    from transformers import AutoModel, AutoTokenizer
-
-    local, own = _is_here(encoding)
-    revision = {} if own or not encoding.revision else {"revision": encoding.revision}
-    options = {"local_files_only": local, **UNTRUSTED, **revision}
-    tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    model = AutoModel.from_pretrained(name, torch_dtype=_dtype(encoding.precision), **options).to(device).eval()
-    return StretchedEncoder(encoding, model, tokenizer, device)
-
-
-def _cross_encoder(scoring: Scoring, name: str, device: str) -> Scorer:
-    from sentence_transformers import CrossEncoder
-
-    local, own = _is_here(scoring)
-    model = CrossEncoder(
-        name,
-        device=device,
-        revision=None if own else scoring.revision or None,
-        local_files_only=local,
-        max_length=scoring.max_tokens,
-        model_kwargs={"torch_dtype": _dtype(scoring.precision)},
-    )
-    model.eval()
-    return Scorer(scoring, model, device)
