@@ -4,11 +4,6 @@ It needs the extra `embed` (torch, sentence-transformers). No other part of the 
 `errors` and `loops`.
 """
 
-from summhay_ray.encoders.bare import (
-    load_likelihood,
-    load_pair_classifier,
-    load_token_encoder,
-)
 from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, Scoring, Vectors
 from summhay_ray.encoders.find import (
     FOLDER_REVISION,
@@ -21,7 +16,19 @@ from summhay_ray.encoders.find import (
     known_revision,
     placed,
 )
-from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, batches, best_device, load_encoder, load_scorer, quiet
+from summhay_ray.encoders.local import (
+    PICKLED,
+    Encoder,
+    Scorer,
+    batches,
+    best_device,
+    load_encoder,
+    load_likelihood,
+    load_pair_classifier,
+    load_scorer,
+    load_token_encoder,
+    quiet,
+)
 
 __all__ = [
     "FOLDER_REVISION",

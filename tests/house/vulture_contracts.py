@@ -57,6 +57,7 @@ BartScore
 BertScore
 BertScoreF1
 Lead
+Words
 Names
 Order
 Support

@@ -36,7 +36,7 @@ from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
-from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
+from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.extract import named_layers
@@ -133,7 +133,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             if name.startswith(SAMPLE) and not inputs.settled:
                 inputs.give(name, sample(name))
             inputs.text(name)
-        self._models = StoredModels(inputs.store, Computing.of(spec))
+        self._models = StoredModels(inputs.store, spec)
         self._known_models = StoredModels(inputs.store, None)
         """The models' stored results, for planning."""
 

@@ -40,13 +40,12 @@ from summhay_ray.benchmarks.retrieval.retrieval_run import (
     write_trec,
 )
 from summhay_ray.benchmarks.retrieval.retrievers import UNORDERED, Retrievers, missing_scores, no_ranking
-from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
+from summhay_ray.benchmarks.retrieval.stored_models import NotComputed, StoredModels
 
 __all__ = [
     "CUT_TEXTS",
     "RANKING_TABLES",
     "UNORDERED",
-    "Computing",
     "Corpora",
     "Entry",
     "NotComputed",

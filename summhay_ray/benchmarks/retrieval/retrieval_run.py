@@ -120,11 +120,6 @@ class Retrieving(Benchmark[S]):
         """The corpora that are ranked."""
         raise NotImplementedError
 
-    @classmethod
-    def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: unchanged, since a spec of this kind does nothing else."""
-        return fields
-
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
@@ -258,6 +253,8 @@ def _filled(**fields: Any) -> dict[str, Any]:
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
+    if issubclass(benchmark, Retrieving):
+        return fields
     if not hasattr(benchmark, "retrieval_fields"):
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
     converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from summhay_ray.benchmarks.retrieval.service_models import (
     placeholder,
 )
 from summhay_ray.benchmarks.retrieval.stored_models import (
-    Computing,
     Cut,
     NotComputed,
     NotedModels,
@@ -50,25 +49,23 @@ class Retrievers(dict[str, str | Entry]):
         """Model name -> how to call it, for the retrievers' service models."""
         self.asking = frozenset(label for label, entry in self.items() if services([entry]))
         """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
-        self._models = StoredModels(inputs.store, Computing.of(spec))
+        self._models = StoredModels(inputs.store, spec)
         self._known_models = StoredModels(inputs.store, None)
         """The local models' stored results, for planning."""
         self._embedded_texts = functools.lru_cache(LISTS_KEPT)(EmbeddedTexts)
+        self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, Cut]] = {}
         """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
 
-    @functools.cached_property
-    def made(self) -> Callable[[str], Any]:
-        """Name in tables -> the retriever, made on first use: user code is not imported earlier."""
-
-        def make(label: str) -> Any:
+    def made(self, label: str) -> Any:
+        """The retriever of this name, made on first use: user code is not imported earlier."""
+        if label not in self._made:
             found = make_retriever(self[label], self.seed, self.run_file)
             for part in every_part(found):
                 if isinstance(part, retrieve.OfWords):
                     part.script = self._spec.script
-            return found
-
-        return functools.cache(make)
+            self._made[label] = found
+        return self._made[label]
 
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, unordered."""
@@ -228,11 +225,9 @@ class Retrievers(dict[str, str | Entry]):
         entry = self[retriever]
         known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script
-        return (
-            known
-            if script == "auto" or not any(isinstance(part, retrieve.OfWords) for part in every_part(self.made(retriever)))
-            else {"retriever": known, "script": script}
-        )
+        if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.made(retriever))):
+            return {"retriever": known, "script": script}
+        return known
 
     def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
         """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""

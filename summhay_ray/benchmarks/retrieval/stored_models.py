@@ -28,6 +28,8 @@ from summhay_ray.text import semantic_hash
 
 STAGE = "embed"
 """The stage whose `resources` in a spec hold `batch_tokens` and `batch_size`."""
+BATCH_TOKENS = 16384
+"""Default tokens per batch, including padding."""
 TEXTS_A_BLOCK = 128
 """Texts computed and stored together. The blocks depend only on the texts requested."""
 FORMAT = 1
@@ -41,20 +43,6 @@ _COMPUTING = threading.Lock()
 
 class NotComputed(Exception):
     """Vectors or scores are not in the store, and computing is not allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Computing:
-    """How local models are run. None of it affects their identity."""
-
-    batch_tokens: int = 16384
-    batch_size: int | None = None
-
-    @classmethod
-    def of(cls, spec: Spec) -> Computing:
-        """The settings in a spec's `resources` of stage `embed`."""
-        said = spec.resources.get(STAGE)
-        return cls() if said is None else cls(said.batch_tokens, said.batch_size)
 
 
 @dataclass(slots=True)
@@ -74,9 +62,11 @@ class Computed:
 class StoredModels:
     """Vectors and scores by local models. Without a store, results live in this object only."""
 
-    def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
-        """`computing`: None to only read stored results, and raise NotComputed for others."""
-        self._computing = computing
+    def __init__(self, store: Store | None, spec: Spec | None) -> None:
+        """`spec`: the run's, whose `resources` say how to compute; None to only read stored results, and raise NotComputed."""
+        self._computes = spec is not None
+        settings = spec.resources.get(STAGE) if spec is not None else None
+        self._batches = (settings.batch_tokens, settings.batch_size) if settings is not None else (BATCH_TOKENS, None)
         self._space = functools.cache(lambda made_by: Benchmark.vector_space(store, space_name(made_by)))
         self._models: dict[Encoding | Scoring, Any] = {}
         self.computed = Computed()
@@ -124,7 +114,7 @@ class StoredModels:
 
     def _compute(self, made_by: MadeBy, texts: Mapping[bytes, str], compute: Compute, share: tuple[int, int] = (0, 1)) -> None:
         """Compute and store the rows of a share of the texts, given by their keys, in blocks of texts of similar length."""
-        if self._computing is None:
+        if not self._computes:
             raise NotComputed
         space = self._space(made_by)
         # Equal sets of texts give equal blocks.
@@ -137,7 +127,7 @@ class StoredModels:
                 if not missing:
                     continue
                 began, loading = time.monotonic(), self.computed.load_s
-                found = compute([texts[key] for key in missing], self._computing.batch_tokens, self._computing.batch_size)
+                found = compute([texts[key] for key in missing], *self._batches)
                 n_tokens, n_cut = found.n_tokens.tolist(), () if found.n_cut is None else found.n_cut.tolist()
                 space.put(missing, found.values, n_tokens, made_by.precision != "float32", n_cut)
                 self.computed.texts += len(missing)

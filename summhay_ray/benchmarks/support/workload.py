@@ -29,7 +29,7 @@ from summhay_ray.benchmark import (
     Store,
     Tables,
 )
-from summhay_ray.benchmarks.retrieval import Computing, StoredModels
+from summhay_ray.benchmarks.retrieval import StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.results.claims import absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import join_run
@@ -172,7 +172,7 @@ class SupportBench(Benchmark[SupportSpec]):
     @functools.cached_property
     def _stored(self) -> StoredModels:
         """The numbers that NLI models have computed."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec))
+        return StoredModels(self.inputs.store, self.spec)
 
     # --- results --------------------------------------------------------------------------------------------------------
 
