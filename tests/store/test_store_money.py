@@ -132,7 +132,7 @@ def log_of(folder: Path, *answers: dict[str, Any]) -> LogIndex:
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_open_call_costs_nothing_more_once_the_run_has_its_answer(tmp_path: Path, ended: bool) -> None:
-    calls = {key: (PURPOSE, 100) for key in "abc"}
+    calls = dict.fromkeys("abc", (PURPOSE, 100))
     # 7 are lost for ever, three calls are open, and 20 may be granted after a record that is not the last.
     record = MoneyRecord(1, ended, spent=of_all(30), uncertain=of_all(7), calls=calls, ceiling=of_all(337 + (0 if ended else 20)))
     index = log_of(tmp_path, answer("earlier", 30), answer("a", 40), answer("b", 40, run="another run"), answer("d", 1))

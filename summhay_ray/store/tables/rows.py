@@ -226,7 +226,6 @@ class Reader:
         part = self._files.write_rows(columns, pieces())
         return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
-
     def digest(self, table: str) -> str:
         """See `tables.digest`, for a table that is one part whose rows are all valid."""
         with self._open(table) as streams:
