@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
-from summhay_ray.encoders import find_model, find_reachable, known_revision
+from summhay_ray.encoders import find_model, find_reachable
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 from summhay_ray.outcome import Answer, Outcome
@@ -36,12 +36,6 @@ def check(spec: OdsumSpec) -> None:
             raise ValueError("metrics: bertscore is not installed; run: pip install 'summhay-ray[bertscore]'")
         find_reachable(bert.bertscore)
         check_bertscore(bert_model(bert), bert.layer)
-
-
-def weights(spec: OdsumSpec) -> Mapping[str, str]:
-    """The revision of BERTScore's model if it is a folder; empty otherwise. Raises NoModel."""
-    bert = spec.metric(BertScoreSpec)
-    return {"bertscore": revision} if bert is not None and (revision := known_revision(bert.bertscore)) else {}
 
 
 def bert_model(bert: BertScoreSpec) -> str:

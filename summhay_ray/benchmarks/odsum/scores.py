@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunTables, Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.rating import samples_told
-from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_table, retrieved_of, retriever_label
+from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
 from summhay_ray.benchmarks.summarizing import GIVEN
 from summhay_ray.metrics import ROUGE_TYPES
 
@@ -58,6 +59,14 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
         "model": [summarizer.model_label for summarizer in spec.summarizers],
     }
     return {name: _in_order(frame, orders) for name, frame in by_name.items()}
+
+
+def details(scores: Tables) -> Mapping[str, Any]:
+    """`retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
+    columns = (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"{name}_floor" for name in METRICS))
+    summaries = scores["summaries"].select(*columns, *(f"n_{name}" for name in ("rouge", *OWN_N)))
+    own = {"summaries": summaries.to_dicts(), "robustness": scores["robustness"].to_dicts()}
+    return {**retrieval_details(scores["retrieval"]), **own}
 
 
 def _scored(tables: Tables) -> pl.DataFrame:

@@ -34,8 +34,8 @@ from summhay_ray.benchmarks.odsum.collection import Collection, as_file_name, js
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, shown_numbers
-from summhay_ray.benchmarks.odsum.scores import METRICS, OWN_N, SYSTEM, by_query, frames
-from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
+from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
+from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.benchmarks.retrieval import (
@@ -48,7 +48,6 @@ from summhay_ray.benchmarks.retrieval import (
     missing_scores,
     no_ranking,
     own_code,
-    retrieval_details,
     with_retrievers,
 )
 from summhay_ray.benchmarks.summarizing import (
@@ -61,6 +60,7 @@ from summhay_ray.benchmarks.summarizing import (
     strategy_name,
     unused_retrievers,
 )
+from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
 from summhay_ray.local_models import check_model
 from summhay_ray.outcome import Answer
@@ -145,6 +145,8 @@ class Odsum(OnCollection[OdsumSpec]):
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are identified by their content."""
         spec = self.spec.semantic()
+        bert = self.spec.metric(BertScoreSpec)
+        weights = known_revision(bert.bertscore) if bert else ""
         return {
             "kind": self.kind,
             "code": [self.inputs.code(name) for name in self.own_code()],
@@ -155,7 +157,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 "answer": summarize.prompt_identity("", "answer", steps=True),
                 **{name: measures.criterion(name).prompt_hash for name in measures.CRITERIA},
             },
-            **measures.weights(self.spec),
+            **({"bertscore": weights} if weights else {}),
             # Cutting the oracle at k identifies other runs.
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
@@ -383,11 +385,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return CitedAnswers({COLLECTION: documents}, answers)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: `retrieval`, `summaries` and `robustness`."""
-        columns = (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"{name}_floor" for name in METRICS))
-        summaries = scores["summaries"].select(*columns, *(f"n_{name}" for name in ("rouge", *OWN_N)))
-        own = {"summaries": summaries.to_dicts(), "robustness": scores["robustness"].to_dicts()}
-        return {**retrieval_details(scores["retrieval"]), **own}
+        return details(scores)
 
     def results(self, tables: RunTables) -> Results:
         """See `Workload`. Adds the collection's warnings, and a warning if no word is found."""
