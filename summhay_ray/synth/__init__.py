@@ -1,9 +1,15 @@
 """Synthesizes haystacks, from a topic to verified documents."""
 
-from summhay_ray.synth.absent import absent_subjects, absent_subtopics
-from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
-from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
-from summhay_ray.synth.base import Asker
+from summhay_ray.synth.audit import (
+    Labels,
+    audit_sample,
+    audit_tables,
+    by_haystack,
+    checked_tables,
+    haystack_tables,
+    read_audit,
+    write_audit,
+)
 from summhay_ray.synth.checking.faulty import Faults, faulty
 from summhay_ray.synth.checking.given_haystack import ExistingCheck, verify_haystack
 from summhay_ray.synth.checking.outline_checks import is_english, lacks_a_fact, leak
@@ -14,6 +20,7 @@ from summhay_ray.synth.making.asking import GROUP_OF, Group, ModelAsker, TopicRe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
 from summhay_ray.synth.making.domains import Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
+    Asker,
     Difficulty,
     PlannedDocument,
     PlannedHaystack,
@@ -27,7 +34,7 @@ from summhay_ray.synth.making.kinds import (
 )
 from summhay_ray.synth.making.placement import check_placement
 from summhay_ray.synth.making.prompting import task_of
-from summhay_ray.synth.making.synthesis import synthesize
+from summhay_ray.synth.making.synthesis import absent_subjects, absent_subtopics, synthesize
 from summhay_ray.synth.offline_writer import OfflineWriter
 
 __all__ = [

@@ -32,7 +32,7 @@ from summhay_ray.synth import (
     load_domain,
     synthesize,
 )
-from summhay_ray.synth.parsing import MOST_TOKENS
+from summhay_ray.synth.making.prompting import MOST_TOKENS
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core

@@ -18,7 +18,7 @@ from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.synth.making.kinds import Written
 from summhay_ray.synth.making.outline import make_outline
 from summhay_ray.synth.making.placement import place
-from summhay_ray.synth.making.released import released_json
+from summhay_ray.synth.making.synthesis import released_json
 
 pytestmark = pytest.mark.core
 
