@@ -16,16 +16,12 @@ from summhay_ray.synth.checking.outline_checks import is_english, lacks_a_fact, 
 from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
-from summhay_ray.synth.making.asking import GROUP_OF, Group, ModelAsker, TopicRecipe
+from summhay_ray.synth.making.asking import Group, ModelAsker, TopicRecipe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
-from summhay_ray.synth.making.domains import Domain, domain_from, domain_names, load_domain, parse_domain
+from summhay_ray.synth.making.domains import Domain, domain_from, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
     Asker,
     Difficulty,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
     Shape,
     Synthesized,
     Task,
@@ -38,7 +34,6 @@ from summhay_ray.synth.making.synthesis import absent_subjects, absent_subtopics
 from summhay_ray.synth.offline_writer import OfflineWriter
 
 __all__ = [
-    "GROUP_OF",
     "OFFLINE",
     "Asker",
     "Bounds",
@@ -51,10 +46,6 @@ __all__ = [
     "Labels",
     "ModelAsker",
     "OfflineWriter",
-    "PlannedDocument",
-    "PlannedHaystack",
-    "PlannedInsight",
-    "PlannedSubtopic",
     "Shape",
     "Synthesized",
     "Task",
@@ -70,7 +61,6 @@ __all__ = [
     "check_placement",
     "checked_tables",
     "domain_from",
-    "domain_names",
     "faulty",
     "haystack_tables",
     "is_english",

@@ -10,7 +10,6 @@ from summhay_ray.benchmarks.synth.results import (
     read_sheet,
     write_sheet,
 )
-from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_files, write_checks
 from summhay_ray.benchmarks.synth.workload import Synth
 
@@ -20,7 +19,6 @@ __all__ = [
     "MadeHaystack",
     "Sample",
     "Synth",
-    "SynthSpec",
     "VerifiedFile",
     "check_folder",
     "export_made",

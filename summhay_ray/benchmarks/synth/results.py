@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +79,6 @@ class Haystacks:
     failed: list[FailedTopic]
     files: Sequence[str] = ()
     """Paths of the released JSON files, if a folder was given."""
-
-    def details(self) -> dict[str, Any]:
-        """The fields of the run's JSON document."""
-        made, failed = ([asdict(one) for one in listed] for listed in (self.haystacks, self.failed))
-        return {"haystacks": made, "failed": failed, "files": []}
 
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:

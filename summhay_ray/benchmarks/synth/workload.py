@@ -106,7 +106,7 @@ class Synth(Benchmark[SynthSpec]):
         return read_haystacks(tables.run)
 
     def report(self, scores: Haystacks) -> Sequence[Section]:
-        listed = {name: rows for name, rows in scores.details().items() if rows}
+        listed = {name: rows for name, rows in self.details(scores).items() if rows}
         frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in listed.items()}
         unit = pl.lit(None, pl.Int64).alias("n")
         return [Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
@@ -160,7 +160,9 @@ class Synth(Benchmark[SynthSpec]):
         return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
 
     def details(self, scores: Haystacks) -> Mapping[str, Any]:
-        return scores.details()
+        """See `Workload`: the haystacks, and the topics that failed."""
+        made, failed = ([asdict(one) for one in listed] for listed in (scores.haystacks, scores.failed))
+        return {"haystacks": made, "failed": failed, "files": []}
 
     def results(self, tables: RunTables) -> Results:
         """See `Workload`. Warns about unread context, and says whether the prose comes from templates or a model."""
