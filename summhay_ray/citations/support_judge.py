@@ -226,7 +226,15 @@ class SupportIndex:
         alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
-        widened = _unit(asked + self._words_of(likeness, best))
+        # Widen the bullet by the words of its best windows, as a bag of words with norm 1.
+        share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
+        order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
+        shares = np.take_along_axis(share, order, axis=1)
+        weights = np.where(shares >= _NEAR, shares**_FOCUS, 0.0)
+        rows = np.repeat(np.arange(likeness.shape[0]), order.shape[1])
+        windows = np.take_along_axis(best, order, axis=1)
+        taken = sparse.csr_array((weights.ravel(), (rows, windows.ravel())), (likeness.shape[0], self._windows.shape[0]))
+        widened = _unit(asked + _unit(taken @ self._windows))
         second = self._averaged((widened @ self._by_word[1]).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
@@ -271,17 +279,6 @@ class SupportIndex:
                 best[:, document] = begin + likeness[:, begin:end].argmax(axis=1)
                 found[:, document] = likeness[rows, best[:, document]]
         return found, best
-
-    def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
-        """The words of each bullet's best windows, as a bag of words with norm 1."""
-        share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
-        order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
-        shares = np.take_along_axis(share, order, axis=1)
-        weights = np.where(shares >= _NEAR, shares**_FOCUS, 0.0)
-        rows = np.repeat(np.arange(likeness.shape[0]), order.shape[1])
-        windows = np.take_along_axis(best, order, axis=1)
-        taken = sparse.csr_array((weights.ravel(), (rows, windows.ravel())), (likeness.shape[0], self._windows.shape[0]))
-        return _unit(taken @ self._windows)
 
     def _evidence(self, asked: sparse.csr_array, best: npt.NDArray[np.int64]) -> list[list[str]]:
         """The better sentence of each best window."""

@@ -161,10 +161,10 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     n: dict[str, int] = {}
     for output in outputs:
         # An id such as `Law_id_<Segment 1>_con`. An id without the marker loses its last letter.
-        id = output["custom_id"]
-        domain, criterion = id.split("_")[0], id[id.rfind("_") + 1 :]
-        end = id.find("_<Segment" if domain == "Law" else "_<Section")
-        sample = f"{domain}_{id[id.find('_') + 1 : end]}"
+        custom_id = output["custom_id"]
+        domain, criterion = custom_id.split("_")[0], custom_id[custom_id.rfind("_") + 1 :]
+        end = custom_id.find("_<Segment" if domain == "Law" else "_<Section")
+        sample = f"{domain}_{custom_id[custom_id.find('_') + 1 : end]}"
         figures = samples.setdefault(sample, {f"{kind}_{criterion}": 0 for kind in ("weighted", "top") for criterion in CRITERIA})
         if f"top_{criterion}" not in figures:
             raise KeyError(f"top_{criterion}")

@@ -205,7 +205,7 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     named = [source for source in _sources(run) if source["name"] in text]
     labels = read_audit(path, [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in named])
     # Another process may add figures at the same time: this retries until it succeeds.
-    audits, appended = _audits(run), False
+    audits, appended = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND), False
     while not appended:
         number, body = audits.newest() or (0, _Audits(haystacks={}))
         kept = dict(body["haystacks"])
@@ -219,6 +219,9 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
 
 
+_MEND = "delete it and those after it, and read the sheet again"
+
+
 class _Audits(TypedDict):
     """Haystack -> table -> its figures, by the latest labels."""
 
@@ -227,13 +230,8 @@ class _Audits(TypedDict):
 
 def person_audits(run: RunStore) -> dict[str, Any]:
     """Name of a haystack -> the figures of its latest labels. Raises StoreError if they are damaged."""
-    newest = _audits(run).newest()
+    newest = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND).newest()
     return dict(newest[1]["haystacks"]) if newest else {}
-
-
-def _audits(run: RunStore) -> Chain[_Audits]:
-    mend = "delete it and those after it, and read the sheet again"
-    return Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, mend)
 
 
 def _sources(run: RunStore) -> list[dict[str, str]]:
