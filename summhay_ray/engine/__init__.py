@@ -1,6 +1,7 @@
 """Plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
-Folders: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
+`contract.py` is what a benchmark is, `plan.py` counts calls, `start.py` starts a run. Folders: `spec`, `state` (a stored run),
+`run` (runs and resumes), `ray` (on a cluster), `read` (status, scores).
 Only this package uses Ray. It imports no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
 Importing this package starts nothing and does not load Ray.
 """
@@ -16,6 +17,7 @@ from summhay_ray.engine.contract import (
 from summhay_ray.engine.items import (
     FAILURES,
     RAW_ANSWERS,
+    BadBenchmark,
     Counted,
     Failure,
     Item,
@@ -28,17 +30,13 @@ from summhay_ray.engine.items import (
     Tables,
     all_tables,
 )
-from summhay_ray.engine.jobs.jobs import JobEnd, JobLost, RayJob
-from summhay_ray.engine.jobs.submit import JobOrder, submit
-from summhay_ray.engine.plan.plan import PlanResult, plan
-from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
+from summhay_ray.engine.plan import PlanResult, plan
+from summhay_ray.engine.ray.session import map_in_tasks, ray_session
+from summhay_ray.engine.read.control import ReleaseResult, left_of_going, release, stop
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
-from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.read.explain import calls_of, explained, first_request
-from summhay_ray.engine.read.item_samples import answers_of, item_samples
-from summhay_ray.engine.read.release import ReleaseResult, release
-from summhay_ray.engine.read.scoring import results_of, scored, scores_by_query
-from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
+from summhay_ray.engine.read.explain import answers_of, calls_of, explained, first_request, item_samples
+from summhay_ray.engine.read.scoring import ITEM_ID, expected_rows, results_of, scored, scores_by_query
+from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, status
 from summhay_ray.engine.registry import (
     check_record,
     find,
@@ -52,7 +50,6 @@ from summhay_ray.engine.run.execution import Stopped
 from summhay_ray.engine.run.progress import ModelProgress, Progress
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
@@ -64,9 +61,10 @@ from summhay_ray.engine.spec.spec import (
     Strict,
     Text,
 )
-from summhay_ray.engine.start import RunFailed, RunResult, Start
+from summhay_ray.engine.start import RunFailed, RunResult
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.engine.submit import JobEnd, JobLost, JobOrder, RayJob, submit
 from summhay_ray.errors import SpecError
 from summhay_ray.run_options import Compat
 from summhay_ray.samples import Facet, SampleRecord, Samples
@@ -120,7 +118,6 @@ __all__ = [
     "Spec",
     "SpecError",
     "Stage",
-    "Start",
     "StatusResult",
     "Stopped",
     "Strict",
@@ -148,7 +145,7 @@ __all__ = [
     "missing_keys",
     "open_run",
     "plan",
-    "ray_tasks",
+    "ray_session",
     "read_json",
     "reading_tables",
     "release",

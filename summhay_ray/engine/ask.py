@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from summhay_ray import text
-from summhay_ray.engine.items import Item, Stage, all_tables
+from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import ModelSpec, Spec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, scores_of, vectors_of

@@ -18,9 +18,9 @@ import polars as pl
 
 from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
+from summhay_ray.engine.spec.checks import texts_of
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, overridden
-from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown

@@ -16,7 +16,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
-from summhay_ray.engine.plan.plan import CountingAsk, micros_of
+from summhay_ray.engine.plan import CountingAsk, micros_of
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.messages.reply import Usage

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
+from summhay_ray.engine.jobs import jobs
 
 from summhay_ray import api
 from summhay_ray.engine import JobLost, RayJob
-from summhay_ray.engine.jobs import jobs
 from summhay_ray.errors import UserError
 
 __all__ = ["server"]

@@ -70,13 +70,16 @@ class LedgerActor:
         store = Store(self._store_uri)
         self._committer = store.run(self._run_id).committer(self._session)
         self._service = ledger_of(store.run(self._run_id), self._session, self._budgets, self._limits)
-        self._telling = asyncio.create_task(self._tell())
+        self._exporting = asyncio.create_task(self._export_metrics())
         log.info("starts; the log has been read")
 
-    async def _tell(self) -> None:
-        metrics = RunMetrics(self._run_id)
+    async def _export_metrics(self) -> None:
+        """Export the metrics `summhay_NAME` of the run, tagged with `run` and `model`."""
+        gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
         while True:
-            metrics.tell(self._service.ledger.figures(time.monotonic()))
+            for model, figures in self._service.ledger.figures(time.monotonic()).items():
+                for name, gauge in gauges.items():
+                    gauge.set(figures[name], {"run": self._run_id, "model": model})
             await asyncio.sleep(METRICS_EVERY_S)
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
@@ -96,7 +99,7 @@ class LedgerActor:
     async def end(self) -> None:
         """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         await self._service.end()
-        self._telling.cancel()
+        self._exporting.cancel()
         log.info("ends")
 
     async def finish(self) -> None:
@@ -143,17 +146,3 @@ class RemoteLedger:
         """Call a method of the ledger for this worker, such as `Ledger.beat`. Waits for the ledger only if it is awaited."""
         answer: Awaitable[R] = self._actor.act.remote(verb, self._worker, *arguments)
         return answer
-
-
-class RunMetrics:
-    """The metrics `summhay_NAME` of one run, tagged with `run` and `model`."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self._gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
-
-    def tell(self, models: Mapping[str, Mapping[str, float]]) -> None:
-        """Set the metrics. `models`: model -> its figures, as `Ledger.figures` gives them."""
-        for model, figures in models.items():
-            for name, gauge in self._gauges.items():
-                gauge.set(figures[name], {"run": self._run, "model": model})

@@ -13,11 +13,11 @@ import ray
 from ray.util.state import list_cluster_events
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.ray.session import PlacementError
 from summhay_ray.engine.run.execution import Work
+from summhay_ray.engine.run.queues import COMPUTING, Kind, QueueSettings, queue_settings
+from summhay_ray.engine.run.worker import divided
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
-from summhay_ray.engine.work.prepared import divided
-from summhay_ray.engine.work.queues import COMPUTING, Kind, QueueSettings, queue_settings
-from summhay_ray.errors import UserError
 
 POOL: Kind = "pool"
 EMBED: Kind = "embed"
@@ -42,10 +42,6 @@ SLOW_ROUNDS = 5
 """After this many waits of `PLACED_WITHIN_S` without progress, there is no room for a missing worker, even on a slow machine."""
 GROWN_ROUNDS = 3
 """After this many waits of `PLACED_WITHIN_S` without progress, a cluster that is too small will not grow."""
-
-
-class PlacementError(UserError):
-    """The cluster has no room for the run's workers; the message says what they need and what it has."""
 
 
 @dataclass(frozen=True)

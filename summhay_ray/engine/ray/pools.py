@@ -32,8 +32,8 @@ from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.session import configure_ray_data
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.engine.registry import stored_workload
-from summhay_ray.engine.work.prepared import Left, divided, prepares
-from summhay_ray.engine.work.queues import WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.worker import Left, divided, prepares
 from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]
@@ -209,7 +209,10 @@ class Pools:
                         raise ray.exceptions.RayError("an actor of a pool failed") from ray.cloudpickle.loads(error)
                     self.counts.update(json.loads(counts or "{}"))
                     if computed:
-                        self._note(json.loads(computed))
+                        took = json.loads(computed)
+                        self.n_computed += 1
+                        self._started[took["actor"]] = took["started"]
+                        self._sums.update(took["took"])
                     yield int(number)
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
@@ -238,11 +241,6 @@ class Pools:
                 batch_size=1,
             )
         yield from data.iter_batches(batch_size=None, prefetch_batches=1)
-
-    def _note(self, computed: Mapping[str, Any]) -> None:
-        self.n_computed += 1
-        self._started[computed["actor"]] = computed["started"]
-        self._sums.update(computed["took"])
 
     def took(self) -> dict[str, float]:
         """The number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums over

@@ -17,33 +17,32 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.execution import (
     DRAIN_S,
     LOOK_EVERY_S,
+    Heartbeat,
     Work,
     first_end,
     run_stoppable,
     until_stopped,
 )
-from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
 from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.engine.state.money import ledger_of
-from summhay_ray.engine.work.prepared import batches, finished_source, prepared, prepares, work_items
-from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
-from summhay_ray.engine.work.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
 class InlineExecution:
-    """One start of a run in this process; see `Execution`."""
+    """One start of a run in this process. `engine/ray/executor.py` has the same methods."""
 
-    name = "inline"
     workers = 1
+    """Number of workers."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._latest: dict[str, Any] = {}
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """See `Execution`."""
+        """Take the run over and read its log. Raises StoreError, Superseded."""
         run, settings = self._work.run, self._work.workload.models.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number)
@@ -52,15 +51,19 @@ class InlineExecution:
         self._latest = self._service.ledger.snapshot(time.monotonic())
 
     def snapshot(self) -> dict[str, Any]:
-        """See `Execution`."""
+        """The ledger's counters, spending and models. It may be called from any thread."""
         return dict(self._latest)
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """See `Execution`."""
+        """Answer and commit the remaining items; returns the counts of what was committed.
+
+        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
+        answers. Raises Superseded, Stopped, and the errors of workers.
+        """
         return run_stoppable(lambda: self._run(left))
 
     def finish(self) -> None:
-        """See `Execution`."""
+        """Merge the committed parts into the run's tables, once everything is committed."""
         self._committer.finish()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
@@ -114,13 +117,13 @@ class InlineExecution:
             if not prepares(workload):
                 yield [WorkItem(item) for items in batch.values() for item in items]
                 continue
-            rows: list[Finished] = []
             works: list[WorkItem] = []
+            rows: list[Finished] = []
+            # A thread per source: the run can be stopped between two of them.
             for source, items in batch.items():
-                ready = await asyncio.to_thread(prepared, workload, source, items)
-                works += work_items(items, ready)
-                if (finished := finished_source(source, ready)) is not None:
-                    rows.append(finished)
+                own_works, own_rows = await asyncio.to_thread(prepare_sources, workload, {source: items})
+                works += own_works
+                rows += own_rows
             if rows:
                 await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
             yield works

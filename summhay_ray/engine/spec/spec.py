@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from summhay_ray.engine.spec.model_check import endpoint_flaw, flaw, tier_flaw
-from summhay_ray.engine.spec.untrusted import check_untrusted, values_in
+from summhay_ray.engine.spec.checks import check_untrusted, endpoint_flaw, flaw, tier_flaw, values_in
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (

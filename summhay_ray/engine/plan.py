@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +21,10 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.plan.bounds import bounded
-from summhay_ray.engine.stage_plan import StagePlan
-from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
+from summhay_ray.engine.stage_plan import StagePlan, bounded
+from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.run_warnings import origins_in, origins_of, other_origins
-from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
@@ -315,7 +313,7 @@ class Planner:
         tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
 
-    async def count(self, done: set[str], items: Iterable[Item] | None = None) -> None:
+    async def count(self, done: Collection[str], items: Iterable[Item] | None = None) -> None:
         """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
         reused."""
         sources: dict[str, list[Item]] = {}
@@ -378,7 +376,7 @@ def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> N
         planner = Planner(workload, run, lambda: False)
         for item in first:
             with contextlib.suppress(Unplannable):
-                run_loop(functools.partial(planner.count, set(), [item]))
+                run_loop(functools.partial(planner.count, (), [item]))
             if planner.asked >= {stage.name for stage in workload.stages}:
                 break
 
@@ -397,7 +395,7 @@ def plan(
     """
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
-    done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
+    done = frozenset[str]() if run is None else finished_items(run)
     stages: list[StagePlan]
     if type(workload).bounds is Workload.bounds:
         run_loop(lambda: planner.count(done))

@@ -177,20 +177,18 @@ class ItemQueue:
             if room <= 0:
                 return None
             batch: list[WorkItem] = []
-            while len(batch) < room and (waiting := self._for(worker)):
+            while len(batch) < room:
+                # A worker takes its own items, then unassigned ones, then, if it is nearly idle, those of a full worker.
+                if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
+                    self._take_over(worker)
+                if not (waiting := self._own[worker] or self._shared):
+                    break
                 batch.append(waiting.popleft())
             if batch:
                 self._out[worker] += len(batch)
                 self.waiting -= len(batch)
                 return worker, batch
         return None
-
-    def _for(self, worker: int) -> deque[WorkItem]:
-        """The next items of a worker: its own, then unassigned ones, then, if it is nearly idle, items taken from a full
-        worker."""
-        if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
-            self._take_over(worker)
-        return self._own[worker] or self._shared
 
     def _take_over(self, worker: int) -> None:
         """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
@@ -221,7 +219,9 @@ class ItemQueue:
         for result in results:
             self._stops = self._stops + 1 if result.over_budget else 0
             if self._stops >= BUDGET_STOPS:
-                self._close()
+                self.closed, self.waiting = True, 0
+                for waiting in (self._shared, *self._own):
+                    waiting.clear()
 
     @property
     def is_full(self) -> bool:
@@ -231,11 +231,6 @@ class ItemQueue:
     def is_idle(self, worker: int) -> bool:
         """Whether a worker has nothing to do, and no items wait for any worker."""
         return not self.waiting and not self._out[worker]
-
-    def _close(self) -> None:
-        self.closed, self.waiting = True, 0
-        for waiting in (self._shared, *self._own):
-            waiting.clear()
 
 
 class WorkerLost(Exception):
@@ -303,22 +298,21 @@ class Dispatcher:
                 for work in block:
                     self._queues[work.item.queue].put(work)
                 self.pump()
-                await self._need_items()
-                if all(queue.closed for queue in self._queues.values()):
-                    break
+                while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
+                    if all(queue.closed for queue in self._queues.values()):
+                        return
+                    self._moved.clear()
+                    await self._moved.wait()
 
     def of(self, kind: Kind) -> list[ItemQueue]:
         """The queues that send to workers of this kind."""
         return [queue for queue in self._queues.values() if queue.settings.kind == kind]
 
-    def pump(self) -> None:
-        """Send waiting items to the workers that have room."""
-        for queue in self._queues.values():
-            self._pump(queue)
-
-    def _pump(self, queue: ItemQueue) -> None:
-        while self._batches is not None and (batch := queue.take()) is not None:
-            self._batches.create_task(self._send_batch(queue, *batch))
+    def pump(self, *queues: ItemQueue) -> None:
+        """Send waiting items (by default of all queues) to the workers that have room."""
+        for queue in queues or self._queues.values():
+            while self._batches is not None and (batch := queue.take()) is not None:
+                self._batches.create_task(self._send_batch(queue, *batch))
 
     async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem]) -> None:
         kind = queue.settings.kind
@@ -330,7 +324,7 @@ class Dispatcher:
             for result in results:
                 self.counts.update(result.counts())
             queue.done(worker, results)
-        self._pump(queue)
+        self.pump(queue)
         self._moved.set()
 
     def give_away(self, kind: Kind, worker: int) -> None:
@@ -339,10 +333,3 @@ class Dispatcher:
         for queue in self.of(kind):
             queue.put_back(worker, ())
         self.pump()
-
-    async def _need_items(self) -> None:
-        while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
-            if all(queue.closed for queue in self._queues.values()):
-                return
-            self._moved.clear()
-            await self._moved.wait()
