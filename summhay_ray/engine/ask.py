@@ -10,7 +10,7 @@ import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from summhay_ray import text
 from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
@@ -49,12 +49,10 @@ class Asking(Protocol):
 
     models: RunModels
 
-    @property
-    def kind(self) -> str: ...
-    @property
-    def stages(self) -> Sequence[Stage]: ...
-    @property
-    def tables(self) -> Sequence[Table]: ...
+    kind: ClassVar[str]
+    stages: ClassVar[Sequence[Stage]]
+    tables: ClassVar[Sequence[Table]]
+
     @property
     def spec(self) -> Spec: ...
     def query_of(self, item: Item) -> str: ...
@@ -192,20 +190,20 @@ class Ask:
         of the answer to a request.
         """
         self._check_stage(stage)
+        return functools.partial(self._send, stage, share, output_tokens)
 
-        def ask(request: Request) -> Awaitable[Outcome[RawAnswer]]:
-            request, none = self.known(request, stage)
-            return Ready(none) if none is not None else self._complete(request, stage, functools.partial(kept, request))
+    def _send(
+        self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
+    ) -> Awaitable[Outcome[RawAnswer]]:
+        request, none = self.known(request, stage)
+        return Ready(none) if none is not None else self._complete(request, stage, functools.partial(self._keep, request))
 
-        def kept(request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
-            if raw is not None:
-                # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their
-                # beginning.
-                shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
-                self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
-            return outcome
-
-        return ask
+    def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
+        if raw is not None:
+            # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their beginning.
+            shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
+            self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
+        return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request and a failure or None. The request gets a `query_id` to look up if its model's answers come from a file. It

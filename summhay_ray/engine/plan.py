@@ -26,7 +26,6 @@ from summhay_ray.engine.state.history import origins_in, origins_of, other_origi
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
@@ -130,8 +129,7 @@ class PlanResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""
         names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
-        money = {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
-        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **money}}
+        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
@@ -155,16 +153,6 @@ class CountingAsk(Ask):
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
 
-    def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
-        """See `Ask`."""
-        self._check_stage(stage)
-
-        def ask(request: Request) -> Ready[Outcome[RawAnswer]]:
-            request, none = self.known(request, stage)
-            return Ready(none or self._counted(stage, request, share, output_tokens))
-
-        return ask
-
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
         planner = self._planner
@@ -184,6 +172,12 @@ class CountingAsk(Ask):
         """See `Ask`. A planned call is no failure."""
         if outcome.error != PLANNED:
             super().fail(stage, outcome, **where)
+
+    def _send(
+        self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
+    ) -> Ready[Outcome[RawAnswer]]:
+        request, none = self.known(request, stage)
+        return Ready(none or self._counted(stage, request, share, output_tokens))
 
     def _counted(
         self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
@@ -210,8 +204,10 @@ class CountingAsk(Ask):
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))
         if counts and not self._done:
-            new = planner.is_new(self._size, question)
-            if new:
+            # A question that two items share is one call.
+            seen = planner.seen[self._size]
+            if question not in seen:
+                seen.add(question)
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
                 micros = planner.micros(request.model, tokens, expected, longest, request.searches)
@@ -252,8 +248,8 @@ class Planner:
         """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> number of reused answers."""
-        self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
-        self._seen: dict[str, set[int]] = {size: set() for size in SIZES}
+        self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
@@ -264,19 +260,14 @@ class Planner:
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
         """The counts of a stage and model for calls that are made with the probability `share`."""
         key = stage, model, share
-        if key not in self._stages:
-            self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
-        return self._stages[key][size]
-
-    @property
-    def asked(self) -> set[str]:
-        """The names of the stages that were asked."""
-        return {stage for stage, _, _ in self._stages}
+        if key not in self.counts:
+            self.counts[key] = {size: StagePlan(stage, model) for size in SIZES}
+        return self.counts[key][size]
 
     def stages(self) -> list[StagePlan]:
         """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
         totals: dict[tuple[str, str], StagePlan] = {}
-        for (stage, model, share), sizes in self._stages.items():
+        for (stage, model, share), sizes in self.counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
             # A size without its own calls uses the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
@@ -295,13 +286,6 @@ class Planner:
         """A hash of everything in a request's key except its sample number."""
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
-
-    def is_new(self, size: Size, question: int) -> bool:
-        """Whether a question was not asked before at this size: a question that two items share is one call."""
-        if question in self._seen[size]:
-            return False
-        self._seen[size].add(question)
-        return True
 
     def record(self, add: Callable[..., None], *figures: Any) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
@@ -377,7 +361,7 @@ def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> N
         for item in first:
             with contextlib.suppress(Unplannable):
                 run_loop(functools.partial(planner.count, (), [item]))
-            if planner.asked >= {stage.name for stage in workload.stages}:
+            if {name for name, _, _ in planner.counts} >= {stage.name for stage in workload.stages}:
                 break
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,25 +157,18 @@ def bounded(workload: Workload[Any], run: RunStore | None, index: LogIndex, done
             if item.id not in done:
                 stage.count(bounds, settings[model.model], model.max_tokens)
     if run is not None and left:
-        _subtract_stored(run, index, stages, done)
+        # Subtract the answers that the run has already paid for unfinished items. The tables give an answer's model, but not its
+        # stage: the finished items' answers are divided in proportion.
+        totals, nothing = index.totals(run.run_id), AnswerTotals()
+        answers, used = Counter[str](), Counter[str]()
+        for stage in stages.values():
+            answers[stage.model] += totals.get((stage.stage, stage.model), nothing).answers
+        if done:
+            rows = run.table("raw_answers", sorted(done)).group_by("model").agg(pl.len())
+            used.update(dict(rows.iter_rows()))
+        for stage in stages.values():
+            share = max(0.0, 1 - used[stage.model] / answers[stage.model]) if answers[stage.model] else 0.0
+            stage.subtract(totals.get((stage.stage, stage.model), nothing), share)
     for stage in stages.values():
         stage.minutes = settings[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
     return [stages[stage.name] for stage in workload.stages if stage.name in stages]
-
-
-def _subtract_stored(run: RunStore, index: LogIndex, stages: Mapping[str, BoundedStage], done: Collection[str]) -> None:
-    """Subtract the answers that the run has already paid for unfinished items.
-
-    The tables give an answer's model, but not its stage: the finished items' answers are divided in proportion.
-    """
-    totals = index.totals(run.run_id)
-    answers: Counter[str] = Counter()
-    for stage in stages.values():
-        answers[stage.model] += totals.get((stage.stage, stage.model), AnswerTotals()).answers
-    used: Counter[str] = Counter()
-    if done:
-        rows = run.table("raw_answers", sorted(done)).group_by("model").agg(pl.len())
-        used.update(dict(rows.iter_rows()))
-    for stage in stages.values():
-        share = max(0.0, 1 - used[stage.model] / answers[stage.model]) if answers[stage.model] else 0.0
-        stage.subtract(totals.get((stage.stage, stage.model), AnswerTotals()), share)

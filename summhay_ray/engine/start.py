@@ -54,7 +54,7 @@ from summhay_ray.engine.state.items_left import (
 )
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
@@ -399,7 +399,8 @@ class _Start:
         # A plan prepares and counts every item. That is about as much work as answering it with a local model without generation.
         settings, models = self.workload.models.settings(), self.workload.models
         paying = any(model.price != FREE for model in settings.values())
-        wanted = paying or not all(model.local for model in settings.values()) or models.generates()
+        local = [models.find(name) for name, model in settings.items() if model.local]
+        wanted = paying or len(local) < len(settings) or any(isinstance(model, GeneratingModel) for model in local)
         with self._executing(work, executor, planned_now if wanted else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:

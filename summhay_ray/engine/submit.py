@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import logging
 import os
@@ -73,22 +74,35 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     package = pack(workload, workload.by_store() if bucket else {})
     notes = [*notes, *package.notes, *reach(url)]
     client = job_client(url)
-    metadata = _metadata(workload, order)
+    # It identifies the job, and the dashboard shows it to everybody.
+    budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
+    metadata = {
+        "summhay_run": workload.run_id,
+        "summhay_name": workload.spec.name,
+        "summhay_store": uri,
+        "summhay_budget": "" if budget is None else repr(float(budget)),
+        "summhay_compat": order.compat,
+    }
     for _ in range(_TRIES):
         with asking(url):
             jobs = client.list_jobs()
+        notes_now = [*notes]
         for job in jobs:
-            if job.submission_id and not job.status.is_terminal() and _same(job.metadata, metadata):
+            known = job.metadata or {}
+            if job.status.is_terminal() or any(known.get(name) != metadata[name] for name in ("summhay_run", "summhay_store")):
+                continue
+            if job.submission_id and all(known.get(name) == metadata[name] for name in ("summhay_budget", "summhay_compat")):
                 return RayJob(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
+            notes_now.append(
+                f"job {job.submission_id} runs this run with another budget or compat; the new job takes the run over from it"
+            )
         if bucket is not None:
             workload.keep_by_store(bucket)
         # Ray accepts a name only once: the second of two simultaneous submissions finds the job of the first.
         taken = {job.submission_id for job in jobs}
-        number = next(n for n in range(1, len(taken) + 2) if f"{workload.run_id}-{n}" not in taken)
-        if _send(client, f"{workload.run_id}-{number}", package, (order.entrypoint(), metadata)):
-            return RayJob(
-                f"{workload.run_id}-{number}", workload.run_id, url, uri, False, (*notes, *_rivals(jobs, metadata)), client
-            )
+        name = next(name for n in itertools.count(1) if (name := f"{workload.run_id}-{n}") not in taken)
+        if _send(client, name, package, order.entrypoint(), metadata):
+            return RayJob(name, workload.run_id, url, uri, False, tuple(notes_now), client)
     raise UserError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")
 
 
@@ -128,38 +142,10 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
     return str(path.absolute()), None, [note]
 
 
-def _metadata(workload: Workload[Any], order: JobOrder) -> dict[str, str]:
-    """The metadata that identifies the job. The dashboard shows it to everybody."""
-    budget = workload.spec.budget_usd if order.budget_usd is None else order.budget_usd
-    return {
-        "summhay_run": workload.run_id,
-        "summhay_name": workload.spec.name,
-        "summhay_store": order.store_uri,
-        "summhay_budget": "" if budget is None else repr(float(budget)),
-        "summhay_compat": order.compat,
-    }
-
-
-def _same(found: Mapping[str, str] | None, asked: Mapping[str, str]) -> bool:
-    names = ("summhay_run", "summhay_store", "summhay_budget", "summhay_compat")
-    return found is not None and all(found.get(name) == asked[name] for name in names)
-
-
-def _rivals(jobs: list[Any], asked: Mapping[str, str]) -> list[str]:
-    """A note for each running job of this run in this store with other options. The new job takes over the run."""
-    alike = ("summhay_run", "summhay_store")
-    return [
-        f"job {job.submission_id} runs this run with another budget or compat; the new job takes the run over from it"
-        for job in jobs
-        if not job.status.is_terminal() and all((job.metadata or {}).get(name) == asked[name] for name in alike)
-    ]
-
-
-def _send(client: Any, name: str, package: Package, asked: tuple[str, dict[str, str]]) -> bool:
-    """Submit the job; returns False if its name is taken. `asked`: the job's command and metadata."""
+def _send(client: Any, name: str, package: Package, entrypoint: str, metadata: Mapping[str, str]) -> bool:
+    """Submit the job; returns False if its name is taken."""
     import summhay_ray
 
-    entrypoint, metadata = asked
     with tempfile.TemporaryDirectory(prefix="summhay-job-") as folder:
         package.write(Path(folder))
         runtime_env = {
@@ -234,45 +220,36 @@ class RayJob:
 
     def follow(self, tell: Callable[[str], None]) -> JobEnd:
         """Pass the job's log to `tell` in pieces, from its beginning, until the job ends. Raises JobLost."""
-        log = _Log(self.client, self.job, tell)
+        import aiohttp
+
+        told = 0
         lost_since: float | None = None
+
+        async def read_log() -> None:
+            # Every new connection sends the log from its beginning.
+            nonlocal told
+            received = 0
+            async for text in self.client.tail_job_logs(self.job):
+                received += len(text)
+                if received > told:
+                    tell(text[told - received :])
+                    told = received
+
         while True:
             try:
-                log.read()
+                run_loop(read_log)
                 details = self.client.get_job_info(self.job)
                 if details.status.is_terminal():
-                    log.read()
+                    run_loop(read_log)
                     return _end(details, self)
                 lost_since = None
-            except _lost_errors() as error:
+            except (RuntimeError, OSError, aiohttp.ClientError, TimeoutError) as error:
                 lost_since = time.monotonic() if lost_since is None else lost_since
                 if time.monotonic() - lost_since > LOST_S:
                     raise JobLost(
                         f"no word of job {self.job} for {LOST_S:.0f} s ({one_line(error)}); look: {self.look()}"
                     ) from error
             time.sleep(POLL_S)
-
-
-class _Log:
-    """Passes on each character of a job's log once, although every new connection sends it from the beginning."""
-
-    def __init__(self, client: Any, job: str, tell: Callable[[str], None]) -> None:
-        self._client = client
-        self._job = job
-        self._tell = tell
-        self._told = 0
-
-    def read(self) -> None:
-        """Pass on new text until the connection ends."""
-        run_loop(self._read)
-
-    async def _read(self) -> None:
-        received = 0
-        async for text in self._client.tail_job_logs(self._job):
-            received += len(text)
-            if received > self._told:
-                self._tell(text[self._told - received :])
-                self._told = received
 
 
 def _end(details: Any, job: RayJob) -> JobEnd:
@@ -284,8 +261,8 @@ def _end(details: Any, job: RayJob) -> JobEnd:
     if code in _EXIT_CODES:
         return JobEnd(status, int(code))
     # Ray's message repeats the job's log after its first sentence.
-    message = (details.message or "").partition(", last available logs")[0]
-    return JobEnd(status, 1, f"job {job.job} ended {status}: {_line(message)}; what was answered is kept, submit again to go on")
+    message = one_line((details.message or "").partition(", last available logs")[0])
+    return JobEnd(status, 1, f"job {job.job} ended {status}: {message}; what was answered is kept, submit again to go on")
 
 
 def reach(url: str) -> list[str]:
@@ -309,12 +286,8 @@ def reach(url: str) -> list[str]:
         if isinstance(reason, ConnectionResetError | http.client.HTTPException):
             raise UserError(f"{where}: what answers there is not a Ray dashboard ({type(reason).__name__}); {mend}") from error
         raise UserError(
-            f"{where}: no job server answers there ({_line(str(reason))}); {mend}, and a port that is open here"
+            f"{where}: no job server answers there ({one_line(reason)}); {mend}, and a port that is open here"
         ) from error
-    return _check_version(version, numbers, where)
-
-
-def _check_version(version: str, numbers: tuple[int, ...], where: str) -> list[str]:
     import ray
 
     if numbers < OLDEST_RAY:
@@ -375,16 +348,7 @@ def asking(url: str) -> Iterator[None]:
         raise UserError(f"--address {url}: the job server does not answer as one: {one_line(error)}") from error
 
 
-def _lost_errors() -> tuple[type[Exception], ...]:
-    import aiohttp
-
-    return (RuntimeError, OSError, aiohttp.ClientError, TimeoutError)
-
-
-def one_line(error: BaseException) -> str:
-    """An error's text in one line of at most 300 characters."""
-    return _line(str(error)) or type(error).__name__
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:300]
+def one_line(error: BaseException | str) -> str:
+    """An error or its text in one line of at most 300 characters."""
+    line = " ".join(str(error).split())[:300]
+    return line if line or isinstance(error, str) else type(error).__name__

@@ -135,19 +135,17 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     else:
         types = NodeTypes({kind: {"CPU": min(one.cpus, share), "GPU": one.gpus} for kind, one in asked.items()}, dashboard)
         types.ask()
-    own = {kind: _pool(one, share) for kind, one in asked.items()}
+    own = {}
+    for kind, wanted in asked.items():
+        # A pool has at least as many CPUs as the minimum number of actors needs.
+        cpus_each = max(CPUS_A_WORKER / 2, min(wanted.cpus, share / max(1, wanted.actors.min)))
+        own[kind] = Pool(wanted.actors.min, wanted.actors.max, cpus_each, wanted.gpus)
     pools = {EMBED: own[EMBED]} if EMBED in kinds else {}
     if POOL in kinds:
         each = min(CPUS_IN_A_POOL, share)
         fewest, most = (bounds.fewest, bounds.most) if said else (1, MOST_IN_A_POOL)
         pools[POOL] = Pool(fewest, most, each, first=int(share / each))
     return Placement(workload, queues, pools, own, workers, types)
-
-
-def _pool(wanted: ResourcesSpec, share: float) -> Pool:
-    """The pool of a spec's entry, with at least as many CPUs as the minimum number of actors."""
-    fewest = max(1, wanted.actors.min)
-    return Pool(wanted.actors.min, wanted.actors.max, max(CPUS_A_WORKER / 2, min(wanted.cpus, share / fewest)), wanted.gpus)
 
 
 def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:

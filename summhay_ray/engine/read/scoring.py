@@ -1,4 +1,9 @@
-"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls."""
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls.
+
+A benchmark's tables have no row for an item without an answer, but figures count such items as expected. While `scored` calls a
+benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of `benchmark`. Other frames get their
+`n_expected` from `with_expected`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
-from summhay_ray.engine.items import BadBenchmark, ReadOptions, RunTables, Tables, all_tables, reading
+from summhay_ray.engine.items import BadBenchmark, ReadOptions, RunTables, all_tables, reading
 from summhay_ray.engine.state.items_left import ITEM, checked_items
 from summhay_ray.sections import Section
 from summhay_ray.store import RunStore
@@ -20,6 +25,13 @@ from summhay_ray.store import RunStore
 ITEMS = "items"
 """Name of the frame of all items among the tables that `score` gets."""
 _MEND = "mend it and run again: every stored answer is reused"
+
+ITEM_ID = "item_id"
+"""Column with the id of a row's item, in the items' frame and in the tables that `score` gets."""
+LACKS = "_lacks"
+"""Column of the run's items: the item is not answered, or has a failure."""
+_ITEMS: ContextVar[pl.DataFrame | None] = ContextVar("_ITEMS", default=None)
+Group = tuple[Any, ...]
 
 
 def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = ReadOptions()) -> Results:
@@ -32,12 +44,21 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     is_own, run = bool(own_name(workload)), tables.run
     if is_own:
-        items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
+        failures = run.table("failures")
+        answered = run.finished(ITEM).keys() - set(failures[failures.columns[0]])
+        ids = pl.Series(sorted(answered), dtype=pl.String).implode()
+        items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(ids).not_().alias(LACKS))
         _check_keys(workload, run)
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
     if is_own:
-        _check_scores(workload, scores)
+        if not isinstance(scores, Mapping):
+            given = type(scores).__name__
+            raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a mapping of name to frame; {_MEND}")
+        for name, frame in scores.items():
+            if not isinstance(frame, pl.DataFrame):
+                given = f"{type(frame).__name__} as {name!r}"
+                raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a polars DataFrame; {_MEND}")
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
@@ -50,12 +71,14 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
     if asked and sections:
         sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
     with reading(f"{workload.kind}: details", _MEND):
-        frames = {name: _plain(frame) for name, frame in scores.items()} if isinstance(scores, Mapping) else None
-        details = {
-            **({"so_far": asked} if asked else {}),
-            **({} if frames is None else {"scores": frames}),
-            **workload.details(scores),
-        }
+        details: dict[str, Any] = {"so_far": asked} if asked else {}
+        if isinstance(scores, Mapping):
+            rows = {name: frame.to_dicts() for name, frame in scores.items()}
+            details["scores"] = {
+                name: [{column: _json_value(value) for column, value in row.items()} for row in some]
+                for name, some in rows.items()
+            }
+        details |= workload.details(scores)
     warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
@@ -89,15 +112,12 @@ def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: 
     """The tables that `score` gets. `item`: the name of an added column of each table, with the id of a row's item."""
 
     def read(name: str) -> pl.DataFrame:
-        return _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
+        if name != ITEMS:
+            return run.tables([name], item)[name]
+        items = items_frame(workload)
+        return items if workload.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
 
     return RunTables(run, (ITEMS, *(table.name for table in all_tables(type(workload)))), read, options)
-
-
-def _answered(run: RunStore) -> pl.Series:
-    """The ids of the items that are answered without a failure."""
-    failures = run.table("failures")
-    return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
 
 
 def so_far(workload: Workload[Any], run: RunStore) -> str:
@@ -108,41 +128,23 @@ def so_far(workload: Workload[Any], run: RunStore) -> str:
     return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
 
 
-def _asked_items(workload: Workload[Any], run: RunStore) -> pl.DataFrame:
-    items = items_frame(workload)
-    return items if workload.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
-
-
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:
     """A row for each item: `item_id`, `model`, and the values of its data that are numbers, texts or truth values."""
+    plain = str | int | float | bool | None
     rows = [
-        {**{name: value for name, value in item.data.items() if _is_plain(value)}, "item_id": item.id, "model": item.model}
+        {
+            **{name: value for name, value in item.data.items() if isinstance(value, plain)},
+            "item_id": item.id,
+            "model": item.model,
+        }
         for item in checked_items(workload)
     ]
-    return (
-        pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema={"item_id": pl.String, "model": pl.String})
-    )
+    schema = None if rows else {"item_id": pl.String, "model": pl.String}
+    return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
 
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def _check_scores(workload: Workload[Any], scores: Tables) -> None:
-    if not isinstance(scores, Mapping):
-        raise BadBenchmark(f"{workload.kind}: score gives {type(scores).__name__}; expected a mapping of name to frame; {_MEND}")
-    for name, frame in scores.items():
-        if not isinstance(frame, pl.DataFrame):
-            kind = type(frame).__name__
-            raise BadBenchmark(f"{workload.kind}: score gives {kind} as {name!r}; expected a polars DataFrame; {_MEND}")
-
-
-def _plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows as JSON values; NaN and infinities become null."""
-    return [{name: _finite(value) for name, value in row.items()} for row in frame.to_dicts()]
-
-
-def _finite(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
+    """A value of a frame in JSON; NaN and infinities become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
@@ -158,14 +160,6 @@ def _check_keys(workload: Workload[Any], run: RunStore) -> None:
                 f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
                 f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; every stored answer is reused"
             )
-
-
-ITEM_ID = "item_id"
-"""Column with the id of a row's item, in the items' frame and in the tables that `score` gets."""
-LACKS = "_lacks"
-"""Column of the run's items: the item is not answered, or has a failure."""
-_ITEMS: ContextVar[pl.DataFrame | None] = ContextVar("_ITEMS", default=None)
-Group = tuple[Any, ...]
 
 
 @contextlib.contextmanager

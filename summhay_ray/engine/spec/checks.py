@@ -39,7 +39,12 @@ _OWN = {
 
 def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
     """What is wrong with these fields, in one line that repeats no secret; empty if nothing is."""
-    secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
+    secret = None
+    for path, name in _names(extra):
+        words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+        if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
+            secret = path
+            break
     if secret:
         return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
     if _KEY_LIKE.search(repr(extra)):
@@ -100,11 +105,6 @@ def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, st
             yield from _names(inner, f"{path}[{index}]", depth + 1)
 
 
-def _is_secret(name: str) -> bool:
-    words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
-    return "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words)
-
-
 def _plain_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -124,7 +124,7 @@ def check_untrusted(spec: Any, folder: Path) -> None:
     for model in spec.model_entries():
         if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
             raise UserError(f"{model.label}: {wrong}")
-    for text in texts_of(spec):
+    for text in (value for value in values_in(spec) if isinstance(value, str)):
         # The name of a local model may contain a folder, `transformers/FOLDER`, and a form may contain several: `panel(A,B)`.
         names = [text, *(_WORD.findall(text) if _FORM.fullmatch(text) else ())]
         for entry in filter(None, (part for name in names for part in (name, name.partition("/")[2]))):
@@ -134,11 +134,6 @@ def check_untrusted(spec: Any, folder: Path) -> None:
                 # Libraries read a model's folder directly.
                 for file in place.rglob("*") if place != folder else ():
                     real_path(file, folder)
-
-
-def texts_of(spec: Any) -> Iterator[str]:
-    """Every text in a spec, each of which may be a path."""
-    return (value for value in values_in(spec) if isinstance(value, str))
 
 
 def values_in(value: Any) -> Iterator[Any]:

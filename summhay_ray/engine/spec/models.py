@@ -15,7 +15,7 @@ from typing import Any
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import SpecError
-from summhay_ray.llm import GeneratingModel, LocalModel, ModelSettings, Request, is_local
+from summhay_ray.llm import LocalModel, ModelSettings, Request, is_local
 from summhay_ray.text import RagAnswer, read_rag_answer
 
 
@@ -49,10 +49,6 @@ class RunModels:
     def find(self, model: str) -> LocalModel | None:
         """The model in the worker with this name; None if there is none."""
         return self.local.get(model) or self.local.get(f"{model.partition('/')[0]}/")
-
-    def generates(self) -> bool:
-        """Whether a model in the worker generates its answers token by token, which takes far longer than planning."""
-        return any(isinstance(self.find(name), GeneratingModel) for name, model in self.settings().items() if model.local)
 
     def revision(self, model: str) -> dict[str, Any]:
         """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""

@@ -298,7 +298,12 @@ class Spec(Strict):
         """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
         known: dict[str, ModelSettings] = {}
         for model in models:
-            settings = _settings_of(self, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
+            limits, reach = self.limits.get(model.model), model.model_dump(include=set(Reach.model_fields))
+            known_limits = Limits(**limits.model_dump()) if limits else Limits()
+            try:
+                settings = ModelSettings.written(model.model, reach, known_limits, model.PRICED_BY)
+            except Unpriced as error:
+                raise SpecError(f"spec: {error}") from error
             if known.setdefault(model.model, settings) != settings:
                 *fields, last = Reach.model_fields
                 same = f"{', '.join(fields)} and {last}"
@@ -407,14 +412,6 @@ def _semantic(value: Any) -> Any:
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 
 
-def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Sequence[str]) -> ModelSettings:
-    limits = spec.limits.get(model)
-    try:
-        return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits(), priced_by)
-    except Unpriced as error:
-        raise SpecError(f"spec: {error}") from error
-
-
 FILL_IN = "FILL-IN"
 """Placeholder in a starter spec for a value that only the user knows."""
 
@@ -438,30 +435,27 @@ def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str,
     """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
-        _override(changed, override)
-    return changed
-
-
-def _override(fields: dict[str, Any], override: str) -> None:
-    path, equals, text = override.partition("=")
-    if not equals or not path:
-        raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
-    try:
-        value = load(text)
-    except YamlError as error:
-        raise SpecError(f"--set {override}: the value is not YAML") from error
-    *parents, last = _split(path)
-    target: Any = fields
-    for part in parents:
-        target = _step(target, part, override)
-    if isinstance(target, list):
-        target[_index(target, last, override)] = value
-    elif isinstance(target, dict):
-        target[last] = value
-    else:
+        path, equals, text = override.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
+        try:
+            value = load(text)
+        except YamlError as error:
+            raise SpecError(f"--set {override}: the value is not YAML") from error
+        *parents, last = _split(path)
+        target: Any = changed
+        for part in parents:
+            if not isinstance(target, list | dict):
+                raise SpecError(f"--set {override}: nothing lies under {part!r}")
+            target = target[_index(target, part, override)] if isinstance(target, list) else target.setdefault(part, {})
+        if isinstance(target, list | dict):
+            key: Any = _index(target, last, override) if isinstance(target, list) else last
+            target[key] = value
+            continue
         place = ".".join(parents)
         mend = f", it is {target!r}; set it whole, as in --set '{place}={{{last}: {text}}}'" if isinstance(target, str) else ""
         raise SpecError(f"--set {override}: {place} holds no fields{mend}")
+    return changed
 
 
 def _split(path: str) -> list[str]:
@@ -475,14 +469,6 @@ def _split(path: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def _step(target: Any, part: str, override: str) -> Any:
-    if isinstance(target, list):
-        return target[_index(target, part, override)]
-    if isinstance(target, dict):
-        return target.setdefault(part, {})
-    raise SpecError(f"--set {override}: nothing lies under {part!r}")
 
 
 def _index(target: list[Any], part: str, override: str) -> int:
