@@ -11,7 +11,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import polars as pl
 
@@ -90,26 +90,8 @@ class ByQuery:
     """Systems that see the gold labels, which real systems cannot. They are compared, but never recommended."""
 
 
-class CallTotals(Protocol):
-    """A number of calls, and the sum of their tokens."""
-
-    @property
-    def calls(self) -> int: ...
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-
-
-class CallBounds(Protocol):
-    """The number of calls of an item in a stage: least, expected and most."""
-
-    @property
-    def least(self) -> CallTotals: ...
-    @property
-    def expected(self) -> CallTotals: ...
-    @property
-    def most(self) -> CallTotals: ...
+CallBounds = Mapping[str, Mapping[str, int]]
+"""An item's calls in a stage: `least`, `expected` and `most` -> the numbers `calls`, `input_tokens` and `output_tokens` (sums)."""
 
 
 class Workload(Generic[S]):

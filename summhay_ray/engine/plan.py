@@ -162,7 +162,8 @@ class CountingAsk(Ask):
         planner.spared.add(question)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
         settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
-        planner.record(counted.spare, tokens - fewer, settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0))
+        micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+        planner.record(counted, spared_tokens=tokens - fewer, spared_micros=micros)
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """See `Ask`. Planning needs no limit."""
@@ -190,7 +191,7 @@ class CountingAsk(Ask):
         self.asked_anything = True
         known = planner.known(request)
         if known is not None:
-            planner.record(counted[0].reuse, int(counts))
+            planner.record(counted[0], reused=int(counts))
             planner.origins[request.model, known[1].origin] += counts
             return known[0]
         tokens, longest = planner.measured(request)
@@ -210,11 +211,13 @@ class CountingAsk(Ask):
                 seen.add(question)
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
+                figures = {"calls": 1, "input_tokens": tokens, "output_tokens": expected}
                 micros = planner.micros(request.model, tokens, expected, longest, request.searches)
+                figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
                 for stage_plan in counted:
-                    planner.record(stage_plan.add, tokens, expected, micros)
+                    planner.record(stage_plan, **figures)
             else:
-                planner.record(counted[0].reuse)
+                planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
@@ -287,10 +290,10 @@ class Planner:
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
 
-    def record(self, add: Callable[..., None], *figures: Any) -> None:
+    def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
-        add(*figures)
-        self._recorded.append(functools.partial(add, *figures))
+        counted.add(**figures)
+        self._recorded.append(functools.partial(counted.add, **figures))
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""

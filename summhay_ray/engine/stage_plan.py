@@ -42,23 +42,10 @@ class StagePlan:
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
-    def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
-        """Count one call. `micros`: its cost (expected, least, most)."""
-        self.calls += 1
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
-        self.usd_micros += micros[0]
-        self.min_micros += micros[1]
-        self.max_micros += micros[2]
-
-    def reuse(self, n: int = 1) -> None:
-        """Count answers that are already stored, or questions that other items ask, too."""
-        self.reused += n
-
-    def spare(self, tokens: int, micros: int) -> None:
-        """Count tokens that a shorter prompt saves, and their cost."""
-        self.spared_tokens += tokens
-        self.spared_micros += micros
+    def add(self, **figures: int) -> None:
+        """Add to the fields of these names, such as `reused`."""
+        for name, n in figures.items():
+            setattr(self, name, getattr(self, name) + n)
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
@@ -104,22 +91,18 @@ class BoundedStage(StagePlan):
 
     def count(self, bounds: CallBounds, settings: ModelSettings, longest: int) -> None:
         """Add one item. `longest`: maximum tokens of an answer."""
-        least, expected, most = bounds.least, bounds.expected, bounds.most
-        self.calls += expected.calls
-        self.min_calls += least.calls
-        self.max_calls += most.calls
-        self.input_tokens += expected.input_tokens
-        self.min_input_tokens += least.input_tokens
-        self.max_input_tokens += most.input_tokens
-        self.output_tokens += expected.output_tokens
-        self.min_output_tokens += least.output_tokens
-        self.max_output_tokens += most.calls * longest
-        self.usd_micros += settings.expected_micros(expected.input_tokens, expected.output_tokens)
+        for size, prefix in (("expected", ""), ("least", "min_"), ("most", "max_")):
+            for name, n in bounds[size].items():
+                if (size, name) != ("most", "output_tokens"):
+                    setattr(self, prefix + name, getattr(self, prefix + name) + n)
+        least, expected, most = bounds["least"], bounds["expected"], bounds["most"]
+        self.max_output_tokens += most["calls"] * longest
+        self.usd_micros += settings.expected_micros(expected["input_tokens"], expected["output_tokens"])
         # Each call is priced, and rounded up, separately.
-        if least.calls:
-            self.min_micros += least.calls * max(0, settings.least_micros(least.input_tokens // least.calls) - 1)
-        if most.calls:
-            self.max_micros += most.calls * settings.worst_micros(-(-most.input_tokens // most.calls), longest)
+        if calls := least["calls"]:
+            self.min_micros += calls * max(0, settings.least_micros(least["input_tokens"] // calls) - 1)
+        if calls := most["calls"]:
+            self.max_micros += calls * settings.worst_micros(-(-most["input_tokens"] // calls), longest)
 
     def subtract(self, known: AnswerTotals, open_share: float) -> None:
         """Subtract stored answers, which are not requested again.

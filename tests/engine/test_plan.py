@@ -229,7 +229,8 @@ def test_bounds_hold_whatever_the_estimates() -> None:
 
     def stage(tokens: int) -> StagePlan:
         found = StagePlan("judge", "x/y")
-        found.add(tokens, 20, micros_of(settings, tokens, 20, 60, (0, 0, 0)))
+        usd, least, most = micros_of(settings, tokens, 20, 60, (0, 0, 0))
+        found.add(calls=1, input_tokens=tokens, output_tokens=20, usd_micros=usd, min_micros=least, max_micros=most)
         return found
 
     def between(share: float) -> Mapping[str, Any]:

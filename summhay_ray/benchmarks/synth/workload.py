@@ -39,7 +39,7 @@ from summhay_ray.benchmarks.synth.tables import MADE
 from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
 from summhay_ray.local_models import WRITER
 from summhay_ray.metrics import Compat
-from summhay_ray.synth import Bounds, Topic, bounds
+from summhay_ray.synth import Topic, bounds
 
 SYSTEM = "synth"
 """The system name under which a synthesis's items are counted."""
@@ -114,13 +114,13 @@ class Synth(Benchmark[SynthSpec]):
         """The haystacks in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         return entries_of(self.recipe, self.run_id, store, path)
 
-    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Mapping[str, Mapping[str, int]]]]:
         """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
         The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
         topic, difficulty = self._topics[item.id], self.spec.difficulty.difficulty()
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
-        return {name: (model, bounded[name]) for name, model in used.items()}
+        return {name: (model, asdict(bounded[name])) for name, model in used.items()}
 
     @functools.cached_property
     def _topics(self) -> Mapping[str, Topic]:
