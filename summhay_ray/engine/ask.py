@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from summhay_ray import text
 from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.spec import ModelSpec, Spec, near
+from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
@@ -53,8 +53,9 @@ class Asking(Protocol):
     stages: ClassVar[Sequence[Stage]]
     tables: ClassVar[Sequence[Table]]
 
-    @property
-    def spec(self) -> Spec: ...
+    spec: Any
+    """See `Spec`."""
+
     def query_of(self, item: Item) -> str: ...
 
 
@@ -89,6 +90,7 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
         raise Unreadable(reply, what) from None
 
 
+@dataclass
 class ConcurrencyLimiter:
     """Limits how many items of one worker hold a prompt for the same model; first come, first served.
 
@@ -96,16 +98,15 @@ class ConcurrencyLimiter:
     concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
     """
 
-    def __init__(self, settings: Mapping[str, ModelSettings]) -> None:
-        self._settings = settings
-        self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
+    settings: Mapping[str, ModelSettings]
+    _turns: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict, init=False)
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """A context in which a prompt for the model is built and sent. A model that is used under another `name` has a separate
         limit."""
         key = stage, name or model
         if key not in self._turns:
-            settings = self._settings.get(model)
+            settings = self.settings.get(model)
             width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
             self._turns[key] = asyncio.Semaphore(width)
         return self._turns[key]
@@ -165,12 +166,11 @@ class Ask:
         spec's entry. Raises NoReply if there is no usable answer, or if its thinking does not end. If NoReply is not caught, it
         becomes the item's failure row.
         """
-        self._check_stage(stage)
-        entry = model or self._model()
+        send, entry = self.of(stage), model or self._model()
         fixed = {**self._workload.models.sampling(entry), **sampling}
         request = Request(entry.model, messages, fixed, prompt_hash, sample, n=n, logprobs=logprobs)
         async with self.turn(stage, entry.model, entry.label):
-            outcome = await self.of(stage)(request)
+            outcome = await send(request)
         self._stage_of[outcome.key] = stage
         if not isinstance(outcome, Answer):
             raise NoReply(stage, outcome)
@@ -189,7 +189,9 @@ class Ask:
         Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
         of the answer to a request.
         """
-        self._check_stage(stage)
+        if stage not in self._stages:
+            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
+            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
         return functools.partial(self._send, stage, share, output_tokens)
 
     def _send(
@@ -252,7 +254,7 @@ class Ask:
         self.failures.append(failure_row(self._workload, self.item.id, stage, outcome, where))
 
     def _model(self) -> ModelSpec:
-        entries = self._workload.spec.model_entries()
+        entries: Sequence[ModelSpec] = self._workload.spec.model_entries()
         matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
         if not matching:
             flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
@@ -265,11 +267,6 @@ class Ask:
                 "that name; give one of them a `name:` of its own"
             )
         return matching[0]
-
-    def _check_stage(self, stage: str) -> None:
-        if stage not in self._stages:
-            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
-            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
 
 
 def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:

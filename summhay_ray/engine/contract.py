@@ -91,7 +91,7 @@ class ByQuery:
 
 
 CallBounds = Mapping[str, Mapping[str, int]]
-"""An item's calls in a stage: `least`, `expected` and `most` -> the numbers `calls`, `input_tokens` and `output_tokens` (sums)."""
+"""An item's calls in a stage: `least`, `expected` and `most` -> the sums `calls`, `input_tokens`, `output_tokens`."""
 
 
 class Workload(Generic[S]):

@@ -54,7 +54,7 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     `by_store`: inputs that the job reads from the store instead; name in the spec -> name in the package's spec.
     """
     files: dict[str, Path] = {}
-    entries = workload.inputs.files()
+    entries = workload.inputs.files
     names = {entry: by_store.get(entry) or _packed(entry, source, files) for entry, source in entries.items()}
     modules, notes = own_modules(workload.own_code())
     for name, source in modules.items():

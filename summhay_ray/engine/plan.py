@@ -178,11 +178,8 @@ class CountingAsk(Ask):
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
     ) -> Ready[Outcome[RawAnswer]]:
         request, none = self.known(request, stage)
-        return Ready(none or self._counted(stage, request, share, output_tokens))
-
-    def _counted(
-        self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
-    ) -> Outcome[RawAnswer]:
+        if none is not None:
+            return Ready(none)
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
@@ -193,13 +190,13 @@ class CountingAsk(Ask):
         if known is not None:
             planner.record(counted[0], reused=int(counts))
             planner.origins[request.model, known[1].origin] += counts
-            return known[0]
+            return Ready(known[0])
         tokens, longest = planner.measured(request)
         settings = planner.settings[request.model]
         if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
             if not after:
                 self.too_long = True
-                return Failed("context_window", "the prompt is too long for the model's window")
+                return Ready(Failed("context_window", "the prompt is too long for the model's window"))
             # A prompt with a guess may still fit: the most expensive possible call just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
@@ -220,13 +217,13 @@ class CountingAsk(Ask):
                 planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
-            return Failed(PLANNED, "no call is made while planning")
+            return Ready(Failed(PLANNED, "no call is made while planning"))
         same = hash((prompt, *self._prompts))
         self._guesses.append(same if planner.repeats_itself(request.model) else question)
         self._prompts.append(same)
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
-        return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key))
 
 
 class Planner:

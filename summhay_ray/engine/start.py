@@ -29,7 +29,6 @@ from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
 from summhay_ray.engine.state.history import (
     RecordedReach,
-    has_plan,
     keep_plan,
     keep_reach,
     keep_start,
@@ -37,6 +36,7 @@ from summhay_ray.engine.state.history import (
     origins_in,
     origins_of,
     other_origins,
+    plan_file,
     short_log,
     zero_vectors_in,
 )
@@ -383,7 +383,7 @@ class _Start:
             self._teller(self.state, lambda: None)({**money, "doing": doing})
 
     def _executed(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
-        keep, note = not has_plan(self.run), self.options.get("note")
+        keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
 
         def note_warnings(warnings: Iterable[str]) -> None:
             # Now, while the run can still be stopped: a budget that is too small, answers of another origin.

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
-from summhay_ray.engine.ray.placement import EMBED, Bounds, place, placed, result_of
+from summhay_ray.engine.ray.placement import EMBED, Bounds, place, placed
 from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
@@ -73,7 +73,7 @@ class Workers:
             while True:
                 self._preparing[place] += 1
                 try:
-                    done: str = await self._pending.wait(*place, result_of(self[place].prepare.remote(text)))
+                    done: str = await self._pending.wait(*place, self[place].prepare.remote(text))
                     return done
                 except WorkerLost:
                     place = self._least_preparing()
@@ -125,7 +125,7 @@ class Workers:
                     dispatcher.pump()
 
     async def _open(self, dispatcher: Dispatcher, kind: Kind, seat: int) -> None:
-        await result_of(self[kind, seat].ready.remote())
+        await self[kind, seat].ready.remote()
         self.seats[kind].add(seat)
         dispatcher.pump()
 
@@ -140,7 +140,7 @@ class Workers:
             actor = self._actors[kind].pop(idlest)
             # This fails if a node has disappeared in the meantime.
             with contextlib.suppress(ray.exceptions.RayError):
-                await result_of(actor.drain.remote())
+                await actor.drain.remote()
             ray.kill(actor)
 
 
@@ -277,7 +277,7 @@ class RayExecution:
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
     """Wait for all references, with a timeout. Their errors are ignored, since dead actors cannot answer."""
-    waiting = [asyncio.ensure_future(result_of(reference)) for reference in references]
+    waiting = [asyncio.ensure_future(reference) for reference in references]
     if not waiting:
         return
     await asyncio.wait(waiting, timeout=timeout_s)

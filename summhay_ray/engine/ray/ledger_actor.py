@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
 import ray
@@ -123,26 +124,26 @@ class LedgerActor:
                 await asyncio.sleep(COMPACT_AGAIN_S)
 
 
+@dataclass(eq=False)
 class RemoteLedger:
     """A worker's client of the ledger actor."""
 
-    def __init__(self, actor: Any, worker: str) -> None:
-        self._actor = actor
-        self._worker = worker
+    actor: Any
+    worker: str
 
     async def exchange(self, message: WorkerMessage) -> News:
         """Send a message; returns the ledger's `News`."""
-        return News.unpacked(await self._actor.exchange.remote(self._worker, message.packed()))
+        return News.unpacked(await self.actor.exchange.remote(self.worker, message.packed()))
 
     async def listen(self) -> News:
         """Wait for the ledger's next news."""
-        return News.unpacked(await self._actor.listen.remote(self._worker))
+        return News.unpacked(await self.actor.listen.remote(self.worker))
 
     async def commit(self, parts: Parts) -> None:
         """Commit parts. If that fails, raises RayError, for example with Superseded as its cause."""
-        await self._actor.commit.remote(parts)
+        await self.actor.commit.remote(parts)
 
     def act(self, verb: Callable[[Ledger, str, *Ts, float], R], *arguments: *Ts) -> Awaitable[R]:
         """Call a method of the ledger for this worker, such as `Ledger.beat`. Waits for the ledger only if it is awaited."""
-        answer: Awaitable[R] = self._actor.act.remote(verb, self._worker, *arguments)
+        answer: Awaitable[R] = self.actor.act.remote(verb, self.worker, *arguments)
         return answer

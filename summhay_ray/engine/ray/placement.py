@@ -228,7 +228,7 @@ async def placed(beginning: Sequence[Any]) -> None:
     Raises PlacementError if other jobs hold the resources or the cluster has too few; also any error with which a worker failed
     to start.
     """
-    begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
+    begun = [asyncio.ensure_future(reference) for reference in beginning]
     rounds = 0
     try:
         while waiting := {start for start in begun if not start.done()}:
@@ -267,8 +267,3 @@ def _check_room(late: int, workers: int, rounds: int) -> None:
 
 def _cpus() -> float:
     return float(ray.cluster_resources().get("CPU", 0.0))
-
-
-async def result_of(reference: Any) -> Any:
-    """The result of a Ray reference, as a coroutine, which asyncio can turn into a task."""
-    return await reference

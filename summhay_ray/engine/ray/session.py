@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,17 +130,17 @@ def _connected(address: str, options: dict[str, Any], start_in: Path | None) -> 
             signal.signal(signal.SIGTERM, before)
 
 
+@dataclass(eq=False)
 class _WithoutRaysOwn:
     """A stdout without the lines that a thread of Ray prints when a worker dies and is restarted. Ray's logs have them."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    stream: Any
 
     def write(self, text: str) -> int:
-        return len(text) if threading.current_thread().name == RAYS_LISTENER else int(self._stream.write(text))
+        return len(text) if threading.current_thread().name == RAYS_LISTENER else int(self.stream.write(text))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
 
 @contextlib.contextmanager

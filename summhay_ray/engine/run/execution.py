@@ -44,21 +44,22 @@ class Stopped(UserError):
     exit_code = 143
 
 
+@dataclass
 class Heartbeat:
-    """Keeps the driver's session alive in the store while the block runs; afterwards records how it ended."""
+    """Keeps the driver's session alive in the store while the block runs; afterwards records how it ended. It notices takeovers
+    and stop requests."""
 
-    def __init__(self, session: DriverSession) -> None:
-        self.session = session
-        self.superseded = ""
-        """The driver that took the run over; empty if none did."""
-        self.asked_to_stop = False
-        """Whether `summhay stop` asked this start to stop."""
-        self.how = "stopped"
-        """How the session ends: "stopped" unless the run sets "done"."""
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+    session: DriverSession
+    superseded: str = ""
+    """The driver that took the run over; empty if none did."""
+    asked_to_stop: bool = False
+    """Whether `summhay stop` asked this start to stop."""
+    how: str = "stopped"
+    """How the session ends: "stopped" unless the run sets "done"."""
 
     def __enter__(self) -> Heartbeat:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._thread.start()
         return self
 

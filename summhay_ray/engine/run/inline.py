@@ -11,7 +11,8 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.execution import (
@@ -31,19 +32,18 @@ from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
+@dataclass
 class InlineExecution:
     """One start of a run in this process. `engine/ray/executor.py` has the same methods."""
 
-    workers = 1
+    work: Work
+    workers: ClassVar[int] = 1
     """Number of workers."""
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._latest: dict[str, Any] = {}
+    _latest: dict[str, Any] = field(default_factory=dict, init=False)
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """Take the run over and read its log. Raises StoreError, Superseded."""
-        run, settings = self._work.run, self._work.workload.models.settings()
+        run, settings = self.work.run, self.work.workload.models.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
@@ -67,7 +67,7 @@ class InlineExecution:
         self._committer.finish()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        run, workload = self._work.run, self._work.workload
+        run, workload = self.work.run, self.work.workload
         files, settings = run.store.files, workload.models.settings()
         has_local = any(model.local for model in settings.values())
         local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
@@ -95,7 +95,7 @@ class InlineExecution:
                 # The calls in flight are paid for: wait for their answers and keep them.
                 service.act(Ledger.stop)
                 self._latest = service.act(Ledger.snapshot)
-                self._work.stopping(self._latest["in_flight"])
+                self.work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
                 await worker.end()
                 raise
@@ -112,7 +112,7 @@ class InlineExecution:
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
         """The work items, a few sources at a time. The prepared rows of a source are committed before its items are answered."""
-        workload = self._work.workload
+        workload = self.work.workload
         for batch in batches(left):
             if not prepares(workload):
                 yield [WorkItem(item) for items in batch.values() for item in items]
@@ -125,7 +125,7 @@ class InlineExecution:
                 works += own_works
                 rows += own_rows
             if rows:
-                await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
+                await self._commits(await asyncio.to_thread(self.work.run.write, PREPARED, rows))
             yield works
 
     async def _add(self, parts: Sequence[Parts]) -> list[None]:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.engine.plan import PlanResult
@@ -130,25 +130,27 @@ LOCAL = ""
 """Represents all models that run in the workers: only the sum of their calls is counted."""
 
 
+@dataclass
 class Timeline:
-    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None if it is not ready."""
+    """Turns snapshots into `Progress`."""
 
-    def __init__(self, extent: Extent, started: float, planned: Callable[[], PlanResult | None]) -> None:
-        self._extent = extent
-        self._started = started
-        self._planned = planned
-        self._made: deque[tuple[float, dict[str, float]]] = deque()
-        """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
-        self._seen: deque[tuple[float, Snapshot]] = deque()
-        self._spent_before: int | None = None
+    extent: Extent
+    started: float
+    """When the run began (seconds, monotonic)."""
+    planned: Callable[[], PlanResult | None]
+    """Returns the plan of this start, or None if it is not ready."""
+    _made: deque[tuple[float, dict[str, float]]] = field(default_factory=deque, init=False)
+    """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
+    _seen: deque[tuple[float, Snapshot]] = field(default_factory=deque, init=False)
+    _spent_before: int | None = field(default=None, init=False)
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
         """The progress at `now` (seconds, monotonic)."""
         self._seen.append((now, snapshot))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_OVER_S:
             self._seen.popleft()
-        extent, done = self._extent, snapshot.get("items_done", 0)
-        seconds = now - self._started
+        extent, done = self.extent, snapshot.get("items_done", 0)
+        seconds = now - self.started
         # A worker that was killed and restarted may have counted some items twice.
         items = min(extent.items, extent.items_before + done)
         money = ("spent_micros", "reserved_micros", "uncertain_micros")
@@ -203,12 +205,12 @@ class Timeline:
         spent = snapshot.get("spent_micros", 0)
         if self._spent_before is None:
             self._spent_before = spent
-        extent, plan = self._extent, self._planned()
+        extent, plan = self.extent, self.planned()
         if items == extent.items:
             return 0, 0.0, 0.0
         if plan is None:
             done, to_do = items - extent.items_before, extent.items - extent.items_before
-            seconds = (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
+            seconds = (now - self.started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
             return None, None, seconds
         by_model: dict[str, list[StagePlan]] = {}
         for stage in plan.stages:
@@ -243,7 +245,7 @@ class Timeline:
         for model, (stages, share) in left.items():
             figures = ((stage.calls, stage.input_tokens, stage.output_tokens) for stage in stages)
             n, *tokens = (share * sum(figure) for figure in zip(*figures, strict=True))
-            settings, seconds = self._extent.models.get(model), pace.get(model, None if model == LOCAL else fastest)
+            settings, seconds = self.extent.models.get(model), pace.get(model, None if model == LOCAL else fastest)
             minutes = settings.limits.minutes(n, *tokens) if settings else None
             estimates = [*(() if seconds is None else [n * seconds]), *(() if minutes is None else [60 * minutes])]
             if not estimates and model != LOCAL:
@@ -253,7 +255,7 @@ class Timeline:
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]
-        settings = self._extent.models.get(name)
+        settings = self.extent.models.get(name)
         limits = settings.limits if settings else Limits()
 
         def rate(counted: str) -> float:

@@ -13,7 +13,7 @@ import contextlib
 import json
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from summhay_ray.engine.contract import Workload
@@ -134,12 +134,6 @@ def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> 
     return next((name for name in resources if name in families), "")
 
 
-def answers_here(workload: Workload[Any], queue: str) -> bool:
-    """Whether a pool prepares and answers a queue's items: they ask no provider and no model with its own actors."""
-    settings, models = workload.models.settings(), workload.queues()[queue].models
-    return all(settings[model].local for model in models) and not family_of(models, workload.spec.resources)
-
-
 class ItemQueue:
     """One queue: its waiting items, and the number of items in progress at each worker."""
 
@@ -237,16 +231,16 @@ class WorkerLost(Exception):
     """The requested worker was given up; send the request to another one."""
 
 
+@dataclass
 class Pending:
     """The requests to workers that are not answered yet."""
 
-    def __init__(self) -> None:
-        self._futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = {}
+    futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = field(default_factory=dict)
 
     async def wait(self, kind: Kind, worker: int, request: Awaitable[T]) -> T:
         """The answer to a request. Raises WorkerLost if `give_up` is called for the worker meanwhile."""
         future, task = asyncio.ensure_future(request), asyncio.current_task()
-        futures = self._futures.setdefault((kind, worker), set())
+        futures = self.futures.setdefault((kind, worker), set())
         futures.add(future)
         try:
             return await future
@@ -259,7 +253,7 @@ class Pending:
 
     def give_up(self, kind: Kind, worker: int) -> None:
         """Stop waiting for a worker."""
-        for future in self._futures.pop((kind, worker), ()):
+        for future in self.futures.pop((kind, worker), ()):
             future.cancel()
 
 

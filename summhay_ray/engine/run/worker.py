@@ -16,7 +16,7 @@ from typing import Any
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables
-from summhay_ray.engine.run.queues import ItemResult, WorkItem, answers_here, batch_text, read_batch
+from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
 from summhay_ray.engine.state.items_left import ITEM, prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Batched, Gateway
@@ -73,7 +73,13 @@ def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
     The items of a pool ask no provider. A source is prepared once: if one of its items asks a provider, the workers get all of
     them.
     """
-    here = {name for name in workload.queues() if answers_here(workload, name)}
+    # They ask no model with its own actors either.
+    settings, resources = workload.models.settings(), workload.spec.resources
+    here = {
+        name
+        for name, queue in workload.queues().items()
+        if all(settings[model].local for model in queue.models) and not family_of(queue.models, resources)
+    }
     workers, pool = dict[str, Sequence[Item]](), dict[str, Sequence[Item]]()
     for source, items in left.items():
         free = [item for item in items if item.queue in here]

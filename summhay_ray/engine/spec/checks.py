@@ -37,8 +37,11 @@ _OWN = {
 """Name of a parameter -> the field of the entry that already sets it. It must not be set twice."""
 
 
-def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
-    """What is wrong with these fields, in one line that repeats no secret; empty if nothing is."""
+def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None, priced: bool) -> str:
+    """What is wrong with these fields of an entry, in one line that repeats no secret; empty if nothing is.
+
+    `priced`: whether the entry has its own `price`, since known prices are those of the standard tier.
+    """
     secret = None
     for path, name in _names(extra):
         words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
@@ -72,6 +75,9 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
+    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
+    if not priced and any(tier not in (None, "auto", "default", "standard") for tier in tiers):
+        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
     return ""
 
 
@@ -80,15 +86,6 @@ def endpoint_flaw(endpoint_url: str | None) -> str:
     if endpoint_url is None or (_URL.match(endpoint_url) and _plain_url(endpoint_url)):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
-
-
-def tier_flaw(extra: Mapping[str, Any]) -> str:
-    """What is wrong with the service tier in `extra`, since known prices are those of the standard tier; empty if nothing is."""
-    body = extra.get("extra_body")
-    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
-    if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
-        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
-    return ""
 
 
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -47,7 +47,8 @@ class Inputs:
         self._content: Callable[[str], bytes] = self._from_folder
         self._given: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
-        self._files: dict[str, Path] = {}
+        self.files: dict[str, Path] = {}
+        """Name in the spec -> path on this machine, for the files that were read from disk."""
         self.settled = False
         """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
 
@@ -136,7 +137,7 @@ class Inputs:
             raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
         except UserError as error:
             raise SpecError(f"spec: {error}") from error
-        self._files[entry] = path.resolve()
+        self.files[entry] = path.resolve()
         return content
 
     def text(self, entry: str) -> str:
@@ -145,7 +146,3 @@ class Inputs:
             return self.read(entry).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise SpecError(f"spec: {entry!r} is not UTF-8 text") from None
-
-    def files(self) -> dict[str, Path]:
-        """Name in the spec -> path on this machine, for the files that were read from disk."""
-        return dict(self._files)

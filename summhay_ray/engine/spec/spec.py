@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from summhay_ray.engine.spec.checks import check_untrusted, endpoint_flaw, flaw, tier_flaw, values_in
+from summhay_ray.engine.spec.checks import check_untrusted, endpoint_flaw, flaw, values_in
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (
@@ -323,13 +323,11 @@ class Spec(Strict):
             except UserError as error:
                 raise SpecError(f"{where}: {error}") from error
         for model in self.model_entries():
-            if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+            if wrong := flaw(model.extra, model.api_base, model.api_key_env, model.price is not None):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
                 mend = "write api_base: URL beside it, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
-            if model.price is None and (wrong := tier_flaw(model.extra)):
-                raise SpecError(f"{where}: {model.label}: {wrong}")
             if wrong := lacking(model.model, model.TASK, model.api_base):
                 raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
             way = transport_of(model.model, model.TASK, model.api_base, model.transport)
@@ -504,16 +502,13 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
     model: Any = kind
     for part in path:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
-            model = _inner(model.model_fields[part].annotation)
+            # The first model inside the annotation, such as that of a list's entries.
+            inside = [model.model_fields[part].annotation]
+            for model in inside:
+                if isinstance(model, type) and issubclass(model, BaseModel):
+                    break
+                inside += typing.get_args(model)
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _inner(annotation: Any) -> Any:
-    for part in typing.get_args(annotation):
-        inner = _inner(part)
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            return inner
-    return annotation
 
 
 def near(name: str, known: Iterable[str]) -> str:

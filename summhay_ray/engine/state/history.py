@@ -94,14 +94,9 @@ class PlanRecord(TypedDict):
     stages: list[StageRecord]
 
 
-def has_plan(run: RunStore) -> bool:
-    """Whether a plan of the run is stored."""
-    return run.store.files.exists(_plan_name(run))
-
-
 def keep_plan(run: RunStore, plan: Mapping[str, Any]) -> None:
     """Store the run's plan, as `PlanResult.to_json` gives it. An existing plan is kept."""
-    run.store.files.create(_plan_name(run), with_hash(plan, indent=1))
+    run.store.files.create(plan_file(run), with_hash(plan, indent=1))
 
 
 @dataclass(frozen=True)
@@ -114,17 +109,17 @@ class RecordedReach:
     """Model -> the origin of its answers, such as the endpoint."""
 
 
+@dataclass
 class History:
     """The records of a run's plan and starts. Each record is read once, on first use; a damaged one counts as missing."""
 
-    def __init__(self, run: RunStore) -> None:
-        self._run = run
-        self._damaged: list[str] = []
+    run: RunStore
+    _damaged: list[str] = field(default_factory=list, init=False)
 
     @functools.cached_property
     def plan(self) -> PlanRecord | None:
         """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
-        files, name = self._run.store.files, _plan_name(self._run)
+        files, name = self.run.store.files, plan_file(self.run)
         try:
             content = read_checked(files.read(name), PlanRecord)
         except FileNotFoundError:
@@ -142,7 +137,7 @@ class History:
     def stop(self) -> StopRecord | None:
         """The latest stop, if the run was not started again and nothing was committed since; else None."""
         stop = self._newest("stops", StopRecord)
-        if stop is None or stop["commits"] != self._run.added():
+        if stop is None or stop["commits"] != self.run.added():
             return None
         return stop if not self.start or self.start["session"] <= stop["session"] else None
 
@@ -153,7 +148,7 @@ class History:
 
     def _newest(self, folder: str, record: type[T]) -> T | None:
         try:
-            newest = _chain(self._run, folder, record).newest()
+            newest = _chain(self.run, folder, record).newest()
         except DamagedRecord as error:
             self._damaged.append(error.flaw)
             return None
@@ -233,7 +228,8 @@ def _append(chain: Chain[Any], body: Mapping[str, Any]) -> None:
         number += 1
 
 
-def _plan_name(run: RunStore) -> str:
+def plan_file(run: RunStore) -> str:
+    """The name of the plan at the first start."""
     return f"runs/{run.run_id}/plan.json"
 
 
