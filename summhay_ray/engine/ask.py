@@ -126,9 +126,10 @@ class Ask:
         self,
         workload: Asking,
         item: Item,
-        complete: Complete,
-        limiter: ConcurrencyLimiter,
+        complete: Complete | None,
+        limiter: ConcurrencyLimiter | None,
     ) -> None:
+        """`complete` and `limiter` are None while planning."""
         self.item = item
         self.prepared: Any = None
         """The data that `prepare` made for the item."""
@@ -198,7 +199,10 @@ class Ask:
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
     ) -> Awaitable[Outcome[RawAnswer]]:
         request, none = self.known(request, stage)
-        return Ready(none) if none is not None else self._complete(request, stage, functools.partial(self._keep, request))
+        if none is not None:
+            return Ready(none)
+        assert self._complete is not None, "planning makes no call"
+        return self._complete(request, stage, functools.partial(self._keep, request))
 
     def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
         if raw is not None:
@@ -235,7 +239,7 @@ class Ask:
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
-        return self._limiter.turn(stage, model, name)
+        return contextlib.nullcontext() if self._limiter is None else self._limiter.turn(stage, model, name)
 
     def record(self, none: NoReply) -> None:
         """Record a failure in the stage of the unusable answer.

@@ -16,18 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 import polars as pl
 
 from summhay_ray.engine.ask import Ask
-from summhay_ray.engine.items import (
-    BadBenchmark,
-    Counted,
-    Item,
-    Prepared,
-    Queue,
-    Rows,
-    RunTables,
-    Stage,
-    all_tables,
-    reading,
-)
+from summhay_ray.engine.items import BadBenchmark, Counted, Item, Prepared, Queue, Rows, RunTables, Stage, all_tables, reading
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.models import RunModels

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
+from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.stage_plan import StagePlan, bounded
@@ -135,17 +135,13 @@ class PlanResult:
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
-async def _never(*_: object) -> Outcome[RawAnswer]:
-    raise AssertionError("planning makes no call")
-
-
 class CountingAsk(Ask):
     """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
 
     planning = True
 
     def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
-        super().__init__(planner.workload, item, _never, planner.limiter)
+        super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
@@ -164,10 +160,6 @@ class CountingAsk(Ask):
         settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
         micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
         planner.record(counted, spared_tokens=tokens - fewer, spared_micros=micros)
-
-    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """See `Ask`. Planning needs no limit."""
-        return contextlib.nullcontext()
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
         """See `Ask`. A planned call is no failure."""
@@ -241,7 +233,6 @@ class Planner:
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
         """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
-        self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
         self.unprepared: Counter[str] = Counter()

@@ -321,16 +321,12 @@ def job_client(url: str) -> Any:
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("ray."):
             logging.getLogger(name).setLevel(logging.ERROR)
-    with asking(url), _without("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
-        return Client(url)
-
-
-@contextlib.contextmanager
-def _without(*names: str) -> Iterator[None]:
-    """A context without these environment variables, which override the address given to Ray."""
+    # These variables override the address given to Ray.
+    names = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
-        yield
+        with asking(url):
+            return Client(url)
     finally:
         os.environ.update(kept)
 

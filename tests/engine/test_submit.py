@@ -20,7 +20,8 @@ from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
-from summhay_ray.engine import JobEnd, JobLost, RayJob
+from summhay_ray.engine import RayJob
+from summhay_ray.engine.submit import JobEnd, JobLost
 from summhay_ray.errors import UserError
 
 __all__ = ["server"]

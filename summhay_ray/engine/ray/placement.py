@@ -95,7 +95,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     one actor and the autoscaler cannot start such a node.
     """
     workload, resources = work.workload, work.workload.spec.resources
-    cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
+    cpus, nodes = float(ray.cluster_resources().get("CPU", 0.0)), sum(1 for node in ray.nodes() if node["Alive"])
     for_workers, for_pool = divided(workload, work.left)
     left = Counter(item.queue for items in for_workers.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
@@ -249,7 +249,7 @@ def _check_room(late: int, workers: int, rounds: int) -> None:
 
     After many rounds, late workers count as holding no CPUs: the CPUs that they lack are held by others.
     """
-    free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
+    free, cpus = ray.available_resources().get("CPU", 0.0), float(ray.cluster_resources().get("CPU", 0.0))
     others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)
     if free >= CPUS_A_WORKER:
         return
@@ -263,7 +263,3 @@ def _check_room(late: int, workers: int, rounds: int) -> None:
         f"{late} of {workers} workers found no room within {rounds * PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, "
         f"and {why}; {mend} workers: {max(1, workers - late)}"
     )
-
-
-def _cpus() -> float:
-    return float(ray.cluster_resources().get("CPU", 0.0))

@@ -42,7 +42,15 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         tokens = Check("tokens", False, f"cl100k cannot be loaded: {error}")
     checks = [_store(store_uri), Check("ray", found, ray), tokens]
     if workload is None:
-        return [*checks, *_provider_keys()]
+        # A line for each provider with a key in the environment, and for each provider whose models need no prefix.
+        keys: dict[str, Check] = {}
+        for provider, known in PROVIDERS.items():
+            variables = needed_variables(provider)
+            name = next((one for one in variables if os.environ.get(one)), "")
+            if name or known.bare:
+                message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
+                keys.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
+        return [*checks, *keys.values()]
     for model, settings in sorted(workload.models.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
@@ -50,18 +58,6 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         if not is_local(model):
             checks.append(key_check(settings))
     return checks
-
-
-def _provider_keys() -> list[Check]:
-    """A line for each provider with a key in the environment, and for each provider whose models need no prefix."""
-    checks: dict[str, Check] = {}
-    for provider, known in PROVIDERS.items():
-        variables = needed_variables(provider)
-        name = next((one for one in variables if os.environ.get(one)), "")
-        if name or known.bare:
-            message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
-            checks.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
-    return list(checks.values())
 
 
 def examine_runs(store: Store) -> list[Check]:

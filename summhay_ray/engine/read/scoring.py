@@ -109,13 +109,22 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 
 
 def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: str = "") -> RunTables:
-    """The tables that `score` gets. `item`: the name of an added column of each table, with the id of a row's item."""
+    """The tables that `score` gets, with the frame `items`: a row for each item that was asked, with `item_id`, `model`, and the
+    values of its data that are numbers, texts or truth values.
+
+    `item`: the name of an added column of each table, with the id of a row's item.
+    """
 
     def read(name: str) -> pl.DataFrame:
         if name != ITEMS:
             return run.tables([name], item)[name]
-        items = items_frame(workload)
-        return items if workload.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
+        plain, rows, asked = str | int | float | bool | None, [], run.finished(ITEM)
+        for known in checked_items(workload):
+            if workload.imported or known.id in asked:
+                data = {name: value for name, value in known.data.items() if isinstance(value, plain)}
+                rows.append({**data, ITEM_ID: known.id, "model": known.model})
+        schema = None if rows else {ITEM_ID: pl.String, "model": pl.String}
+        return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
     return RunTables(run, (ITEMS, *(table.name for table in all_tables(type(workload)))), read, options)
 
@@ -126,21 +135,6 @@ def so_far(workload: Workload[Any], run: RunStore) -> str:
         return ""
     asked, total = len(run.finished(ITEM)), workload.n_items()
     return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
-
-
-def items_frame(workload: Workload[Any]) -> pl.DataFrame:
-    """A row for each item: `item_id`, `model`, and the values of its data that are numbers, texts or truth values."""
-    plain = str | int | float | bool | None
-    rows = [
-        {
-            **{name: value for name, value in item.data.items() if isinstance(value, plain)},
-            "item_id": item.id,
-            "model": item.model,
-        }
-        for item in checked_items(workload)
-    ]
-    schema = None if rows else {"item_id": pl.String, "model": pl.String}
-    return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
 
 def _json_value(value: Any) -> Any:
@@ -186,7 +180,10 @@ def expected_rows(
         return None
     lacking = run.filter(LACKS)
     given = _given_by_items(frame, run, by) if expected is None else {name: name for name in by}
-    wanted = _items_of(lacking if expected is None else expected, given, frame)
+    columns = [pl.col(other).cast(frame.schema[name], strict=False).alias(name) for name, other in given.items()]
+    wanted: dict[Group, set[str]] = {}
+    for *group, item in (lacking if expected is None else expected).select(*columns, pl.col(ITEM_ID).alias("_id")).iter_rows():
+        wanted.setdefault(tuple(group), set()).add(item)
     rows_of: dict[Group, dict[str, int]] = {} if len(given) < len(by) else {group: {} for group in wanted}
     counted = frame.filter(pl.col(value).is_not_null()).group_by(*by, ITEM_ID).agg(pl.len())
     for *group, item, n in counted.iter_rows():
@@ -244,15 +241,6 @@ def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]
                 given[name] = other
                 break
     return given
-
-
-def _items_of(items: pl.DataFrame, given: Mapping[str, str], frame: pl.DataFrame) -> dict[Group, set[str]]:
-    """Values of the given columns -> the ids of the items that have them."""
-    columns = [pl.col(other).cast(frame.schema[name], strict=False).alias(name) for name, other in given.items()]
-    wanted: dict[Group, set[str]] = {}
-    for *group, item in items.select(*columns, pl.col(ITEM_ID).alias("_id")).iter_rows():
-        wanted.setdefault(tuple(group), set()).add(item)
-    return wanted
 
 
 def _same(numbers: Iterable[int]) -> int | None:

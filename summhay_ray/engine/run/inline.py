@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.run.execution import (
-    DRAIN_S,
-    LOOK_EVERY_S,
-    Heartbeat,
-    Work,
-    first_end,
-    run_stoppable,
-    until_stopped,
-)
+from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
 from summhay_ray.engine.state.items_left import PREPARED
