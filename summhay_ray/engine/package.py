@@ -9,7 +9,7 @@ import shutil
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import all_suffixes
 from itertools import chain, count
@@ -55,7 +55,16 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     """
     files: dict[str, Path] = {}
     entries = workload.inputs.files
-    names = {entry: by_store.get(entry) or _packed(entry, source, files) for entry, source in entries.items()}
+    names = {}
+    for entry, source in entries.items():
+        if (name := by_store.get(entry)) is None:
+            # Its name in the spec if possible, else `files/NUMBER/` and its base name.
+            path = PurePosixPath(entry)
+            stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
+            options = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
+            name = next(name for name in options if files.get(name, source) == source)
+            files[name] = source
+        names[entry] = name
     modules, notes = own_modules(workload.own_code())
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
@@ -86,16 +95,6 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _packed(entry: str, source: Path, files: dict[str, Path]) -> str:
-    """The file's name in the package: its name in the spec if possible, else `files/NUMBER/` and its base name."""
-    path = PurePosixPath(entry)
-    stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
-    names = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
-    name = next(name for name in names if files.get(name, source) == source)
-    files[name] = source
-    return name
-
-
 def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
     """The files of the modules that `names` (module:Class) refer to, as name in the package -> path; and notes.
 
@@ -116,7 +115,11 @@ def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
         for other in sorted({name.partition(".")[0] for name in list(sys.modules)}):
             module = _place(other)
             if module and module.parent == place.parent and other not in ("__main__", "summhay_ray"):
-                files.update({str(file.relative_to(place.parent)): file for file in _files_of(module)})
+                for file in [module] if module.is_file() else sorted(module.rglob("*")):
+                    parts = file.relative_to(module).parts
+                    hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+                    if file.is_file() and not hidden:
+                        files[str(file.relative_to(place.parent))] = file
     return files, notes
 
 
@@ -126,16 +129,6 @@ def _place(top: str) -> Path | None:
     folders: Sequence[str] = list(getattr(module, "__path__", None) or ())
     file = getattr(module, "__file__", None)
     return Path(folders[0]).resolve() if folders else Path(file).resolve() if file else None
-
-
-def _files_of(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-        return
-    for file in sorted(place.rglob("*")):
-        parts = file.relative_to(place).parts
-        if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
-            yield file
 
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:

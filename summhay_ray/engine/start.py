@@ -33,12 +33,9 @@ from summhay_ray.engine.state.history import (
     keep_reach,
     keep_start,
     keep_stop,
-    origins_in,
     origins_of,
-    other_origins,
     plan_file,
-    short_log,
-    zero_vectors_in,
+    stored_warnings,
 )
 from summhay_ray.engine.state.items_left import (
     ANSWERS,
@@ -334,9 +331,7 @@ class _Start:
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
-                *short_log(run, money),
-                *other_origins(origins_in(answers), reach.origins),
-                *zero_vectors_in(answers),
+                *stored_warnings(run, money, answers, reach.origins),
                 *(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped),
             ),
             executor=snapshot.get("executor", ""),

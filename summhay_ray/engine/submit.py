@@ -241,7 +241,7 @@ class RayJob:
                 details = self.client.get_job_info(self.job)
                 if details.status.is_terminal():
                     run_loop(read_log)
-                    return _end(details, self)
+                    break
                 lost_since = None
             except (RuntimeError, OSError, aiohttp.ClientError, TimeoutError) as error:
                 lost_since = time.monotonic() if lost_since is None else lost_since
@@ -250,19 +250,16 @@ class RayJob:
                         f"no word of job {self.job} for {LOST_S:.0f} s ({one_line(error)}); look: {self.look()}"
                     ) from error
             time.sleep(POLL_S)
-
-
-def _end(details: Any, job: RayJob) -> JobEnd:
-    status, code = str(details.status.value), details.driver_exit_code
-    if status == "SUCCEEDED":
-        return JobEnd(status, 0)
-    if status == "STOPPED":
-        return JobEnd(status, 1, f"job {job.job} was stopped; submit again to go on where it was")
-    if code in _EXIT_CODES:
-        return JobEnd(status, int(code))
-    # Ray's message repeats the job's log after its first sentence.
-    message = one_line((details.message or "").partition(", last available logs")[0])
-    return JobEnd(status, 1, f"job {job.job} ended {status}: {message}; what was answered is kept, submit again to go on")
+        status, code = str(details.status.value), details.driver_exit_code
+        if status == "SUCCEEDED":
+            return JobEnd(status, 0)
+        if status == "STOPPED":
+            return JobEnd(status, 1, f"job {self.job} was stopped; submit again to go on where it was")
+        if code in _EXIT_CODES:
+            return JobEnd(status, int(code))
+        # Ray's message repeats the job's log after its first sentence.
+        message = one_line((details.message or "").partition(", last available logs")[0])
+        return JobEnd(status, 1, f"job {self.job} ended {status}: {message}; what was answered is kept, submit again to go on")
 
 
 def reach(url: str) -> list[str]:

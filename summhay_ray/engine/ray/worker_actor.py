@@ -204,7 +204,7 @@ class WorkerActor:
         if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
-        await self._worker.end()
+        await self._worker.commits.settled()
         log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):

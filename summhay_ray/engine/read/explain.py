@@ -50,7 +50,22 @@ def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:
     """An item with its rows and calls, as JSON. `key`: its id, an answer's key, or a prefix of either. Raises StoreError."""
-    item = find_item(workload, run, key)
+    items = {item.id: item for item in workload.items()}
+    matches = {key} & items.keys() or {item_id for item_id in items if len(key) >= SHORTEST and item_id.startswith(key)}
+    if not matches and len(key) >= SHORTEST:
+        answers = run.table("raw_answers").filter(pl.col("key").str.starts_with(key))
+        if answers.height:
+            matches = {
+                item_id
+                for item_id in items
+                if not run.table("raw_answers", [item_id]).filter(pl.col("key").str.starts_with(key)).is_empty()
+            }
+    if not matches:
+        some = ", ".join(list(items)[:3])
+        raise StoreError(f"run {run.run_id} has no item and no answer that begins with {key!r}; its items are such as {some}")
+    if len(matches) > 1:
+        raise StoreError(f"{len(matches)} items of run {run.run_id} begin with {key!r}; give more of it")
+    item = items[matches.pop()]
     frames = {table.name: run.table(table.name, [item.id]) for table in all_tables(type(workload))}
     return {
         "run": run.run_id,
@@ -94,26 +109,6 @@ def calls_of(workload: Workload[Any], run: RunStore, item: Item) -> list[dict[st
         raw_answer = None if answer is None else asdict(answer)
         shown.append({"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": raw_answer, "failed_attempts": failed})
     return shown
-
-
-def find_item(workload: Workload[Any], run: RunStore, key: str) -> Item:
-    """The item with an id or an answer's key that begins with `key`. Raises StoreError unless there is exactly one."""
-    items = {item.id: item for item in workload.items()}
-    matches = {key} & items.keys() or {item_id for item_id in items if len(key) >= SHORTEST and item_id.startswith(key)}
-    if not matches and len(key) >= SHORTEST:
-        answers = run.table("raw_answers").filter(pl.col("key").str.starts_with(key))
-        if answers.height:
-            matches = {
-                item_id
-                for item_id in items
-                if not run.table("raw_answers", [item_id]).filter(pl.col("key").str.starts_with(key)).is_empty()
-            }
-    if not matches:
-        some = ", ".join(list(items)[:3])
-        raise StoreError(f"run {run.run_id} has no item and no answer that begins with {key!r}; its items are such as {some}")
-    if len(matches) > 1:
-        raise StoreError(f"{len(matches)} items of run {run.run_id} begin with {key!r}; give more of it")
-    return items[matches.pop()]
 
 
 def item_samples(workload: Workload[Any], run: RunStore) -> Samples:

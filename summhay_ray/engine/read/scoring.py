@@ -67,7 +67,9 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
     if is_own:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
-    asked = so_far(workload, run)
+    asked = ""
+    if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
+        asked = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
     if asked and sections:
         sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
     with reading(f"{workload.kind}: details", _MEND):
@@ -127,14 +129,6 @@ def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: 
         return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
     return RunTables(run, (ITEMS, *(table.name for table in all_tables(type(workload)))), read, options)
-
-
-def so_far(workload: Workload[Any], run: RunStore) -> str:
-    """A phrase with the number of items that an unfinished run has asked; empty for a finished or imported run."""
-    if workload.imported:
-        return ""
-    asked, total = len(run.finished(ITEM)), workload.n_items()
-    return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
 
 
 def _json_value(value: Any) -> Any:

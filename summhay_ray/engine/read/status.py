@@ -15,16 +15,7 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
-from summhay_ray.engine.state.history import (
-    History,
-    StartRecord,
-    StopRecord,
-    origins_in,
-    other_origins,
-    short_log,
-    usage_of_run,
-    zero_vectors_in,
-)
+from summhay_ray.engine.state.history import History, StartRecord, StopRecord, stored_warnings, usage_of_run
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
 from summhay_ray.errors import UserError
@@ -251,9 +242,7 @@ def status(run: RunStore) -> StatusResult:
         driver=now.driver,
         warnings=(
             *misplaced,
-            *short_log(run, money),
-            *other_origins(origins_in(answers), history.reach.origins),
-            *zero_vectors_in(answers),
+            *stored_warnings(run, money, answers, history.reach.origins),
         ),
         problems=damaged,
     )

@@ -89,7 +89,7 @@ class InlineExecution:
                 self._latest = service.act(Ledger.snapshot)
                 self.work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
-                await worker.end()
+                await worker.commits.settled()
                 raise
             finally:
                 await gateway.close()

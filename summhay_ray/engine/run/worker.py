@@ -179,22 +179,19 @@ class Worker:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.models.settings())
-        self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
+        # Wait for `commits.settled()` when no more items are answered.
+        self.commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
         """Answer and commit a batch. Items that the budget stopped are not committed."""
         return list(await asyncio.gather(*map(self._item, batch)))
 
-    async def end(self) -> None:
-        """Return when the items that are answered are committed. Call it only when no more items are answered."""
-        await self._commits.settled()
-
     async def _item(self, work: WorkItem) -> ItemResult:
-        with self._commits.under_way():
+        with self.commits.under_way():
             ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter)
             done = await answered(self._workload, work, ask)
         if not done.over_budget:
-            await self._commits(done)
+            await self.commits(done)
         if done.stop is not None:
             raise done.stop
         counted, failures = len(done.rows.get(self._workload.counted.table, ())), done.rows.get("failures", ())

@@ -44,7 +44,6 @@ class Inputs:
         self._named = named
         self._places: set[Path] | None = None
         self._open = store
-        self._content: Callable[[str], bytes] = self._from_folder
         self._given: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
         self.files: dict[str, Path] = {}
@@ -64,7 +63,6 @@ class Inputs:
         inputs.record = record
         inputs._digests = {**record.get("inputs", {}), **record.get("answers", {})}
         inputs.settled = True
-        inputs._content = lambda entry: store.get_object(KIND, inputs._digests[entry])
         return inputs
 
     def read(self, entry: str) -> bytes:
@@ -74,7 +72,19 @@ class Inputs:
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
                 "files are kept before it begins"
             )
-        content = self._content(entry)
+        if self.record is not None and self.store is not None:
+            content = self.store.get_object(KIND, self._digests[entry])
+        elif entry in self._given:
+            content = self._given[entry]
+        else:
+            path = self.path(entry)
+            try:
+                content = read_json(path, self._within(path))
+            except OSError as error:
+                raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
+            except UserError as error:
+                raise SpecError(f"spec: {error}") from error
+            self.files[entry] = path.resolve()
         digest = hashlib.sha256(content).hexdigest()
         if self._digests.setdefault(entry, digest) != digest:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
@@ -126,19 +136,6 @@ class Inputs:
         placed = Path(os.path.abspath(path))
         above = next((place for place in (placed, *placed.parents) if place in self._places), placed)
         return [*([above] if above != placed else []), *([self.folder] if self.untrusted else [])]
-
-    def _from_folder(self, entry: str) -> bytes:
-        if entry in self._given:
-            return self._given[entry]
-        path = self.path(entry)
-        try:
-            content = read_json(path, self._within(path))
-        except OSError as error:
-            raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
-        except UserError as error:
-            raise SpecError(f"spec: {error}") from error
-        self.files[entry] = path.resolve()
-        return content
 
     def text(self, entry: str) -> str:
         """The file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""

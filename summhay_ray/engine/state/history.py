@@ -262,21 +262,21 @@ def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def zero_vectors_in(answers: pl.DataFrame) -> tuple[str, ...]:
-    """A line for each model with zero vectors in a run. `answers`: `model` and `zero_vectors` of its `raw_answers`."""
+def stored_warnings(run: RunStore, money: Money, answers: pl.DataFrame, origins: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings about a stored run: a log that records less spending than the run's money, answers from other origins, and models
+    with zero vectors.
+
+    `answers`: `model`, `origin` and `zero_vectors` of its `raw_answers`. `origins`: model -> the origin of its answers now.
+    """
+    short = []
+    if money.missing:
+        where, missing = run.store.files.where("answers"), f"{money.missing / MICROS:.6f} dollars"
+        mend = "these count as spent, so that no budget is overrun"
+        short = [f"the answers in {where} cost {missing} less than the run's money records say; {mend}"]
     counted = answers.group_by("model").agg(pl.sum("zero_vectors"))
-    return tuple(
+    zeros = (
         f"{model}: {n} of its vectors are all zeros, so that their texts are similar to nothing; look at the service"
         for model, n in sorted(counted.iter_rows())
         if n
     )
-
-
-def short_log(run: RunStore, money: Money) -> tuple[str, ...]:
-    """A line if the log records less spending than the run's money records; else none."""
-    if not money.missing:
-        return ()
-    return (
-        f"the answers in {run.store.files.where('answers')} cost {money.missing / MICROS:.6f} dollars less than the run's money "
-        "records say; these count as spent, so that no budget is overrun",
-    )
+    return (*short, *other_origins(origins_in(answers), origins), *zeros)
