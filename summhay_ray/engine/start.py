@@ -394,8 +394,8 @@ class _Start:
         # A plan prepares and counts every item. That is about as much work as answering it with a local model without generation.
         settings, models = self.workload.models.settings(), self.workload.models
         paying = any(model.price != FREE for model in settings.values())
-        local = [models.find(name) for name, model in settings.items() if model.local]
-        wanted = paying or len(local) < len(settings) or any(isinstance(model, GeneratingModel) for model in local)
+        generates = (isinstance(models.find(name), GeneratingModel) for name in settings)
+        wanted = paying or not all(model.local for model in settings.values()) or any(generates)
         with self._executing(work, executor, planned_now if wanted else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:
