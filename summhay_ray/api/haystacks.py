@@ -217,7 +217,7 @@ def verify(
     if not address and len(files) <= MANY_VERIFIED:
         verified = synthesis.verify_files(files)
     else:
-        with engine.ray_tasks(address or "local"):
+        with engine.ray_session(address or "local"):
             verified = synthesis.verify_files(files, engine.map_in_tasks)
     if out is not None:
         synthesis.write_checks(verified, Path(out))

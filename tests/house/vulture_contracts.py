@@ -41,7 +41,6 @@ suppress_debug_info
 telemetry
 drop_params
 # Fields of stored records, which are read by their schema.
-token_margins
 claimed_margin
 # Used by notebooks, and by the server of a report.
 do_HEAD

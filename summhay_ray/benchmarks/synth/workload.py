@@ -39,7 +39,7 @@ from summhay_ray.benchmarks.synth.topics import MADE, TOPICS, Made, made_by, top
 from summhay_ray.errors import SpecError
 from summhay_ray.local_models import WRITER
 from summhay_ray.metrics import Compat
-from summhay_ray.synth import Bounds, Topic, bounds
+from summhay_ray.synth import Topic, bounds
 
 SYSTEM = "synth"
 """The system name under which a synthesis's items are counted."""
@@ -139,13 +139,13 @@ class Synth(Benchmark[SynthSpec]):
             "`entry`, which the same command prints with --json"
         )
 
-    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Mapping[str, Mapping[str, int]]]]:
         """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
         The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
         topic, difficulty = self._topics[item.id], recipe.difficulty
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
-        return {name: (model, bounded[name]) for name, model in used.items()}
+        return {name: (model, asdict(bounded[name])) for name, model in used.items()}
 
     @functools.cached_property
     def _topics(self) -> Mapping[str, Topic]:

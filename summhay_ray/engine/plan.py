@@ -12,23 +12,20 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
+from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.plan.bounds import bounded
-from summhay_ray.engine.stage_plan import StagePlan
-from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
+from summhay_ray.engine.stage_plan import StagePlan, bounded
+from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.run_warnings import origins_in, origins_of, other_origins
-from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
@@ -132,15 +129,10 @@ class PlanResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""
         names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
-        money = {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
-        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **money}}
+        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
-
-
-async def _never(*_: object) -> Outcome[RawAnswer]:
-    raise AssertionError("planning makes no call")
 
 
 class CountingAsk(Ask):
@@ -149,23 +141,13 @@ class CountingAsk(Ask):
     planning = True
 
     def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
-        super().__init__(planner.workload, item, _never, planner.limiter)
+        super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
-
-    def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
-        """See `Ask`."""
-        self._check_stage(stage)
-
-        def ask(request: Request) -> Ready[Outcome[RawAnswer]]:
-            request, none = self.known(request, stage)
-            return Ready(none or self._counted(stage, request, share, output_tokens))
-
-        return ask
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -176,20 +158,20 @@ class CountingAsk(Ask):
         planner.spared.add(question)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
         settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
-        planner.record(counted.spare, tokens - fewer, settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0))
-
-    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
-        """See `Ask`. Planning needs no limit."""
-        return contextlib.nullcontext()
+        micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+        planner.record(counted, spared_tokens=tokens - fewer, spared_micros=micros)
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
         """See `Ask`. A planned call is no failure."""
         if outcome.error != PLANNED:
             super().fail(stage, outcome, **where)
 
-    def _counted(
-        self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
-    ) -> Outcome[RawAnswer]:
+    def _send(
+        self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
+    ) -> Ready[Outcome[RawAnswer]]:
+        request, none = self.known(request, stage)
+        if none is not None:
+            return Ready(none)
         planner, after = self._planner, tuple(self._guesses)
         self.guessed_on |= bool(after)
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
@@ -198,38 +180,42 @@ class CountingAsk(Ask):
         self.asked_anything = True
         known = planner.known(request)
         if known is not None:
-            planner.record(counted[0].reuse, int(counts))
+            planner.record(counted[0], reused=int(counts))
             planner.origins[request.model, known[1].origin] += counts
-            return known[0]
+            return Ready(known[0])
         tokens, longest = planner.measured(request)
         settings = planner.settings[request.model]
         if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
             if not after:
                 self.too_long = True
-                return Failed("context_window", "the prompt is too long for the model's window")
+                return Ready(Failed("context_window", "the prompt is too long for the model's window"))
             # A prompt with a guess may still fit: the most expensive possible call just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
         prompt = planner.prompt(request)
         question = hash((prompt, request.sample, *after))
         if counts and not self._done:
-            new = planner.is_new(self._size, question)
-            if new:
+            # A question that two items share is one call.
+            seen = planner.seen[self._size]
+            if question not in seen:
+                seen.add(question)
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
+                figures = {"calls": 1, "input_tokens": tokens, "output_tokens": expected}
                 micros = planner.micros(request.model, tokens, expected, longest, request.searches)
+                figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
                 for stage_plan in counted:
-                    planner.record(stage_plan.add, tokens, expected, micros)
+                    planner.record(stage_plan, **figures)
             else:
-                planner.record(counted[0].reuse)
+                planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
-            return Failed(PLANNED, "no call is made while planning")
+            return Ready(Failed(PLANNED, "no call is made while planning"))
         same = hash((prompt, *self._prompts))
         self._guesses.append(same if planner.repeats_itself(request.model) else question)
         self._prompts.append(same)
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
-        return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key))
 
 
 class Planner:
@@ -247,15 +233,14 @@ class Planner:
             lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
         )
         """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
-        self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
         self.unprepared: Counter[str] = Counter()
         """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> number of reused answers."""
-        self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
-        self._seen: dict[str, set[int]] = {size: set() for size in SIZES}
+        self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
@@ -266,19 +251,14 @@ class Planner:
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
         """The counts of a stage and model for calls that are made with the probability `share`."""
         key = stage, model, share
-        if key not in self._stages:
-            self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
-        return self._stages[key][size]
-
-    @property
-    def asked(self) -> set[str]:
-        """The names of the stages that were asked."""
-        return {stage for stage, _, _ in self._stages}
+        if key not in self.counts:
+            self.counts[key] = {size: StagePlan(stage, model) for size in SIZES}
+        return self.counts[key][size]
 
     def stages(self) -> list[StagePlan]:
         """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
         totals: dict[tuple[str, str], StagePlan] = {}
-        for (stage, model, share), sizes in self._stages.items():
+        for (stage, model, share), sizes in self.counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
             # A size without its own calls uses the calls of the expected size.
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
@@ -298,24 +278,17 @@ class Planner:
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
 
-    def is_new(self, size: Size, question: int) -> bool:
-        """Whether a question was not asked before at this size: a question that two items share is one call."""
-        if question in self._seen[size]:
-            return False
-        self._seen[size].add(question)
-        return True
-
-    def record(self, add: Callable[..., None], *figures: Any) -> None:
+    def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
-        add(*figures)
-        self._recorded.append(functools.partial(add, *figures))
+        counted.add(**figures)
+        self._recorded.append(functools.partial(counted.add, **figures))
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
         tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
 
-    async def count(self, done: set[str], items: Iterable[Item] | None = None) -> None:
+    async def count(self, done: Collection[str], items: Iterable[Item] | None = None) -> None:
         """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
         reused."""
         sources: dict[str, list[Item]] = {}
@@ -378,8 +351,8 @@ def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> N
         planner = Planner(workload, run, lambda: False)
         for item in first:
             with contextlib.suppress(Unplannable):
-                run_loop(functools.partial(planner.count, set(), [item]))
-            if planner.asked >= {stage.name for stage in workload.stages}:
+                run_loop(functools.partial(planner.count, (), [item]))
+            if {name for name, _, _ in planner.counts} >= {stage.name for stage in workload.stages}:
                 break
 
 
@@ -397,7 +370,7 @@ def plan(
     """
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
-    done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
+    done = frozenset[str]() if run is None else finished_items(run)
     stages: list[StagePlan]
     if type(workload).bounds is Workload.bounds:
         run_loop(lambda: planner.count(done))

@@ -9,7 +9,7 @@ import shutil
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import all_suffixes
 from itertools import chain, count
@@ -21,7 +21,7 @@ import yaml
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Secrets, known_secrets
+from summhay_ray.llm import known_secrets
 
 SPEC = "summhay-spec.yaml"
 """The name of the spec's file in a package."""
@@ -54,16 +54,34 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     `by_store`: inputs that the job reads from the store instead; name in the spec -> name in the package's spec.
     """
     files: dict[str, Path] = {}
-    entries = workload.inputs.files()
-    names = {entry: by_store.get(entry) or _packed(entry, source, files) for entry, source in entries.items()}
+    entries = workload.inputs.files
+    names = {}
+    for entry, source in entries.items():
+        if (name := by_store.get(entry)) is None:
+            # Its name in the spec if possible, else `files/NUMBER/` and its base name.
+            path = PurePosixPath(entry)
+            stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
+            options = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
+            name = next(name for name in options if files.get(name, source) == source)
+            files[name] = source
+        names[entry] = name
     modules, notes = own_modules(workload.own_code())
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
             raise UserError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
-    if workload.inputs.untrusted:
-        _check_suffixes(files)
+    for name in files if workload.inputs.untrusted else ():
+        # Python could import it from the job's folder, where it looks for modules first.
+        if name.endswith(tuple(all_suffixes())):
+            raise UserError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
     package = Package(_renamed(workload.spec.model_dump(mode="json"), names), files, tuple(notes))
-    _check_size(package)
+    sizes = {name: source.stat().st_size for name, source in files.items()}
+    if (total := sum(sizes.values())) > MOST_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise UserError(
+            f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
+            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here, "
+            "through which any number of inputs goes, or make several runs of it"
+        )
     _check_secrets(package, workload, [entries[entry] for entry in by_store if entry in entries])
     return package
 
@@ -77,16 +95,6 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _packed(entry: str, source: Path, files: dict[str, Path]) -> str:
-    """The file's name in the package: its name in the spec if possible, else `files/NUMBER/` and its base name."""
-    path = PurePosixPath(entry)
-    stays = not path.is_absolute() and ".." not in path.parts and str(path) != SPEC
-    names = chain([entry] if stays else [], (f"files/{number}/{path.name}" for number in count()))
-    name = next(name for name in names if files.get(name, source) == source)
-    files[name] = source
-    return name
-
-
 def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
     """The files of the modules that `names` (module:Class) refer to, as name in the package -> path; and notes.
 
@@ -95,15 +103,23 @@ def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
     """
     files: dict[str, Path] = {}
     notes = []
+    paths = sysconfig.get_paths()
+    roots = [*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
+    roots += [*site.getsitepackages(), site.getusersitepackages()]
+    installed = {Path(root).resolve() for root in roots}
     for top in sorted({name.partition(":")[0].partition(".")[0] for name in names}):
         place = _place(top)
-        if place is None or _installed(place):
+        if place is None or place.parent in installed:
             notes.append(f"module {top} is installed here and not sent: the cluster's nodes must have it, too")
             continue
         for other in sorted({name.partition(".")[0] for name in list(sys.modules)}):
             module = _place(other)
             if module and module.parent == place.parent and other not in ("__main__", "summhay_ray"):
-                files.update({str(file.relative_to(place.parent)): file for file in _files_of(module)})
+                for file in [module] if module.is_file() else sorted(module.rglob("*")):
+                    parts = file.relative_to(module).parts
+                    hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+                    if file.is_file() and not hidden:
+                        files[str(file.relative_to(place.parent))] = file
     return files, notes
 
 
@@ -115,52 +131,16 @@ def _place(top: str) -> Path | None:
     return Path(folders[0]).resolve() if folders else Path(file).resolve() if file else None
 
 
-def _installed(place: Path) -> bool:
-    paths = sysconfig.get_paths()
-    roots = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return place.parent in {Path(root).resolve() for root in [*roots, *site.getsitepackages(), site.getusersitepackages()]}
-
-
-def _files_of(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-        return
-    for file in sorted(place.rglob("*")):
-        parts = file.relative_to(place).parts
-        if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
-            yield file
-
-
-def _check_suffixes(files: Mapping[str, Path]) -> None:
-    """Raises UserError for a file that Python could import from the job's folder, where it looks for modules first."""
-    for name in files:
-        if name.endswith(tuple(all_suffixes())):
-            raise UserError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
-
-
-def _check_size(package: Package) -> None:
-    sizes = {name: source.stat().st_size for name, source in package.files.items()}
-    if (total := sum(sizes.values())) > MOST_BYTES:
-        largest = max(sizes, key=lambda name: sizes[name])
-        raise UserError(
-            f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
-            f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here, "
-            "through which any number of inputs goes, or make several runs of it"
-        )
-
-
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
     """Raises UserError if a file contains the value of a key. `kept`: the inputs that the job reads from the store."""
     named = [model.api_key_env for model in workload.spec.model_entries() if model.api_key_env]
     secrets = known_secrets(named).unmistakable()
-    _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)
-    for name, source in [*package.files.items(), *((path.name, path) for path in kept)]:
-        _refuse(name, source.read_bytes(), secrets)
-
-
-def _refuse(name: str, content: bytes, secrets: Secrets) -> None:
-    if secrets.are_in(content.decode("utf-8", "replace")):
-        raise UserError(
-            f"{name} holds the value of a key of this machine's environment, which would leave it; take it out: "
-            "keys come from the environment of the cluster's nodes"
-        )
+    sources = [*package.files.items(), *((path.name, path) for path in kept)]
+    text = yaml.safe_dump(dict(package.spec), allow_unicode=True)
+    contents = chain([("the spec", text)], ((name, path.read_bytes().decode("utf-8", "replace")) for name, path in sources))
+    for name, content in contents:
+        if secrets.are_in(content):
+            raise UserError(
+                f"{name} holds the value of a key of this machine's environment, which would leave it; take it out: "
+                "keys come from the environment of the cluster's nodes"
+            )

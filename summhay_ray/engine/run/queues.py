@@ -13,7 +13,7 @@ import contextlib
 import json
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from summhay_ray.engine.contract import Workload
@@ -134,12 +134,6 @@ def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> 
     return next((name for name in resources if name in families), "")
 
 
-def answers_here(workload: Workload[Any], queue: str) -> bool:
-    """Whether a pool prepares and answers a queue's items: they ask no provider and no model with its own actors."""
-    settings, models = workload.models.settings(), workload.queues()[queue].models
-    return all(settings[model].local for model in models) and not family_of(models, workload.spec.resources)
-
-
 class ItemQueue:
     """One queue: its waiting items, and the number of items in progress at each worker."""
 
@@ -177,20 +171,18 @@ class ItemQueue:
             if room <= 0:
                 return None
             batch: list[WorkItem] = []
-            while len(batch) < room and (waiting := self._for(worker)):
+            while len(batch) < room:
+                # A worker takes its own items, then unassigned ones, then, if it is nearly idle, those of a full worker.
+                if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
+                    self._take_over(worker)
+                if not (waiting := self._own[worker] or self._shared):
+                    break
                 batch.append(waiting.popleft())
             if batch:
                 self._out[worker] += len(batch)
                 self.waiting -= len(batch)
                 return worker, batch
         return None
-
-    def _for(self, worker: int) -> deque[WorkItem]:
-        """The next items of a worker: its own, then unassigned ones, then, if it is nearly idle, items taken from a full
-        worker."""
-        if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
-            self._take_over(worker)
-        return self._own[worker] or self._shared
 
     def _take_over(self, worker: int) -> None:
         """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
@@ -221,7 +213,9 @@ class ItemQueue:
         for result in results:
             self._stops = self._stops + 1 if result.over_budget else 0
             if self._stops >= BUDGET_STOPS:
-                self._close()
+                self.closed, self.waiting = True, 0
+                for waiting in (self._shared, *self._own):
+                    waiting.clear()
 
     @property
     def is_full(self) -> bool:
@@ -232,26 +226,21 @@ class ItemQueue:
         """Whether a worker has nothing to do, and no items wait for any worker."""
         return not self.waiting and not self._out[worker]
 
-    def _close(self) -> None:
-        self.closed, self.waiting = True, 0
-        for waiting in (self._shared, *self._own):
-            waiting.clear()
-
 
 class WorkerLost(Exception):
     """The requested worker was given up; send the request to another one."""
 
 
+@dataclass
 class Pending:
     """The requests to workers that are not answered yet."""
 
-    def __init__(self) -> None:
-        self._futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = {}
+    futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = field(default_factory=dict)
 
     async def wait(self, kind: Kind, worker: int, request: Awaitable[T]) -> T:
         """The answer to a request. Raises WorkerLost if `give_up` is called for the worker meanwhile."""
         future, task = asyncio.ensure_future(request), asyncio.current_task()
-        futures = self._futures.setdefault((kind, worker), set())
+        futures = self.futures.setdefault((kind, worker), set())
         futures.add(future)
         try:
             return await future
@@ -264,7 +253,7 @@ class Pending:
 
     def give_up(self, kind: Kind, worker: int) -> None:
         """Stop waiting for a worker."""
-        for future in self._futures.pop((kind, worker), ()):
+        for future in self.futures.pop((kind, worker), ()):
             future.cancel()
 
 
@@ -303,22 +292,21 @@ class Dispatcher:
                 for work in block:
                     self._queues[work.item.queue].put(work)
                 self.pump()
-                await self._need_items()
-                if all(queue.closed for queue in self._queues.values()):
-                    break
+                while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
+                    if all(queue.closed for queue in self._queues.values()):
+                        return
+                    self._moved.clear()
+                    await self._moved.wait()
 
     def of(self, kind: Kind) -> list[ItemQueue]:
         """The queues that send to workers of this kind."""
         return [queue for queue in self._queues.values() if queue.settings.kind == kind]
 
-    def pump(self) -> None:
-        """Send waiting items to the workers that have room."""
-        for queue in self._queues.values():
-            self._pump(queue)
-
-    def _pump(self, queue: ItemQueue) -> None:
-        while self._batches is not None and (batch := queue.take()) is not None:
-            self._batches.create_task(self._send_batch(queue, *batch))
+    def pump(self, *queues: ItemQueue) -> None:
+        """Send waiting items (by default of all queues) to the workers that have room."""
+        for queue in queues or self._queues.values():
+            while self._batches is not None and (batch := queue.take()) is not None:
+                self._batches.create_task(self._send_batch(queue, *batch))
 
     async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem]) -> None:
         kind = queue.settings.kind
@@ -330,7 +318,7 @@ class Dispatcher:
             for result in results:
                 self.counts.update(result.counts())
             queue.done(worker, results)
-        self._pump(queue)
+        self.pump(queue)
         self._moved.set()
 
     def give_away(self, kind: Kind, worker: int) -> None:
@@ -339,10 +327,3 @@ class Dispatcher:
         for queue in self.of(kind):
             queue.put_back(worker, ())
         self.pump()
-
-    async def _need_items(self) -> None:
-        while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
-            if all(queue.closed for queue in self._queues.values()):
-                return
-            self._moved.clear()
-            await self._moved.wait()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from summhay_ray.llm import RESERVED
+from pydantic import BaseModel
+
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import real_path
+from summhay_ray.llm import RESERVED, foreign_key
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_WORDS = {"auth", "authorization", "bearer", "credential", "credentials", "passwd", "password", "private", "pwd"} | {
@@ -31,9 +37,17 @@ _OWN = {
 """Name of a parameter -> the field of the entry that already sets it. It must not be set twice."""
 
 
-def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None) -> str:
-    """What is wrong with these fields, in one line that repeats no secret; empty if nothing is."""
-    secret = next((path for path, name in _names(extra) if _is_secret(name)), None)
+def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None, priced: bool) -> str:
+    """What is wrong with these fields of an entry, in one line that repeats no secret; empty if nothing is.
+
+    `priced`: whether the entry has its own `price`, since known prices are those of the standard tier.
+    """
+    secret = None
+    for path, name in _names(extra):
+        words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+        if "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words):
+            secret = path
+            break
     if secret:
         return f"extra.{secret}: keys never stand in a spec; name the variable in api_key_env"
     if _KEY_LIKE.search(repr(extra)):
@@ -61,6 +75,9 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
         json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
+    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
+    if not priced and any(tier not in (None, "auto", "default", "standard") for tier in tiers):
+        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
     return ""
 
 
@@ -69,15 +86,6 @@ def endpoint_flaw(endpoint_url: str | None) -> str:
     if endpoint_url is None or (_URL.match(endpoint_url) and _plain_url(endpoint_url)):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
-
-
-def tier_flaw(extra: Mapping[str, Any]) -> str:
-    """What is wrong with the service tier in `extra`, since known prices are those of the standard tier; empty if nothing is."""
-    body = extra.get("extra_body")
-    tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
-    if any(tier not in (None, "auto", "default", "standard") for tier in tiers):
-        return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
-    return ""
 
 
 def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -94,11 +102,6 @@ def _names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, st
             yield from _names(inner, f"{path}[{index}]", depth + 1)
 
 
-def _is_secret(name: str) -> bool:
-    words = re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
-    return "key" in name.lower() or not _SECRET_WORDS.isdisjoint(words)
-
-
 def _plain_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -106,3 +109,38 @@ def _plain_url(url: str) -> bool:
     except ValueError:
         return False
     return "@" not in parts.netloc and not parts.query and not parts.fragment and ";" not in url and not _KEY_LIKE.search(url)
+
+
+_FORM, _WORD = re.compile(r"\w+\(.*\)", re.DOTALL), re.compile(r"[^\s(),]+")
+
+
+def check_untrusted(spec: Any, folder: Path) -> None:
+    """Raises UserError if a spec in `folder` names a file outside it, a key for a foreign endpoint, or a store's service."""
+    if spec.endpoint_url is not None:
+        raise UserError("endpoint_url: it would get the store's credentials; --untrusted takes it from --store alone")
+    for model in spec.model_entries():
+        if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
+            raise UserError(f"{model.label}: {wrong}")
+    for text in (value for value in values_in(spec) if isinstance(value, str)):
+        # The name of a local model may contain a folder, `transformers/FOLDER`, and a form may contain several: `panel(A,B)`.
+        names = [text, *(_WORD.findall(text) if _FORM.fullmatch(text) else ())]
+        for entry in filter(None, (part for name in names for part in (name, name.partition("/")[2]))):
+            place = folder / os.path.expanduser(entry)
+            if os.path.lexists(place):
+                real_path(place, folder)
+                # Libraries read a model's folder directly.
+                for file in place.rglob("*") if place != folder else ():
+                    real_path(file, folder)
+
+
+def values_in(value: Any) -> Iterator[Any]:
+    """A spec, or a part of one, and every value inside it, in order. Keys of mappings are left out."""
+    yield value
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    elif isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        yield from values_in(inner)
