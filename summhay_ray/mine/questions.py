@@ -1,0 +1,475 @@
+"""Writes the question that an English statement answers: its subject and verb, with an interrogative in place of the answer.
+
+A statement is read as one clause: what precedes its subject, the subject, the auxiliaries, the verb and the rest. A subject that
+names nothing ("the bug", "we") is replaced by the noun phrase of the rest that names most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from summhay_ray.mine.findings import BASES, finite_verb, is_verb
+from summhay_ray.text import FUNCTION_WORDS, MONTHS
+
+WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/_](?=\w))*|\d[\w.]*|[^\w\s]")
+_VAGUE_WORDS = """
+    addition amount area aspect case change changes combination detail details document documents effort end example fact
+    focus form future group impact instance issue issues item items kind level list lot need new number numbers one others
+    part parts period place plan plans point problem problems process proposal question reason result results role section
+    several side step steps team thing things time times top total type types use user users value values version way ways
+    week work year years day days month months hour hours minute minutes percent people person person's today current
+    previous next first second third last various itself themselves himself herself myself ourselves yourself everything
+    something anything nothing everyone someone anyone different similar certain possible important significant major full
+    further additional other same least following particular great good better best large small enough available various many
+    general specific existing given note cause root bug bugs
+"""
+_BROAD_WORDS = """
+    access approach area areas argument arguments behavior behaviour code component components content contents data
+    directory feature features field fields file files function functions goal goals idea information input item line loss
+    method methods name names object objects option options output parameter parameters query reason risk section size
+    support system systems text tool tools update updates variable variables release releases meeting meetings project projects
+    vulnerability vulnerabilities package packages implementation implementations application applications
+"""
+BROAD = frozenset(_BROAD_WORDS.split())
+"""Words that many unrelated statements share."""
+_DATES = (
+    "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
+)
+VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
+"""Words that do not name a subject on their own."""
+_BREAKS = frozenset(
+    """
+    above below around along across inside outside twice once again later soon already still ever itself themselves time times
+    true false
+    """.split()
+)
+"""Words that are not part of a noun phrase, in addition to function words."""
+_DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
+"""Word endings that usually do not end a noun phrase; "-ment" and such do."""
+_ENDS_ONE = re.compile(
+    r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing"
+    r"|directive|library|summary|archive|binary|boundary|parent|incident|variant|string|setting|mapping|warning|binding|pricing)$"
+)
+_SINGULAR = re.compile(r"[^s.]$|(?:ss|us|is)$")
+_BODY = re.compile(
+    r" (?:Agency|Bank|Board|Campaign|Commission|Committee|Conference|Council|Department|Foundation|Fund|Group|Initiative|Ministry"
+    r"|Office|Program|Programme|Project|Summit|Team|Union|University)$"
+)
+"""Names of two words or more that take an article."""
+_FRONTED = frozenset(
+    """
+    in on at during for after before when whenever while if because although though since with without by to due given as under
+    from rather instead unlike like once whereas despite until through via per according between among within upon over however
+    also additionally furthermore moreover therefore finally note hence thus so then but and or yet nevertheless nonetheless
+    meanwhile similarly likewise consequently otherwise technically generally hopefully currently previously
+    """.split()
+)
+"""Words that begin what precedes a subject."""
+_OPEN = frozenset("a an the all any both each every many most no several some our their its his her two three four five".split())
+"""Function words and numerals that may begin a subject or an object."""
+_BE = frozenset("is are was were be been being am".split())
+_HAVE = frozenset("has have had".split())
+_MODALS = frozenset("can could may might must shall should will would".split())
+_DO = frozenset("do does did".split())
+_ADVERBS = frozenset("also now still only never always often currently already then just even again not soon".split())
+_PARTICIPLES = frozenset(
+    """
+    begun broken chosen drawn driven fallen forgotten given gone grown hidden known run seen set shown shut split spoken taken
+    thrown torn withdrawn worn written built cut hit put read sent spent done
+    """.split()
+)
+_NO_PARTICIPLES = frozenset("following something anything nothing everything during interesting willing missing".split())
+_DOUBLED = frozenset("begin commit submit permit admit omit occur defer refer incur forget transfer prefer".split())
+"""Verbs of several syllables that double their last consonant before "-ing"."""
+_NO_OBJECT = frozenset(
+    """
+    appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
+    put remain result rise run seem set sit start stay stop take tend turn work want try wait need
+    """.split()
+)
+"""Verbs whose object, asked for by "What ...?", makes no good question."""
+_PLACED = frozenset(
+    "confirmed deployed described discussed documented held held hosted kept listed located published shared stored".split()
+)
+_REASON = re.compile(
+    r",? ?\b(?:because|due to|owing to|as a result of|caused by|so that|in order to|after (?!\d|an? \w+ (?:hour|day|week|month)))",
+    re.IGNORECASE,
+)
+_DIRECTS = frozenset(
+    """
+    advise allow ask cause enable encourage expect force help intend invite lead let need permit plan require tell urge want
+    """.split()
+)
+"""Verbs after whose object an infinitive is no purpose."""
+_PHRASAL = re.compile(
+    r"(?:depend|rely|focus|insist|agree|operate|work) (on) |consist (of) |(?:suffer|benefit|differ|derive|recover) (from) "
+    r"|(?:deal|comply|interfere) (with) |(?:result|participate|land) (in) |(?:lead|apply|refer|belong|contribute|conform) (to) "
+)
+_AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
+_PERIOD = re.compile(
+    r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
+    r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|several|a few)[ -](?:\w+ )?(?:seconds?|minutes?|hours?|days?"
+    r"|weeks?|months?|years?)\b",
+    re.IGNORECASE,
+)
+_DATE_WORD = rf"(?:{'|'.join(MONTHS)})\b|(?:19|20)\d\d\b|\d{{1,2}}:\d\d\b"
+_DATED = re.compile(
+    rf" ?\b(?:on|by|until|in|since|at|for) (?:\w+ ){{0,2}}(?:\d{{1,2}} )?(?:{_DATE_WORD})"
+    r"| ?\b(?:in|with) (?:a|the|an) (?:future|next|upcoming|coming|later) (?:release|version|year|month|update)\b"
+)
+MONTH = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
+_FAILS = (
+    r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|unavailable|degrad\w*|breach\w*|broke|broken|lost|overload\w*|corrupt\w*"
+)
+KINDS: tuple[tuple[str, str], ...] = (
+    (r"vulnerabilit\w+|attackers?|exploit\w*", "Which vulnerabilities affect {}"),
+    (_FAILS + r"|errors?|bugs?|loss(?:es)?|delay\w*|leak\w*|reject\w*|stop(?:s|ped)", "What went wrong with {}"),
+    (
+        r"decid\w+|approv\w+|agree[ds]?|vot(?:e|ed|es|ing)|elect(?:ed|ion|ions)|consensus|resolved|ratif\w+|adopt(?:ed|s)",
+        "What was decided about {}",
+    ),
+    (
+        r"deprecat\w+|remov(?:ed|es)|replac(?:ed|es)|added|adds|introduc(?:ed|es)|renamed"
+        r"|chang(?:ed|es)|(?:is|are) now|no longer|moved|dropped|upgrad\w+",
+        "What has changed with {}",
+    ),
+    (r"must|shall|should|requir(?:ed|es)|needs? to|ha(?:s|ve) to", "What is required of {}"),
+    (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
+)
+"""Kinds of statements: the words that show the kind, and the question about a subject."""
+REPORTED = "What do the documents report about {}"
+_BEFORE_A_PHRASE = re.compile(
+    r"\b(a|an|the|its|their|our|this|that|his|her|your|my|each|every) ((?:[\w-]+(?:ed|ly|ing) ){0,2})$", re.I
+)
+_AUXILIARIES = _BE | _HAVE | _MODALS | _DO
+_MOST_WORDS, _FEWEST = 12, 1.5
+"""Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
+_TELLING, _ANSWER = 2, 2
+"""Minimum that a clause in a question must name, and that must be left for the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A statement's main clause. `verb` is the last word of its verb group, `base` that verb's base ("be" if it is a copula)."""
+
+    lead: str
+    subject: str
+    auxiliaries: tuple[str, ...]
+    verb: str
+    base: str
+    rest: str
+    negated: bool
+
+    @property
+    def passive(self) -> bool:
+        """Whether something is done to the subject."""
+        return bool(self.auxiliaries) and self.auxiliaries[-1] in _BE and self.base != "be" and not self.verb.endswith("ing")
+
+    def asked(self, tail: str) -> str:
+        """The clause in the order of a question, with `tail` for its rest: "did payments in Frankfurt fail"."""
+        if not self.auxiliaries:
+            past = self.verb != self.base and not self.verb.endswith("s")
+            do = "did" if past else "do" if self.verb == self.base else "does"
+            return " ".join(filter(None, (do, self.subject, self.base, tail)))
+        first, *others = self.auxiliaries
+        denied = ("not",) if self.negated else ()
+        verb = () if self.base == "be" else (self.verb,)
+        return " ".join(filter(None, (first, self.subject, *denied, *others, *verb, tail)))
+
+    @property
+    def doing(self) -> str:
+        """The clause as a noun phrase: "a database hitting the integer limit"."""
+        verb, short = self.base, _short(self.rest, self.base)
+        if not short and not self.passive:
+            return ""
+        if self.verb.endswith("ing"):
+            form = self.verb
+        elif self.passive or self.base == "be":
+            form = f"being {self.verb}" if self.passive else "being"
+        elif re.search(r"^[^aeiou]*[aeiou][bdgklmnprt]$", verb) or verb in _DOUBLED:
+            form = f"{verb}{verb[-1]}ing"
+        else:
+            form = re.sub(r"(?<![eoy])e$", "", verb) + "ing" if not verb.endswith("ie") else f"{verb[:-2]}ying"
+        return " ".join(filter(None, (self.subject, "not" if self.negated else "", form, short)))
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What the words of a collection name. `proper`: names; `common`: words of its topic, which distinguish nothing. Lower case."""
+
+    proper: Collection[str]
+    common: Collection[str] = ()
+
+    def is_name(self, word: str) -> bool:
+        """Whether a word is a name: usually capitalized, or with capitals or digits inside."""
+        return word.lower() in self.proper or bool(re.search(r"\w[A-Z\d]|\w[._]\w", word))
+
+    def value(self, phrase: str) -> float:
+        """How much a phrase names: 2 for each name, 1 for each noun, half for a word that many subjects share."""
+        value = 0.0
+        for word in dict.fromkeys(WORD.findall(phrase)):
+            word = re.sub(r"['’]s$", "", word)
+            lower = word.lower()
+            if lower in FUNCTION_WORDS or lower in _BREAKS or not lower[:1].isalpha():
+                value += 1 if lower[:1].isdigit() and value >= 1 else 0
+            elif lower in self.common or lower in VAGUE or lower in BROAD:
+                value += 0.5
+            else:
+                described = _DESCRIBES.search(lower) and not _ENDS_ONE.search(lower)
+                value += 2 if self.is_name(word) else 0.5 if described else 1
+        return value
+
+
+def read_clause(text: str, naming: Naming) -> Clause | None:
+    """The main clause of a statement; None if its subject or verb is not recognized."""
+    text = re.sub(r"\s*\([^)]*\)", "", text).strip().rstrip(".")
+    text = re.sub(r"^(?:Note|Reminder|So|And|But|However|Also)\b[:,]? ?", "", text)
+    begins = [match.end() for match in re.finditer(r"(?<![A-Z][a-z]{2} \d), (?!\d)|: ", text)]
+    first = text.split(" ", 1)[0].strip(",").lower()
+    fronted = first in _FRONTED or re.search(r"(?:ly|ing|ed)$", first)
+    for begin in [*begins, 0] if fronted else [0, *begins]:
+        clause = _clause(text[:begin].strip(" ,:"), text[begin:], naming)
+        if clause is not None:
+            return clause
+    return None
+
+
+def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
+    found = finite_verb(text)
+    if found is None or not text[0].isalnum():
+        return None
+    words = text[: found.start()].split()
+    (group, rest) = _verb_group(text[found.start() :])
+    # "Items recorded in the log were lost": a participle after the subject's noun is not the verb.
+    if len(group) == 1 and group[0].endswith("ed") and re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest):
+        later = re.search(r"^[^,;:]*?\b(?:is|are|was|were|has|have|had|will|can|should|must|would|could|may|might)\b", rest)
+        if later and not re.search(r"\b(?:that|which|who|when|if|because|while|where|and|or|but|as|what|how)\b", later[0]):
+            cut = len(text) - len(rest) + later.end() - len(later[0].split()[-1])
+            words, (group, rest) = text[:cut].split(), _verb_group(text[cut:])
+    while len(words) > 1 and (words[-1].lower() in _ADVERBS or re.search(r"[a-z]ly$", words[-1])):
+        words.pop()
+    spoken = [word.lower() for word in group if word.lower() not in _ADVERBS and not (word.endswith("ly") and word not in BASES)]
+    if not words or not spoken or len(words) > _MOST_WORDS or re.search(r"[,;:]| [-–—] ", " ".join(words)):
+        return None
+    start = words[0].lower()
+    if (start in FUNCTION_WORDS and start not in _OPEN) or start in _FRONTED:
+        return None
+    *auxiliaries, verb = spoken
+    if any(word not in _AUXILIARIES for word in auxiliaries):
+        return None
+    if verb in _BE:
+        auxiliaries, base = [*auxiliaries, verb], "be"
+    else:
+        base = "have" if verb in _HAVE else BASES.get(verb, "" if not auxiliaries else verb)
+    gerund = len(words) == 1 and words[0].endswith("ing") and not auxiliaries and verb.endswith("ed")
+    if not base or base in FUNCTION_WORDS - {"be", "have"} or gerund:
+        return None
+    following = words[1:2] + words[2:3] if words[1:2] == ["and"] else words[1:2]
+    named = naming.is_name(re.sub(r"['’]s$", "", words[0])) or any(word[0].isupper() for word in following)
+    if start in _OPEN or not named:
+        words[0] = words[0].lower()
+    return Clause(lead, " ".join(words), tuple(auxiliaries), verb, base, rest, "not" in (word.lower() for word in group))
+
+
+def _verb_group(text: str) -> tuple[list[str], str]:
+    """The auxiliaries, adverbs and verb at the beginning of a text, and what follows."""
+    words = text.split(" ")
+    group: list[str] = []
+    held = ""
+    """The last auxiliary."""
+    for word in words:
+        lower = word.lower()
+        if lower in _AUXILIARIES or lower in _ADVERBS or (group and re.search(r"[a-z]ly$", lower)):
+            group.append(word)
+            held = lower if lower in _AUXILIARIES else held
+            continue
+        plain = lower.strip(",;:")
+        participle = re.search(r"(?:ed|ing)$", plain) or plain in _PARTICIPLES or BASES.get(plain, plain) != plain
+        if not held or held in _MODALS or held in _DO or (participle and plain not in _NO_PARTICIPLES):
+            group.append(word)
+        break
+    ended = bool(group) and group[-1][-1] in ",;:"
+    return [word.strip(",;:") for word in group], "" if ended else " ".join(words[len(group) :])
+
+
+def runs(text: str, naming: Naming) -> Iterator[tuple[list[str], int, int]]:
+    """The base noun phrases of a statement: the words (names as written), and where they begin and end in the text."""
+    found = [*WORD.finditer(text)]
+    tokens = [match.group() for match in found]
+    run: list[str] = []
+    begin = 0
+    for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
+        word = token.removesuffix("'s").removesuffix("’s")
+        lower = word.lower()
+        name = lower in naming.proper or any(letter.isupper() for letter in word[1:])
+        verb = not name and is_verb(lower, before.lower(), after.lower())
+        breaks = (
+            not word[0].isalpha() or lower in FUNCTION_WORDS or lower in _BREAKS or verb or any(mark in word for mark in "’'/")
+        )
+        # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
+        if run and (breaks or (name and run[-1] == run[-1].lower())):
+            yield run, begin, found[place - 1].end()
+            run = []
+        if not breaks:
+            begin = begin if run else found[place].start()
+            run.append(word if name else lower)
+        if run and (token != word or lower.endswith("ly")):
+            yield run, begin, found[place].start() + len(word)
+            run = []
+    if run:
+        yield run, begin, found[-1].end()
+
+
+def ends_a_phrase(word: str) -> bool:
+    """Whether a noun phrase may end with a word: a name, or a word without the ending of an adjective or a participle."""
+    return word != word.lower() or not _DESCRIBES.search(word) or bool(_ENDS_ONE.search(word))
+
+
+def phrases(text: str, naming: Naming) -> list[str]:
+    """The noun phrases of a statement that name something, most telling first, with what belongs to them ("X of the Y")."""
+    text = re.sub(r"\s*\([^)]*\)", "", text)
+    joined: list[tuple[int, int]] = []
+    for words, begin, end in runs(text, naming):
+        if not ends_a_phrase(words[-1]) or len(words[-1]) < 3 or (len(words) == 1 and words[0].lower() in VAGUE):
+            continue
+        version = re.match(r" \d[\w.]*\b(?! \w)", text[end:]) if naming.is_name(words[-1]) else None
+        end += version.end() if version else 0
+        link = text[joined[-1][1] : begin] if joined else ""
+        joins = re.fullmatch(r" (?:(?:of|for|in) (?:(?:the|a|an) )?)?", link) and not words[0].endswith("ing")
+        if joins and len(text[joined[-1][0] : end].split()) <= _MOST_WORDS:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    listed = []
+    for place, (begin, end) in enumerate(joined):
+        phrase = text[begin:end]
+        value = naming.value(phrase)
+        if value < 2:
+            continue
+        before = _BEFORE_A_PHRASE.search(text[:begin])
+        if before:
+            article = before[1].lower() if before[1].lower() in ("a", "an", "the") else "the"
+            phrase = f"{article} {before[2]}{phrase}"
+        elif not begin and not naming.is_name(phrase.split()[0]) and not phrase.split()[-1][0].isupper():
+            phrase = f"{phrase[0].lower()}{phrase[1:]}"
+        listed.append((-min(value, 4), place, phrase))
+    return [phrase for _, _, phrase in sorted(listed)]
+
+
+def with_article(subject: str) -> str:
+    """A noun phrase in the form used in a question: "the label printer", "badge readers", "Frankfurt"."""
+    last = subject.split()[-1]
+    if last.startswith("“"):
+        return subject
+    if _BODY.search(subject):
+        return f"the {subject}"
+    plain = last == last.lower() and not any(char.isdigit() or char == "." for char in last)
+    return f"the {subject}" if plain and _SINGULAR.search(last) else subject
+
+
+def ask(text: str, naming: Naming) -> Iterator[tuple[str, str]]:
+    """Questions that a statement answers, best first: what is asked about, and the question without its mark."""
+    clause = read_clause(text, naming)
+    when = ""
+    if clause is not None:
+        month = MONTH.search(clause.lead)
+        when = f" in {month[1]} {month[2]}" if month else ""
+        name = any(naming.is_name(word) for word in clause.subject.split())
+        if not _refers(clause.subject):
+            if name or naming.value(clause.subject) >= _FEWEST:
+                for question in _of_clause(clause):
+                    yield clause.subject, question if question.startswith("When") else question + when
+                kind = kind_of(f"{' '.join(clause.auxiliaries)} {clause.verb}")
+                if kind != REPORTED:
+                    yield clause.subject, kind.format(clause.subject) + when
+            doing = clause.doing
+            if naming.value(doing) >= _TELLING and naming.value(text) >= naming.value(doing) + _ANSWER:
+                yield doing, REPORTED.format(doing) + when
+    named = phrases(text, naming)
+    yield from ((phrase, REPORTED.format(phrase)) for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase))
+    yield from ((phrase, REPORTED.format(phrase)) for phrase in named)
+
+
+def _refers(subject: str) -> bool:
+    """Whether a subject is understood only from the text before."""
+    words = r"(?:this|these|those|that|such|it|its|their|his|her|our|we|they|there|the (?:following|above|same|other))\b"
+    return bool(re.match(words, subject, re.IGNORECASE))
+
+
+def kind_of(*texts: str) -> str:
+    """The question about the kind that most of the texts share."""
+    for words, asked in KINDS:
+        if 2 * sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in texts) > len(texts):
+            return asked
+    return REPORTED
+
+
+def _of_clause(clause: Clause) -> Iterator[str]:
+    """The questions about a clause whose subject names something, best first."""
+    rest, base = clause.rest, clause.base
+    if clause.negated:
+        if base not in _NO_OBJECT | {"be"} and _object(rest):
+            yield f"What {clause.asked('')}"
+        return
+    reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(rest)
+    if reason and not re.match(r"that |as |to ", rest):
+        yield f"Why {clause.asked(_short(rest[: reason.start()], base))}"
+    past = clause.verb in ("was", "were") or (clause.verb != base and not clause.verb.endswith("s"))
+    if period and past and not clause.verb.endswith("ing"):
+        yield f"How long {clause.asked(_short(rest[: period.start()], base))}"
+    if dated and (clause.passive or clause.auxiliaries[:1] == ("will",)):
+        yield f"When {clause.asked(_short(rest[: dated.start()], base))}"
+    infinitive = re.match(r"to (\w+) (?:the|a|an|its|their|all|any|no|our|more|\w+s)\b", rest)
+    follows = f"to {infinitive[1]}" if infinitive and infinitive[1] in BASES else ""
+    if clause.passive:
+        if clause.verb in _PLACED and re.match(r"(?:in|on|at) ", rest):
+            yield f"Where {clause.asked('')}"
+        elif rest.startswith("as "):
+            yield f"What {clause.asked('as')}"
+        elif follows:
+            yield f"What {clause.asked(follows)}"
+        elif rest and not rest.startswith("to ") and clause.auxiliaries[0] not in ("must", "should", "shall", "may", "might"):
+            yield f"How {clause.asked('')}"
+        elif past and not rest:
+            yield f"What happened to {clause.subject}"
+    elif base == "be" or (clause.verb.endswith("ing") and _AIMS.search(clause.subject)):
+        article = re.match(r"(?:an?|the) ", rest) or base != "be"
+        if article and clause.auxiliaries[-1] in ("is", "are", "be"):
+            yield f"What {' '.join((clause.auxiliaries[0], clause.subject, *clause.auxiliaries[1:]))}"
+    elif follows:
+        yield f"What {clause.asked(follows)}"
+    elif base not in _NO_OBJECT and _object(rest):
+        several = re.match(r"(?:several|many|some|various|few|multiple) ((?:[\w-]+ )?[\w-]+s)\b", rest)
+        if base == "have" and several:
+            yield f"What {several[1]} {clause.asked('')}"
+        purpose = re.search(r" (?:in order )?to (\w+) ", rest)
+        aimed = purpose and BASES.get(purpose[1]) == purpose[1] and base not in _DIRECTS
+        thing = _short(rest[: purpose.start()], base) if purpose else ""
+        if aimed and thing:
+            yield f"Why {clause.asked(thing)}"
+        yield f"What {clause.asked('')}"
+    elif (phrasal := _PHRASAL.match(f"{base} {rest}")) is not None:
+        yield f"What {clause.asked(phrasal[phrasal.lastindex or 0])}"
+
+
+def _object(rest: str) -> bool:
+    """Whether the words after a verb begin with its object, or with the clause that is its object."""
+    first = rest.split(" ", 1)[0].lower()
+    if not first or not first[0].isalnum() or first in _ADVERBS or first.endswith("ly"):
+        return False
+    return first in _OPEN or first not in FUNCTION_WORDS or first in ("how", "what", "whether", "which", "why", "that")
+
+
+def _short(rest: str, base: str) -> str:
+    """The beginning of a complement that keeps a question complete: an object or an adjective, without what is added to it."""
+    if base != "be" and not _object(rest):
+        return ""
+    found = re.match(
+        r"[^,;:]*?(?=,|;|:| (?:in|on|at|for|from|by|with|to|after|before|during|until|that|which|and|but)\b|$)", rest
+    )
+    words = found[0].split() if found else []
+    while len(words) > 1 and re.search(r"(?:ed|ing)$", words[-1]):
+        words.pop()
+    return " ".join(words) if len(words) <= _MOST_WORDS // 2 else ""
