@@ -7,7 +7,7 @@ names nothing ("the bug", "we") is replaced by the noun phrase of the rest that 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.mine.findings import BASES, finite_verb, is_verb
@@ -23,7 +23,7 @@ _VAGUE_WORDS = """
     previous next first second third last various itself themselves himself herself myself ourselves yourself everything
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least following particular great good better best large small enough available various many
-    general specific existing given note cause root bug bugs
+    general specific existing given note cause root bug bugs e.g i.e etc vs
 """
 _BROAD_WORDS = """
     access approach area areas argument arguments behavior behaviour code component components content contents data
@@ -107,6 +107,13 @@ _PHRASAL = re.compile(
     r"(?:depend|rely|focus|insist|agree|operate|work) (on) |consist (of) |(?:suffer|benefit|differ|derive|recover) (from) "
     r"|(?:deal|comply|interfere) (with) |(?:result|participate|land) (in) |(?:lead|apply|refer|belong|contribute|conform) (to) "
 )
+_NO_SUBJECT = re.compile(r"[,;:“”]| [-–—] |\b(?:which|whom|whose|what)\b")
+_HAPPENS = frozenset(
+    """
+    break cease collapse crash decline decrease degrade disappear drop fail fall increase leak overflow restart resume rise stop
+    """.split()
+)
+"""Verbs about which one asks why."""
 _AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
@@ -116,7 +123,8 @@ _PERIOD = re.compile(
 )
 _DATE_WORD = rf"(?:{'|'.join(MONTHS)})\b|(?:19|20)\d\d\b|\d{{1,2}}:\d\d\b"
 _DATED = re.compile(
-    rf" ?\b(?:on|by|until|in|since|at|for) (?:\w+ ){{0,2}}(?:\d{{1,2}} )?(?:{_DATE_WORD})"
+    rf" ?\b(?:on|by|until|in|since|at) (?:\w+ ){{0,2}}(?:\d{{1,2}} )?(?:{_DATE_WORD})"
+    rf"| ?\bfor (?:early |late |mid-)?(?:\d{{1,2}} )?(?:{_DATE_WORD})"
     r"| ?\b(?:in|with) (?:a|the|an) (?:future|next|upcoming|coming|later) (?:release|version|year|month|update)\b"
 )
 MONTH = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
@@ -140,14 +148,36 @@ KINDS: tuple[tuple[str, str], ...] = (
 )
 """Kinds of statements: the words that show the kind, and the question about a subject."""
 REPORTED = "What do the documents report about {}"
+_JOINS = re.compile(r"(?: | (?:of|for|in) (?:(?:the|an?) )?)")
+_JOINED_TO = re.compile(
+    r"\b(?:impact|effect|access|support|approach|attack|response|change|solution|move|path|transition|migration|upgrade"
+    r"|relationship|integration)s? (?:on|to|from|with|between) (?:(?:the|an?) )?$"
+)
+"""Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
 _BEFORE_A_PHRASE = re.compile(
     r"\b(a|an|the|its|their|our|this|that|his|her|your|my|each|every) ((?:[\w-]+(?:ed|ly|ing) ){0,2})$", re.I
 )
+_SUBORDINATE = re.compile(
+    r"^(?:when(?:ever)?|if|because|although|though|while|since|after|before|once|whereas|given that) ", re.I
+)
+_COUNTED = re.compile(
+    r"\b[Tt]here (are|were) (?:now |currently |about )?(\d[\d,]*|two|three|four|five|six|seven|eight|nine|ten) ((?:[\w-]+ ){0,3}[\w-]+s)\b"
+)
+"""How many there are of something."""
 _AUXILIARIES = _BE | _HAVE | _MODALS | _DO
-_MOST_WORDS, _FEWEST = 12, 1.5
+_MOST_WORDS, _FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
 _TELLING, _ANSWER = 2, 2
 """Minimum that a clause in a question must name, and that must be left for the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question without its mark, what it is about, and the words of it that are no part of an answer."""
+
+    subject: str
+    text: str
+    known: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +212,11 @@ class Clause:
     def doing(self) -> str:
         """The clause as a noun phrase: "a database hitting the integer limit"."""
         verb, short = self.base, _short(self.rest, self.base)
-        if not short and not self.passive:
+        if (
+            (not short and not self.passive)
+            or (not self.passive and self.base in _DIRECTS)
+            or re.search(r"\bable$|unable$", short)
+        ):
             return ""
         if self.verb.endswith("ing"):
             form = self.verb
@@ -241,7 +275,9 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     if found is None or not text[0].isalnum():
         return None
     words = text[: found.start()].split()
-    (group, rest) = _verb_group(text[found.start() :])
+    group, rest = _verb_group(text[found.start() :])
+    if len(group) == 1 and group[0].lower() not in _AUXILIARIES and rest.split(" ", 1)[0] in _AUXILIARIES:
+        words, (group, rest) = [*words, group[0]], _verb_group(rest)
     # "Items recorded in the log were lost": a participle after the subject's noun is not the verb.
     if len(group) == 1 and group[0].endswith("ed") and re.match(r"(?:in|by|on|for|from|to|with|at|as|about) ", rest):
         later = re.search(r"^[^,;:]*?\b(?:is|are|was|were|has|have|had|will|can|should|must|would|could|may|might)\b", rest)
@@ -251,7 +287,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
     while len(words) > 1 and (words[-1].lower() in _ADVERBS or re.search(r"[a-z]ly$", words[-1])):
         words.pop()
     spoken = [word.lower() for word in group if word.lower() not in _ADVERBS and not (word.endswith("ly") and word not in BASES)]
-    if not words or not spoken or len(words) > _MOST_WORDS or re.search(r"[,;:]| [-–—] ", " ".join(words)):
+    if not words or not spoken or len(words) > _MOST_WORDS or _NO_SUBJECT.search(" ".join(words)):
         return None
     start = words[0].lower()
     if (start in FUNCTION_WORDS and start not in _OPEN) or start in _FRONTED:
@@ -332,12 +368,16 @@ def phrases(text: str, naming: Naming) -> list[str]:
     text = re.sub(r"\s*\([^)]*\)", "", text)
     joined: list[tuple[int, int]] = []
     for words, begin, end in runs(text, naming):
-        if not ends_a_phrase(words[-1]) or len(words[-1]) < 3 or (len(words) == 1 and words[0].lower() in VAGUE):
+        if (
+            not ends_a_phrase(words[-1])
+            or (len(words[-1]) < 3 and not naming.is_name(words[-1]))
+            or (len(words) == 1 and words[0].lower() in VAGUE)
+        ):
             continue
-        version = re.match(r" \d[\w.]*\b(?! \w)", text[end:]) if naming.is_name(words[-1]) else None
+        version = re.match(r" (?:\d+\.[\w.]*\w|\d+\b(?! \w+s\b))", text[end:]) if naming.is_name(words[-1]) else None
         end += version.end() if version else 0
-        link = text[joined[-1][1] : begin] if joined else ""
-        joins = re.fullmatch(r" (?:(?:of|for|in) (?:(?:the|a|an) )?)?", link) and not words[0].endswith("ing")
+        link = text[joined[-1][1] : begin] if joined else "."
+        joins = (_JOINS.fullmatch(link) or (joined and _JOINED_TO.search(text[joined[-1][0] : begin]))) and words[0][-3:] != "ing"
         if joins and len(text[joined[-1][0] : end].split()) <= _MOST_WORDS:
             joined[-1] = (joined[-1][0], end)
         else:
@@ -346,7 +386,7 @@ def phrases(text: str, naming: Naming) -> list[str]:
     for place, (begin, end) in enumerate(joined):
         phrase = text[begin:end]
         value = naming.value(phrase)
-        if value < 2:
+        if value < _FEWEST:
             continue
         before = _BEFORE_A_PHRASE.search(text[:begin])
         if before:
@@ -365,31 +405,42 @@ def with_article(subject: str) -> str:
         return subject
     if _BODY.search(subject):
         return f"the {subject}"
-    plain = last == last.lower() and not any(char.isdigit() or char == "." for char in last)
+    plain = last == last.lower() and not re.search(r"[\d._]", last)
     return f"the {subject}" if plain and _SINGULAR.search(last) else subject
 
 
-def ask(text: str, naming: Naming) -> Iterator[tuple[str, str]]:
-    """Questions that a statement answers, best first: what is asked about, and the question without its mark."""
-    clause = read_clause(text, naming)
-    when = ""
-    if clause is not None:
+def ask(text: str, naming: Naming) -> Iterator[Question]:
+    """Questions that a statement answers, best first."""
+    clauses = [clause for clause in (read_clause(text, naming),) if clause is not None]
+    lead = clauses[0].lead if clauses else text.split(",", 1)[0]
+    clauses += [clause for clause in (read_clause(_SUBORDINATE.sub("", lead), naming),) if clause is not None]
+    counted = _COUNTED.search(text)
+    if counted:
+        yield Question(counted[3], f"How many {counted[3]} {counted[1]} there", counted[3])
+    vague: list[Question] = []
+    done: list[str] = []
+    for clause in clauses:
         month = MONTH.search(clause.lead)
         when = f" in {month[1]} {month[2]}" if month else ""
-        name = any(naming.is_name(word) for word in clause.subject.split())
-        if not _refers(clause.subject):
-            if name or naming.value(clause.subject) >= _FEWEST:
-                for question in _of_clause(clause):
-                    yield clause.subject, question if question.startswith("When") else question + when
-                kind = kind_of(f"{' '.join(clause.auxiliaries)} {clause.verb}")
-                if kind != REPORTED:
-                    yield clause.subject, kind.format(clause.subject) + when
-            doing = clause.doing
-            if naming.value(doing) >= _TELLING and naming.value(text) >= naming.value(doing) + _ANSWER:
-                yield doing, REPORTED.format(doing) + when
+        subject = f"{clause.subject}{when}"
+        if _refers(subject):
+            continue
+        kind = kind_of(f"{' '.join(clause.auxiliaries)} {clause.verb}")
+        asked = [
+            Question(subject, question + when * (question[:4] != "When"), f"{subject} {known}")
+            for known, question in (*_of_clause(clause), *([("", kind.format(clause.subject))] if kind != REPORTED else ()))
+        ]
+        if naming.value(clause.subject) >= _FEWEST or any(naming.is_name(word) for word in clause.subject.split()):
+            yield from asked
+        else:
+            vague += asked
+        if clause.doing:
+            done.append(clause.doing + when)
     named = phrases(text, naming)
-    yield from ((phrase, REPORTED.format(phrase)) for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase))
-    yield from ((phrase, REPORTED.format(phrase)) for phrase in named)
+    telling = [one for one in done if naming.value(one) >= _TELLING and naming.value(text) >= naming.value(one) + _ANSWER]
+    about = [*telling, *(phrase for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase))]
+    for one in (*about, *vague, *named, *done):
+        yield one if isinstance(one, Question) else Question(one, REPORTED.format(one), one)
 
 
 def _refers(subject: str) -> bool:
@@ -400,58 +451,81 @@ def _refers(subject: str) -> bool:
 
 def kind_of(*texts: str) -> str:
     """The question about the kind that most of the texts share."""
+    if 2 * sum(bool(re.search(r"\bnot\b|n[’']t\b", text)) for text in texts) > len(texts):
+        return REPORTED
     for words, asked in KINDS:
         if 2 * sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in texts) > len(texts):
             return asked
     return REPORTED
 
 
-def _of_clause(clause: Clause) -> Iterator[str]:
-    """The questions about a clause whose subject names something, best first."""
-    rest, base = clause.rest, clause.base
+def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
+    """The questions about a clause whose subject names something, best first, each with the words besides the subject that are no
+    part of the answer."""
+    rest, base, verb = clause.rest, clause.base, f"{clause.verb} {clause.base}"
+    object_ = base not in _NO_OBJECT and _object(rest)
     if clause.negated:
-        if base not in _NO_OBJECT | {"be"} and _object(rest):
-            yield f"What {clause.asked('')}"
+        if object_:
+            yield verb, f"What {clause.asked('')}"
         return
     reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(rest)
     if reason and not re.match(r"that |as |to ", rest):
-        yield f"Why {clause.asked(_short(rest[: reason.start()], base))}"
+        yield verb, f"Why {clause.asked(_short(rest[: reason.start()], base))}"
     past = clause.verb in ("was", "were") or (clause.verb != base and not clause.verb.endswith("s"))
     if period and past and not clause.verb.endswith("ing"):
-        yield f"How long {clause.asked(_short(rest[: period.start()], base))}"
+        short = _short(rest[: period.start()], base)
+        yield f"{verb} {short}", f"How long {clause.asked(short)}"
     if dated and (clause.passive or clause.auxiliaries[:1] == ("will",)):
-        yield f"When {clause.asked(_short(rest[: dated.start()], base))}"
+        short = _short(rest[: dated.start()], base)
+        yield f"{verb} {short}", f"When {clause.asked(short)}"
     infinitive = re.match(r"to (\w+) (?:the|a|an|its|their|all|any|no|our|more|\w+s)\b", rest)
     follows = f"to {infinitive[1]}" if infinitive and infinitive[1] in BASES else ""
+    several = re.match(r"(?:several|many|some|various|few|multiple) ((?:[\w-]+ )?[\w-]+s)\b", rest) if base == "have" else None
+    phrasal = _PHRASAL.match(f"{base} {rest}")
     if clause.passive:
         if clause.verb in _PLACED and re.match(r"(?:in|on|at) ", rest):
-            yield f"Where {clause.asked('')}"
+            yield verb, f"Where {clause.asked('')}"
         elif rest.startswith("as "):
-            yield f"What {clause.asked('as')}"
+            yield verb, f"What {clause.asked('as')}"
         elif follows:
-            yield f"What {clause.asked(follows)}"
+            yield f"{verb} {follows}", f"What {clause.asked(follows)}"
         elif rest and not rest.startswith("to ") and clause.auxiliaries[0] not in ("must", "should", "shall", "may", "might"):
-            yield f"How {clause.asked('')}"
+            yield verb, f"How {clause.asked('')}"
         elif past and not rest:
-            yield f"What happened to {clause.subject}"
+            yield "", f"What happened to {clause.subject}"
     elif base == "be" or (clause.verb.endswith("ing") and _AIMS.search(clause.subject)):
         article = re.match(r"(?:an?|the) ", rest) or base != "be"
         if article and clause.auxiliaries[-1] in ("is", "are", "be"):
-            yield f"What {' '.join((clause.auxiliaries[0], clause.subject, *clause.auxiliaries[1:]))}"
+            yield "", f"What {' '.join((clause.auxiliaries[0], clause.subject, *clause.auxiliaries[1:]))}"
+    elif several:
+        yield several[1], f"What {several[1]} {clause.asked('')}"
     elif follows:
-        yield f"What {clause.asked(follows)}"
-    elif base not in _NO_OBJECT and _object(rest):
-        several = re.match(r"(?:several|many|some|various|few|multiple) ((?:[\w-]+ )?[\w-]+s)\b", rest)
-        if base == "have" and several:
-            yield f"What {several[1]} {clause.asked('')}"
+        yield f"{verb} {follows}", f"What {clause.asked(follows)}"
+    elif object_:
         purpose = re.search(r" (?:in order )?to (\w+) ", rest)
         aimed = purpose and BASES.get(purpose[1]) == purpose[1] and base not in _DIRECTS
         thing = _short(rest[: purpose.start()], base) if purpose else ""
-        if aimed and thing:
-            yield f"Why {clause.asked(thing)}"
-        yield f"What {clause.asked('')}"
-    elif (phrasal := _PHRASAL.match(f"{base} {rest}")) is not None:
-        yield f"What {clause.asked(phrasal[phrasal.lastindex or 0])}"
+        if aimed and thing and not re.match(r"(?:how|what|whether|which|why|that) ", thing):
+            yield f"{verb} {thing}", f"Why {clause.asked(thing)}"
+        yield verb, f"What {clause.asked('')}"
+    elif phrasal is not None:
+        yield verb, f"What {clause.asked(phrasal[phrasal.lastindex or 0])}"
+
+
+def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[str, str]]:
+    """The questions that several clauses with one subject and verb answer. `shortest`: the clause with the shortest subject."""
+    verb = f"{shortest.verb} {shortest.base}"
+    kind = kind_of(shortest.base, shortest.verb)
+    if any(_REASON.search(clause.rest[:80]) for clause in clauses) or shortest.base in _HAPPENS:
+        yield verb, f"Why {shortest.asked('')}"
+    elif shortest.base == "be" and shortest.auxiliaries in (("is",), ("are",)):
+        yield "", f"What {shortest.auxiliaries[0]} {shortest.subject}"
+    elif shortest.passive:
+        yield verb, f"What happened to {shortest.subject}"
+    elif all(_object(clause.rest) and not clause.negated for clause in clauses) and shortest.base not in _NO_OBJECT:
+        yield verb, f"What {shortest.asked('')}"
+    if kind != REPORTED:
+        yield verb, kind.format(shortest.subject)
 
 
 def _object(rest: str) -> bool:

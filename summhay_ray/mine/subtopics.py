@@ -21,9 +21,11 @@ from summhay_ray.mine.questions import (
     VAGUE,
     WORD,
     Naming,
+    Question,
     ask,
     ends_a_phrase,
     kind_of,
+    of_clauses,
     read_clause,
     runs,
     with_article,
@@ -44,6 +46,8 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
+_TIES = 2
+"""Number of words that insights share if they share one name."""
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
 
 
@@ -70,6 +74,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
         ),
     )
     phrases = [dict(_phrases(text, naming) if english else _words(text)) for text in insights]
+    acted = [_act(text, naming) if english else ("", "") for text in insights]
     counts = Counter(key for found in phrases for key in found)
     surfaces: dict[tuple[str, ...], Counter[str]] = {}
     holders: dict[tuple[str, ...], list[int]] = {}
@@ -78,8 +83,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             surfaces.setdefault(key, Counter())[surface] += 1
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    # A common noun that only two insights share ("server") is not enough for a subtopic: they are usually unrelated.
-    least = {key: 3 if len(key) == 1 and surface == surface.lower() else 2 for key, surface in shown.items()}
+    least = dict.fromkeys(shown, 2)
     named = {key: n for key, n in counts.items() if shown[key] not in BROAD}
     usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
@@ -102,10 +106,15 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             continue
         places = [place for place in holders[key] if place in left]
         if naming.value(shown[key]) < _STRONG:
-            # What a broad phrase groups must share something else.
+            # Insights that share one common noun are about one thing only if the same happens to it.
+            acts = Counter(acted[place][1] for place in places if acted[place][0] == key[-1])
+            act = max(acts, key=lambda base: (acts[base], base), default="")
+            places = [place for place in places if acted[place] == (key[-1], act)]
+        elif len(key) == 1:
+            # Insights that share one name must share something else.
             also = Counter(root for place in places for root in roots[place] - common - set(key))
-            ties = {root for root, n in also.items() if n >= max(least[key], len(places) / 2)}
-            places = [place for place in places if ties & roots[place]]
+            ties = {root for root, n in also.items() if n >= max(2, len(places) / 2)}
+            places = [place for place in places if len(ties & roots[place]) >= _TIES]
         places = places[:LARGEST]
         if len(places) < least[key]:
             remaining[key] = 0
@@ -125,55 +134,57 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     made = []
     for keys, places in groups:
         texts = [insights[place] for place in places]
-        asked = (
-            _asked([shown[key] for key in keys], texts, topic, naming)
-            if len(places) > 1 or not english
-            else ask(texts[0], naming)
-        )
+        asked = _asked([shown[key] for key in keys], texts, naming) if len(places) > 1 or not english else ask(texts[0], naming)
         made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
     return made
 
 
-def _first(asked: Iterable[tuple[str, str]], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
-    """The first question that reveals none of the insights and that no other subtopic has, with what it is about."""
+def _first(asked: Iterable[Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
+    """The first question that reveals none of the insights and that no other subtopic has, after what it is about."""
     first = ("", "")
-    for subject, question in asked:
-        query = f"{question}?"
-        first = first if first[1] else (subject, query)
-        if query not in used and not any(leak(query, text, f"{topic} {subject}").found for text in texts):
+    for question in asked:
+        query = f"{question.text}?"
+        first = first if first[1] else (question.subject, query)
+        if query not in used and not any(leak(query, text, f"{topic} {question.known}").found for text in texts):
             used.add(query)
-            return subject, query
+            return question.subject, query
     return first
 
 
-def _plain(text: str, topic: str) -> Iterator[tuple[str, str]]:
+def _plain(text: str, topic: str) -> Iterator[Question]:
     """Plain questions: about the words with which a statement begins, and about the topic."""
     words = text.split()
-    for size in range(4, len(words)):
-        subject = f"“{' '.join(words[:size])} ...”"
-        yield subject, REPORTED.format(subject)
-    yield topic, REPORTED.format(topic)
+    for subject in (*(f"“{' '.join(words[:size])} ...”" for size in range(4, len(words))), topic):
+        yield Question(subject, REPORTED.format(subject), subject)
 
 
-def _asked(names: Sequence[str], texts: Sequence[str], topic: str, naming: Naming) -> Iterator[tuple[str, str]]:
-    """Questions that several insights answer, best first, with what each is about. `names`: phrases that they share, best first."""
+def _act(text: str, naming: Naming) -> tuple[str, str]:
+    """The root of the noun that is a statement's subject, and the base of its verb."""
+    clause = read_clause(text, naming)
+    head = re.split(r" (?:in|of|at|on|for|from|with|to|by) ", clause.subject)[0] if clause is not None else ""
+    found = read_words(head).roots
+    return (found[-1], clause.base) if clause is not None and found else ("", "")
+
+
+def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming) -> Iterator[Question]:
+    """Questions that several insights answer, best first. `names`: phrases that they share, best first."""
     when, where = _when(texts), _where(texts)
-    clauses = [clause for text in texts if (clause := read_clause(text, naming)) is not None]
-    done = Counter((read_words(clause.subject).roots[-1:], clause.base) for clause in clauses)
-    for (head, base), n in done.most_common(1):
-        same = [one for one in clauses if (read_words(one.subject).roots[-1:], one.base) == (head, base)]
-        shortest = min(same, key=lambda one: len(one.subject))
-        if 2 * n > len(texts) and base not in ("be", "have") and names and head and head[0] in read_words(" ".join(names)).roots:
-            there = "" if where.removeprefix(" in ") in shortest.subject else where
-            yield f"{shortest.subject}{there}{when}", f"Why {shortest.asked('')}{there}{when}"
+
+    def there(subject: str) -> str:
+        return "" if where.removeprefix(" in ") in subject else where
+
+    if len({_act(text, naming) for text in texts}) == 1:
+        clauses = [clause for text in texts if (clause := read_clause(text, naming)) is not None]
+        shortest = min(clauses, key=lambda clause: len(clause.subject)) if clauses else None
+        for known, question in of_clauses(clauses, shortest) if shortest else ():
+            subject = f"{shortest.subject}{there(shortest.subject)}{when}"
+            yield Question(subject, f"{question}{there(shortest.subject)}{when}", f"{subject} {known}")
     kind = kind_of(*texts)
-    pairs = [f"{names[0]} and {name}" for name in names[1:] if _apart(names[0], name)]
-    for subject in (*(name for name in names[:1] if naming.value(name) >= _STRONG), *pairs, *names):
-        there = "" if where.removeprefix(" in ") in subject else where
+    for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
         named = with_article(subject)
         for question in dict.fromkeys((kind.format(named), REPORTED.format(named))):
-            for more in dict.fromkeys((f"{there}{when}", when, "")):
-                yield f"{subject}{more}", f"{question}{more}"
+            for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
+                yield Question(f"{subject}{more}", f"{question}{more}", f"{subject}{more}")
 
 
 def _when(texts: Sequence[str]) -> str:
@@ -189,11 +200,6 @@ def _where(texts: Sequence[str]) -> str:
     named = [{place for place in _PLACE.findall(text) if place.split()[0] not in MONTHS} for text in texts]
     common = set.intersection(*named)
     return f" in {min(common)}" if common else ""
-
-
-def _apart(one: str, other: str) -> bool:
-    """Whether two names have no word in common."""
-    return not {word.lower() for word in one.split()} & {word.lower() for word in other.split()}
 
 
 def _weight(key: tuple[str, ...], surface: str) -> float:
@@ -215,7 +221,7 @@ def _proper(insights: Sequence[str]) -> set[str]:
 
 def _phrases(text: str, naming: Naming) -> Iterator[tuple[tuple[str, ...], str]]:
     """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
-    for run, _, _ in runs(text, naming):
+    for run, _, _ in runs(re.sub(r"\s*\([^)]*\)", "", text), naming):
         yield from _ends(run)
 
 
