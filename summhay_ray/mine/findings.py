@@ -105,7 +105,7 @@ _NOBODY = re.compile(
     r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
 )
 """Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule"."""
-_NEVER_NOUNS = _words("""
+NEVER_NOUNS = _words("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
     become contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
@@ -244,9 +244,10 @@ def _dangles(text: str) -> bool:
 
 def is_verb(word: str, before: str, after: str) -> bool:
     """Whether a word of an English statement is a verb; words that may be nouns there do not count. All in lower case."""
-    if word in _AUXILIARIES or word in _IRREGULAR or word in _NEVER_NOUNS or _PAST.search(word):
+    if word in _AUXILIARIES or word in _IRREGULAR or word in NEVER_NOUNS or _PAST.search(word):
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
+    objects = objects and after not in FUNCTION_WORDS
     if word in _BASES and (before in _BEFORE_A_BASE or before in _AUXILIARIES or objects):
         return True
     if word in _BASES and after in _ARTICLES and before[:1].isalpha() and before not in FUNCTION_WORDS:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.mine.findings import BASES, finite_verb, is_verb
+from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, is_verb
 from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
-WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/_](?=\w))*|\d[\w.]*|[^\w\s]")
+WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/_](?=\w)|[+#]{1,2}(?!\w))*|\d[\w.]*|[^\w\s]")
 _VAGUE_WORDS = """
     addition amount area aspect case change changes combination detail details document documents effort end example fact
     focus form future group impact instance issue issues item items kind level list lot need new number numbers one others
@@ -23,7 +23,7 @@ _VAGUE_WORDS = """
     previous next first second third last various itself themselves himself herself myself ourselves yourself everything
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least following particular great good better best large small enough available various many
-    general specific existing given note cause root bug bugs e.g i.e etc vs
+    general specific existing given note initial portion term terms remainder cause root bug bugs e.g i.e etc vs
 """
 _BROAD_WORDS = """
     access approach area areas argument arguments behavior behaviour code component components content contents data
@@ -42,7 +42,7 @@ VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTH
 _BREAKS = frozenset(
     """
     above below around along across inside outside twice once again later soon already still ever itself themselves time times
-    true false
+    true false rather instead together even well more
     """.split()
 )
 """Words that are not part of a noun phrase, in addition to function words."""
@@ -94,7 +94,7 @@ _PLACED = frozenset(
     "confirmed deployed described discussed documented held held hosted kept listed located published shared stored".split()
 )
 _REASON = re.compile(
-    r",? ?\b(?:because|due to|owing to|as a result of|caused by|so that|in order to|after (?!\d|an? \w+ (?:hour|day|week|month)))",
+    r",? ?\b(?:because|due to|owing to|as a result of|caused by|thanks to|for (?:the )?(?:lack|sake|want) of|so that|in order to|after (?!\d|an? \w+ (?:hour|day|week|month)))",
     re.IGNORECASE,
 )
 _DIRECTS = frozenset(
@@ -114,6 +114,9 @@ _HAPPENS = frozenset(
     """.split()
 )
 """Verbs about which one asks why."""
+_AROUND = re.compile(
+    r"(?:in|on|at|for|from|by|with|to|against|into|over|under)(?: (?!that\b|which\b)[\w./-]+){1,5}(?=$|[,;:]| so | that | and )"
+)
 _AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
@@ -150,7 +153,7 @@ KINDS: tuple[tuple[str, str], ...] = (
 REPORTED = "What do the documents report about {}"
 _JOINS = re.compile(r"(?: | (?:of|for|in) (?:(?:the|an?) )?)")
 _JOINED_TO = re.compile(
-    r"\b(?:impact|effect|access|support|approach|attack|response|change|solution|move|path|transition|migration|upgrade"
+    r"\b(?:impact|effect|access|support|approach|attack|response|change|update|request|solution|move|path|transition|migration|upgrade"
     r"|relationship|integration)s? (?:on|to|from|with|between) (?:(?:the|an?) )?$"
 )
 """Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
@@ -211,12 +214,11 @@ class Clause:
     @property
     def doing(self) -> str:
         """The clause as a noun phrase: "a database hitting the integer limit"."""
-        verb, short = self.base, _short(self.rest, self.base)
-        if (
-            (not short and not self.passive)
-            or (not self.passive and self.base in _DIRECTS)
-            or re.search(r"\bable$|unable$", short)
-        ):
+        verb = self.base
+        short = _short(self.rest, verb) or (_AROUND.match(self.rest) or [""])[0]
+        cut = self.rest[len(short) :]
+        partly = re.match(r" (?:for|to|of|by|from|with|that)\b", cut) if self.base == "be" else self.base in _DIRECTS
+        if not self.passive and (not short or partly or re.match(r"(?:something|one|that)\b", short)):
             return ""
         if self.verb.endswith("ing"):
             form = self.verb
@@ -258,7 +260,7 @@ class Naming:
 
 def read_clause(text: str, naming: Naming) -> Clause | None:
     """The main clause of a statement; None if its subject or verb is not recognized."""
-    text = re.sub(r"\s*\([^)]*\)", "", text).strip().rstrip(".")
+    text = re.sub(r"\s*\([^)]*\)", "", _whole(text)).strip().rstrip(".")
     text = re.sub(r"^(?:Note|Reminder|So|And|But|However|Also)\b[:,]? ?", "", text)
     begins = [match.end() for match in re.finditer(r"(?<![A-Z][a-z]{2} \d), (?!\d)|: ", text)]
     first = text.split(" ", 1)[0].strip(",").lower()
@@ -304,7 +306,7 @@ def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
         return None
     following = words[1:2] + words[2:3] if words[1:2] == ["and"] else words[1:2]
     named = naming.is_name(re.sub(r"['’]s$", "", words[0])) or any(word[0].isupper() for word in following)
-    if start in _OPEN or not named:
+    if start in _OPEN or not named or start.split("-")[0] in FUNCTION_WORDS:
         words[0] = words[0].lower()
     return Clause(lead, " ".join(words), tuple(auxiliaries), verb, base, rest, "not" in (word.lower() for word in group))
 
@@ -330,8 +332,11 @@ def _verb_group(text: str) -> tuple[list[str], str]:
     return [word.strip(",;:") for word in group], "" if ended else " ".join(words[len(group) :])
 
 
-def runs(text: str, naming: Naming) -> Iterator[tuple[list[str], int, int]]:
-    """The base noun phrases of a statement: the words (names as written), and where they begin and end in the text."""
+def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tuple[list[str], int, int]]:
+    """The base noun phrases of a statement: the words (names as written), and where they begin and end in the text.
+
+    `verbs`: where the finite verbs begin, if known; then no other word in -s counts as one.
+    """
     found = [*WORD.finditer(text)]
     tokens = [match.group() for match in found]
     run: list[str] = []
@@ -340,7 +345,9 @@ def runs(text: str, naming: Naming) -> Iterator[tuple[list[str], int, int]]:
         word = token.removesuffix("'s").removesuffix("’s")
         lower = word.lower()
         name = lower in naming.proper or any(letter.isupper() for letter in word[1:])
-        verb = not name and is_verb(lower, before.lower(), after.lower())
+        verb = not name and "-" not in lower and is_verb(lower, before.lower(), after.lower())
+        verb = found[place].start() in verbs or (verb and not (verbs and lower.endswith("s") and lower not in NEVER_NOUNS))
+        verb = verb or lower in _ADVERBS or (lower in _PARTICIPLES and lower[-1] in "ne")
         breaks = (
             not word[0].isalpha() or lower in FUNCTION_WORDS or lower in _BREAKS or verb or any(mark in word for mark in "’'/")
         )
@@ -358,6 +365,11 @@ def runs(text: str, naming: Naming) -> Iterator[tuple[list[str], int, int]]:
         yield run, begin, found[-1].end()
 
 
+def _whole(text: str) -> str:
+    """A statement without the brackets around it."""
+    return re.sub(r"^\(([^()]*)\)?\.?$", r"\1", text)
+
+
 def ends_a_phrase(word: str) -> bool:
     """Whether a noun phrase may end with a word: a name, or a word without the ending of an adjective or a participle."""
     return word != word.lower() or not _DESCRIBES.search(word) or bool(_ENDS_ONE.search(word))
@@ -365,14 +377,14 @@ def ends_a_phrase(word: str) -> bool:
 
 def phrases(text: str, naming: Naming) -> list[str]:
     """The noun phrases of a statement that name something, most telling first, with what belongs to them ("X of the Y")."""
-    text = re.sub(r"\s*\([^)]*\)", "", text)
+    text = re.sub(r"\s*\([^)]*\)|(?<!\w)[@_`*]+", "", _whole(text))
+    parts = [(0, text), *((match.end(), text[match.end() :]) for match in re.finditer(r"[,;:] ", text))]
+    verbs = {begin + found.start() for begin, part in parts if (found := finite_verb(part)) is not None}
     joined: list[tuple[int, int]] = []
-    for words, begin, end in runs(text, naming):
-        if (
-            not ends_a_phrase(words[-1])
-            or (len(words[-1]) < 3 and not naming.is_name(words[-1]))
-            or (len(words) == 1 and words[0].lower() in VAGUE)
-        ):
+    for words, begin, end in runs(text, naming, verbs):
+        ends = ends_a_phrase(words[-1]) or (len(words) > 2 and words[-1].endswith("ing"))
+        measure = len(words) == 1 and words[0].lower() in VAGUE and not _JOINED_TO.search(f"{words[0]} on ")
+        if not ends or measure or (len(words[-1]) < 3 and not naming.is_name(words[-1])):
             continue
         version = re.match(r" (?:\d+\.[\w.]*\w|\d+\b(?! \w+s\b))", text[end:]) if naming.is_name(words[-1]) else None
         end += version.end() if version else 0
@@ -386,12 +398,18 @@ def phrases(text: str, naming: Naming) -> list[str]:
     for place, (begin, end) in enumerate(joined):
         phrase = text[begin:end]
         value = naming.value(phrase)
-        if value < _FEWEST:
+        if value < _FEWEST and not (len(phrase) > 1 and naming.is_name(phrase)):
             continue
         before = _BEFORE_A_PHRASE.search(text[:begin])
         if before:
             article = before[1].lower() if before[1].lower() in ("a", "an", "the") else "the"
             phrase = f"{article} {before[2]}{phrase}"
+        elif (
+            phrase[0].islower()
+            and text[:begin].rstrip()[-1:].isalnum()
+            and text[:begin].split()[-1].lower() not in FUNCTION_WORDS
+        ):
+            phrase = with_article(phrase)
         elif not begin and not naming.is_name(phrase.split()[0]) and not phrase.split()[-1][0].isupper():
             phrase = f"{phrase[0].lower()}{phrase[1:]}"
         listed.append((-min(value, 4), place, phrase))
@@ -438,8 +456,8 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
             done.append(clause.doing + when)
     named = phrases(text, naming)
     telling = [one for one in done if naming.value(one) >= _TELLING and naming.value(text) >= naming.value(one) + _ANSWER]
-    about = [*telling, *(phrase for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase))]
-    for one in (*about, *vague, *named, *done):
+    several = [phrase for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase) and naming.value(phrase) >= _TELLING]
+    for one in (*telling, *several, *vague, *named, *done):
         yield one if isinstance(one, Question) else Question(one, REPORTED.format(one), one)
 
 
@@ -449,11 +467,11 @@ def _refers(subject: str) -> bool:
     return bool(re.match(words, subject, re.IGNORECASE))
 
 
-def kind_of(*texts: str) -> str:
-    """The question about the kind that most of the texts share."""
+def kind_of(*texts: str, kinds: Sequence[tuple[str, str]] = KINDS) -> str:
+    """The question about the kind that most of the texts share; `REPORTED` if they share none, or deny something."""
     if 2 * sum(bool(re.search(r"\bnot\b|n[’']t\b", text)) for text in texts) > len(texts):
         return REPORTED
-    for words, asked in KINDS:
+    for words, asked in kinds:
         if 2 * sum(bool(re.search(rf"\b(?:{words})\b", text, re.IGNORECASE)) for text in texts) > len(texts):
             return asked
     return REPORTED
@@ -470,12 +488,14 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
         return
     reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(rest)
     if reason and not re.match(r"that |as |to ", rest):
-        yield verb, f"Why {clause.asked(_short(rest[: reason.start()], base))}"
+        short = _short(rest[: reason.start()], base)
+        if short or clause.passive or base in _HAPPENS or reason.start() == 0:
+            yield verb, f"Why {clause.asked(short)}"
     past = clause.verb in ("was", "were") or (clause.verb != base and not clause.verb.endswith("s"))
     if period and past and not clause.verb.endswith("ing"):
         short = _short(rest[: period.start()], base)
         yield f"{verb} {short}", f"How long {clause.asked(short)}"
-    if dated and (clause.passive or clause.auxiliaries[:1] == ("will",)):
+    if dated and (clause.passive or (clause.verb.endswith("ing") and base != "be") or clause.auxiliaries[:1] == ("will",)):
         short = _short(rest[: dated.start()], base)
         yield f"{verb} {short}", f"When {clause.asked(short)}"
     infinitive = re.match(r"to (\w+) (?:the|a|an|its|their|all|any|no|our|more|\w+s)\b", rest)
@@ -516,10 +536,12 @@ def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[st
     """The questions that several clauses with one subject and verb answer. `shortest`: the clause with the shortest subject."""
     verb = f"{shortest.verb} {shortest.base}"
     kind = kind_of(shortest.base, shortest.verb)
-    if any(_REASON.search(clause.rest[:80]) for clause in clauses) or shortest.base in _HAPPENS:
+    rests = [clause.rest for clause in clauses]
+    if shortest.base == "be":
+        if shortest.auxiliaries in (("is",), ("are",)) and all(re.match(r"(?:an?|the) ", rest) for rest in rests):
+            yield "", f"What {shortest.auxiliaries[0]} {shortest.subject}"
+    elif shortest.base in _HAPPENS or (shortest.passive and any(_REASON.search(rest[:80]) for rest in rests)):
         yield verb, f"Why {shortest.asked('')}"
-    elif shortest.base == "be" and shortest.auxiliaries in (("is",), ("are",)):
-        yield "", f"What {shortest.auxiliaries[0]} {shortest.subject}"
     elif shortest.passive:
         yield verb, f"What happened to {shortest.subject}"
     elif all(_object(clause.rest) and not clause.negated for clause in clauses) and shortest.base not in _NO_OBJECT:
@@ -544,6 +566,6 @@ def _short(rest: str, base: str) -> str:
         r"[^,;:]*?(?=,|;|:| (?:in|on|at|for|from|by|with|to|after|before|during|until|that|which|and|but)\b|$)", rest
     )
     words = found[0].split() if found else []
-    while len(words) > 1 and re.search(r"(?:ed|ing)$", words[-1]):
+    if len(words) > 1 and words[-1].endswith("ed") and found and re.match(r" \w", rest[found.end() :]):
         words.pop()
     return " ".join(words) if len(words) <= _MOST_WORDS // 2 else ""

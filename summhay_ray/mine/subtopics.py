@@ -16,6 +16,7 @@ from itertools import chain
 from summhay_ray.mine.findings import is_verb
 from summhay_ray.mine.questions import (
     BROAD,
+    KINDS,
     MONTH,
     REPORTED,
     VAGUE,
@@ -46,8 +47,10 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
-_TIES = 2
-"""Number of words that insights share if they share one name."""
+_ANYWHERE = 4
+"""Number of the first kinds whose words may be anywhere in a statement."""
+_TIES = 3
+"""Number of words that insights share if they share one name that is not their subject."""
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
 
 
@@ -67,6 +70,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     roots = [frozenset(read_words(text).roots) for text in insights]
     held = Counter(root for found in roots for root in found)
     common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
+    broad = {root for word in VAGUE | BROAD for root in read_words(word).roots}
     naming = Naming(
         proper,
         frozenset(
@@ -107,14 +111,18 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
         places = [place for place in holders[key] if place in left]
         if naming.value(shown[key]) < _STRONG:
             # Insights that share one common noun are about one thing only if the same happens to it.
-            acts = Counter(acted[place][1] for place in places if acted[place][0] == key[-1])
+            acts = Counter(
+                acted[place][1]
+                for place in places
+                if acted[place][0] == key[-1] not in common and acted[place][1] not in ("be", "have")
+            )
             act = max(acts, key=lambda base: (acts[base], base), default="")
             places = [place for place in places if acted[place] == (key[-1], act)]
         elif len(key) == 1:
             # Insights that share one name must share something else.
-            also = Counter(root for place in places for root in roots[place] - common - set(key))
+            also = Counter(root for place in places for root in roots[place] - common - broad - set(key))
             ties = {root for root, n in also.items() if n >= max(2, len(places) / 2)}
-            places = [place for place in places if len(ties & roots[place]) >= _TIES]
+            places = [one for one in places if acted[one][0] == key[0] or len(ties & roots[one]) >= _TIES]
         places = places[:LARGEST]
         if len(places) < least[key]:
             remaining[key] = 0
@@ -179,7 +187,7 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming) -> Iterat
         for known, question in of_clauses(clauses, shortest) if shortest else ():
             subject = f"{shortest.subject}{there(shortest.subject)}{when}"
             yield Question(subject, f"{question}{there(shortest.subject)}{when}", f"{subject} {known}")
-    kind = kind_of(*texts)
+    kind = kind_of(*texts, kinds=KINDS[:_ANYWHERE])
     for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
         named = with_article(subject)
         for question in dict.fromkeys((kind.format(named), REPORTED.format(named))):
@@ -214,7 +222,11 @@ def _proper(insights: Sequence[str]) -> set[str]:
         words = re.findall(r"[^\W\d_][\w-]*", text)
         for word in words[1:]:
             (small if word == word.lower() else capital)[word.lower()] += 1
-        if len(words) > 2 and not words[0].endswith("s") and is_verb(words[1].lower(), words[0].lower(), words[2].lower()):
+        if (
+            len(words) > 2
+            and not words[0].endswith(("s", "ing", "ed"))
+            and is_verb(words[1].lower(), words[0].lower(), words[2].lower())
+        ):
             first.add(words[0].lower())
     return {word for word, n in capital.items() if n > small[word]} | {word for word in first if not small[word]}
 
