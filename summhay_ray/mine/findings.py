@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from summhay_ray.text import FUNCTION_WORDS, is_latin
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list written as text."""
     return frozenset(text.split())
 
 
@@ -22,7 +23,8 @@ _VERBS = """
     attach attempt attend authorize average avoid await ban become begin behave believe belong benefit bind block boost break
     bring build bump bypass call calculate cancel capture carry catch cause cease change charge choose cite claim clarify
     clean clear close coincide collapse collect combine come commit communicate compare compete compile complain complete
-    comprise compute conclude configure confirm conflict conform confuse connect consider consist construct consume contain continue
+    comprise compute conclude configure confirm conflict conform confuse connect consider consist construct consume contain
+    continue
     contribute convert coordinate copy correct correlate cost count cover crash create cut damage decide declare decline
     decrease defer define degrade delay delete deliver demand demonstrate deny depend deploy deprecate derive describe detect
     deteriorate determine develop deviate differ disable disappear discard discontinue discover discuss display disrupt
@@ -58,7 +60,7 @@ _PASTS = """
     underwent:undergo understood:understand went:go withdrew:withdraw won:win wrote:write
 """
 """Irregular past forms, each with its base."""
-_AUXILIARIES = _words("""
+_AUXILIARIES = word_set("""
     is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
     weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
     """)
@@ -81,19 +83,21 @@ _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
 _IRREGULAR = dict(pair.split(":") for pair in _PASTS.split())
 BASES: Mapping[str, str] = {**_forms("ing"), **_THIRDS, **_REGULAR, **_IRREGULAR, **{verb: verb for verb in _BASES}}
 """Base of each known form of a verb."""
-_SUBJECTLESS = (_BASES | _REGULAR.keys()) - _words(
+_SUBJECTLESS = (_BASES | _REGULAR.keys()) - word_set(
     "associated based given increased limited own plan present access cost damage force"
 )
 """First words of sentences without a subject: "Add a test", "Discussed the survey"."""
-_SUBJECTS = _words("i we they you he she it who")
-_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - _words("also only this that there not now")
+_SUBJECTS = word_set("i we they you he she it who")
+_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now")
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
-_GOVERNED = _words("""
+_GOVERNED = word_set("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
     more most one two three
     """)
 """Words before which an ambiguous word is a verb ("plays a role", "aim to")."""
-_TO = _words("aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants")
+_TO = word_set(
+    "aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants"
+)
 """Verbs before `to`: other words are nouns there ("changes to the structure")."""
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
@@ -105,7 +109,7 @@ _NOBODY = re.compile(
     r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
 )
 """Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule"."""
-NEVER_NOUNS = _words("""
+NEVER_NOUNS = word_set("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
     become contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
@@ -115,12 +119,12 @@ NEVER_NOUNS = _words("""
     agrees produce produces conform conforms implements
 """)
 _ARTICLES = ("the", "a", "an", "its", "their")
-_BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
-_AFTER_A_NOUN = _words("of and or but")
+_BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
+_AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
 
 _RELATIVE = ("who", "which", "that")
-_BEFORE_A_PARTICIPLE = _AUXILIARIES | _words("be been being not also now still only")
+_BEFORE_A_PARTICIPLE = _AUXILIARIES | word_set("be been being not also now still only")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(

@@ -51,7 +51,7 @@ SURPRISE, MUTUAL = 18.0, 0.7
 a random sentence has the shared facts with a probability below e**-18 divided by the number of sentences. Measured by reading."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
-CHANCE, DECAY = 0.25, 0.6
+CHANCE, DECAY = 0.3, 0.6
 """Maximum share of chance among the windows that state an insight. Each further 0.05 has this share of the chance scores of
 the step below. Measured on folders of incident reports, minutes, release notes and proposals in which next to nothing recurs."""
 AROUND = 2
@@ -314,7 +314,9 @@ class Comparing:
         self.of, self.least = statements, least
         self._words = np.where(statements.numeric, 0.0, statements.weights)
         self._worded: Floats = statements.bags @ self._words
-        self._rarity = np.log(statements.n / np.maximum(statements.n_posted(np.arange(len(statements.weights))), 1))
+        self._rarity = np.log(
+            statements.n / np.maximum(np.bincount(statements.bags.indices, minlength=len(statements.weights)), 1)
+        )
         """The negative logarithm of each fact's share of the sentences (n_facts)."""
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
@@ -501,8 +503,8 @@ class Comparing:
         """How much of a sentence each window has: the mean of its share of the core (given), of the sentence's own weight, of
         that weight in one sentence of the window, and of the sentence's pairs of consecutive words.
 
-        A window that is not unsure has at least `SAYS_AT_MOST` if one of its sentences says little else, in words too rare to meet
-        by chance.
+        A window that is not unsure has at least `SAYS_AT_MOST` if one of its sentences says little else, in words too rare to
+        meet by chance.
         """
         of = self.of
         if not firsts.size:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, is_verb
+from summhay_ray.mine.findings import BASES, NEVER_NOUNS, finite_verb, is_verb, word_set
 from summhay_ray.text import FUNCTION_WORDS, MONTHS
 
 WORD = re.compile(r"[^\W\d_](?:[^\W_]|[.\-’'/_](?=\w)|[+#]{1,2}(?!\w))*|\d[\w.]*|[^\w\s]")
@@ -39,12 +39,10 @@ _DATES = (
 )
 VAGUE = frozenset((*_VAGUE_WORDS.split(), *_DATES.split(), *map(str.lower, MONTHS)))
 """Words that do not name a subject on their own."""
-_BREAKS = frozenset(
-    """
+_BREAKS = word_set("""
     above below around along across inside outside twice once again later soon already still ever itself themselves time times
-    true false rather instead together even well more
-    """.split()
-)
+    true false rather instead together even well more two three four five six seven eight nine ten eleven twelve
+    """)
 """Words that are not part of a noun phrase, in addition to function words."""
 _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ical|ant|ent|ing|ed|er than)$")
 """Word endings that usually do not end a noun phrase; "-ment" and such do."""
@@ -58,70 +56,62 @@ _BODY = re.compile(
     r"|Office|Program|Programme|Project|Summit|Team|Union|University)$"
 )
 """Names of two words or more that take an article."""
-_FRONTED = frozenset(
-    """
+_FRONTED = word_set("""
     in on at during for after before when whenever while if because although though since with without by to due given as under
     from rather instead unlike like once whereas despite until through via per according between among within upon over however
     also additionally furthermore moreover therefore finally note hence thus so then but and or yet nevertheless nonetheless
     meanwhile similarly likewise consequently otherwise technically generally hopefully currently previously
-    """.split()
-)
+    """)
 """Words that begin what precedes a subject."""
-_OPEN = frozenset("a an the all any both each every many most no several some our their its his her two three four five".split())
+_OPEN = word_set("a an the all any both each every many most no several some our their its his her two three four five")
 """Function words and numerals that may begin a subject or an object."""
-_BE = frozenset("is are was were be been being am".split())
-_HAVE = frozenset("has have had".split())
-_MODALS = frozenset("can could may might must shall should will would".split())
-_DO = frozenset("do does did".split())
-_ADVERBS = frozenset("also now still only never always often currently already then just even again not soon".split())
-_PARTICIPLES = frozenset(
-    """
+_BE = word_set("is are was were be been being am")
+_HAVE = word_set("has have had")
+_MODALS = word_set("can could may might must shall should will would")
+_DO = word_set("do does did")
+_ADVERBS = word_set("also now still only never always often currently already then just even again not soon")
+_PARTICIPLES = word_set("""
     begun broken chosen drawn driven fallen forgotten given gone grown hidden known run seen set shown shut split spoken taken
     thrown torn withdrawn worn written built cut hit put read sent spent done
-    """.split()
-)
-_NO_PARTICIPLES = frozenset("following something anything nothing everything during interesting willing missing".split())
-_DOUBLED = frozenset("begin commit submit permit admit omit occur defer refer incur forget transfer prefer".split())
+    """)
+_NO_PARTICIPLES = word_set("following something anything nothing everything during interesting willing missing")
+_DOUBLED = word_set("begin commit submit permit admit omit occur defer refer incur forget transfer prefer")
 """Verbs of several syllables that double their last consonant before "-ing"."""
-_NO_OBJECT = frozenset(
-    """
+_NO_OBJECT = word_set("""
     appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
     put remain result rise run seem set sit start stay stop take tend turn work want try wait need
-    """.split()
-)
+    """)
 """Verbs whose object, asked for by "What ...?", makes no good question."""
-_PLACED = frozenset(
-    "confirmed deployed described discussed documented held held hosted kept listed located published shared stored".split()
+_PLACED = word_set(
+    "confirmed deployed described discussed documented held held hosted kept listed located published shared stored"
 )
 _REASON = re.compile(
-    r",? ?\b(?:because|due to|owing to|as a result of|caused by|thanks to|for (?:the )?(?:lack|sake|want) of|so that|in order to|after (?!\d|an? \w+ (?:hour|day|week|month)))",
+    r",? ?\b(?:because|due to|owing to|as a result of|caused by|thanks to|for (?:the )?(?:lack|sake|want) of"
+    r"|so that|in order to|(?<!s )after (?!\d|an? \w+ (?:hour|day|week|month)))",
     re.IGNORECASE,
 )
-_DIRECTS = frozenset(
-    """
+_DIRECTS = word_set("""
     advise allow ask cause enable encourage expect force help intend invite lead let need permit plan require tell urge want
-    """.split()
-)
+    """)
 """Verbs after whose object an infinitive is no purpose."""
 _PHRASAL = re.compile(
     r"(?:depend|rely|focus|insist|agree|operate|work) (on) |consist (of) |(?:suffer|benefit|differ|derive|recover) (from) "
     r"|(?:deal|comply|interfere) (with) |(?:result|participate|land) (in) |(?:lead|apply|refer|belong|contribute|conform) (to) "
 )
+_CHANGES = word_set("climb decline decrease drop fall grow increase rise shrink")
 _NO_SUBJECT = re.compile(r"[,;:“”]| [-–—] |\b(?:which|whom|whose|what)\b")
-_HAPPENS = frozenset(
-    """
+_HAPPENS = word_set("""
     break cease collapse crash decline decrease degrade disappear drop fail fall increase leak overflow restart resume rise stop
-    """.split()
-)
+    """)
 """Verbs about which one asks why."""
 _AROUND = re.compile(
-    r"(?:in|on|at|for|from|by|with|to|against|into|over|under)(?: (?!that\b|which\b)[\w./-]+){1,5}(?=$|[,;:]| so | that | and )"
+    r"(?:in|on|at|for|from|by|with|to|against|into|over|under)(?: (?!that\b|which\b)[\w./-]+){1,5}?(?=$|[,;:]| so | that | and )"
 )
 _AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
-    r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|several|a few)[ -](?:\w+ )?(?:seconds?|minutes?|hours?|days?"
-    r"|weeks?|months?|years?)\b",
+    r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|several|a few)[ -](?:\w+ )?(?:seconds?|minutes?|hours?"
+    r"|days?|weeks?|months?|years?)\b",
     re.IGNORECASE,
 )
 _DATE_WORD = rf"(?:{'|'.join(MONTHS)})\b|(?:19|20)\d\d\b|\d{{1,2}}:\d\d\b"
@@ -158,16 +148,19 @@ _JOINED_TO = re.compile(
 )
 """Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
 _BEFORE_A_PHRASE = re.compile(
-    r"\b(a|an|the|its|their|our|this|that|his|her|your|my|each|every) ((?:[\w-]+(?:ed|ly|ing) ){0,2})$", re.I
+    r"\b(a|an|the|its|their|our|this|his|her|your|my|each|every) ((?:[\w-]+(?:ed|ly|ing) ){0,2})$", re.I
 )
 _SUBORDINATE = re.compile(
     r"^(?:when(?:ever)?|if|because|although|though|while|since|after|before|once|whereas|given that) ", re.I
 )
 _COUNTED = re.compile(
-    r"\b[Tt]here (are|were) (?:now |currently |about )?(\d[\d,]*|two|three|four|five|six|seven|eight|nine|ten) ((?:[\w-]+ ){0,3}[\w-]+s)\b"
+    r"\b[Tt]here (are|were) (?:now |currently |about )?(\d[\d,]*|two|three|four|five|six|seven|eight|nine|ten)"
+    r" ((?:[\w-]+ ){0,3}[\w-]+s)\b"
 )
 """How many there are of something."""
 _AUXILIARIES = _BE | _HAVE | _MODALS | _DO
+_PARTICLE = 4
+"""Maximum words of a complement without an object that a question repeats ("run out of amoxicillin")."""
 _MOST_WORDS, _FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
 _TELLING, _ANSWER = 2, 2
@@ -217,7 +210,9 @@ class Clause:
         verb = self.base
         short = _short(self.rest, verb) or (_AROUND.match(self.rest) or [""])[0]
         cut = self.rest[len(short) :]
-        partly = re.match(r" (?:for|to|of|by|from|with|that)\b", cut) if self.base == "be" else self.base in _DIRECTS
+        partly = self.base in _DIRECTS
+        if self.base == "be":
+            partly = bool(re.match(r" (?:for|to|of|by|from|with|that)\b", cut) or re.match(r"(?:an?|the) |[A-Z]", short))
         if not self.passive and (not short or partly or re.match(r"(?:something|one|that)\b", short)):
             return ""
         if self.verb.endswith("ing"):
@@ -233,7 +228,8 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the words of a collection name. `proper`: names; `common`: words of its topic, which distinguish nothing. Lower case."""
+    """What the words of a collection name. `proper`: its names; `common`: words of its topic, which distinguish nothing; both in
+    lower case."""
 
     proper: Collection[str]
     common: Collection[str] = ()
@@ -262,7 +258,10 @@ def read_clause(text: str, naming: Naming) -> Clause | None:
     """The main clause of a statement; None if its subject or verb is not recognized."""
     text = re.sub(r"\s*\([^)]*\)", "", _whole(text)).strip().rstrip(".")
     text = re.sub(r"^(?:Note|Reminder|So|And|But|However|Also)\b[:,]? ?", "", text)
-    begins = [match.end() for match in re.finditer(r"(?<![A-Z][a-z]{2} \d), (?!\d)|: ", text)]
+    text = re.sub(r"^([^,]{3,60}), [^,]{2,60}, (?=(?:was|were|is|are|has|have|had|will|can|could|may)\b)", r"\1 ", text)
+    dated = re.match(rf"(?:In|From|On|Since|By|Until|During) (?:\w+ ){{0,2}}(?:{_DATE_WORD})(?: (?:19|20)\d\d\b)? ", text)
+    begins = [dated.end()] if dated else []
+    begins += [match.end() for match in re.finditer(r"(?<![A-Z][a-z]{2} \d), (?!\d)|: ", text)]
     first = text.split(" ", 1)[0].strip(",").lower()
     fronted = first in _FRONTED or re.search(r"(?:ly|ing|ed)$", first)
     for begin in [*begins, 0] if fronted else [0, *begins]:
@@ -386,7 +385,8 @@ def phrases(text: str, naming: Naming) -> list[str]:
         measure = len(words) == 1 and words[0].lower() in VAGUE and not _JOINED_TO.search(f"{words[0]} on ")
         if not ends or measure or (len(words[-1]) < 3 and not naming.is_name(words[-1])):
             continue
-        version = re.match(r" (?:\d+\.[\w.]*\w|\d+\b(?! \w+s\b))", text[end:]) if naming.is_name(words[-1]) else None
+        numbered = naming.is_name(words[-1]) or _SINGULAR.search(words[-1])
+        version = re.match(r" (?:\d+\.[\w.]*\w|\d+\b(?! \w+s\b)|[A-Z]\b)", text[end:]) if numbered else None
         end += version.end() if version else 0
         link = text[joined[-1][1] : begin] if joined else "."
         joins = (_JOINS.fullmatch(link) or (joined and _JOINED_TO.search(text[joined[-1][0] : begin]))) and words[0][-3:] != "ing"
@@ -398,19 +398,21 @@ def phrases(text: str, naming: Naming) -> list[str]:
     for place, (begin, end) in enumerate(joined):
         phrase = text[begin:end]
         value = naming.value(phrase)
-        if value < _FEWEST and not (len(phrase) > 1 and naming.is_name(phrase)):
+        if len(phrase) < 2 or (value < _FEWEST and not naming.is_name(phrase)):
             continue
         before = _BEFORE_A_PHRASE.search(text[:begin])
         if before:
             article = before[1].lower() if before[1].lower() in ("a", "an", "the") else "the"
             phrase = f"{article} {before[2]}{phrase}"
-        elif (
-            phrase[0].islower()
-            and text[:begin].rstrip()[-1:].isalnum()
-            and text[:begin].split()[-1].lower() not in FUNCTION_WORDS
-        ):
+        elif owner := re.search(r"[A-Z][\w.-]*['’]s $", text[:begin]):
+            phrase = f"{owner[0]}{phrase}"
+        elif phrase[0].islower() and re.search(r"\w $", text[:begin]) and text[:begin].split()[-1].lower() not in FUNCTION_WORDS:
             phrase = with_article(phrase)
-        elif not begin and not naming.is_name(phrase.split()[0]) and not phrase.split()[-1][0].isupper():
+        elif (
+            phrase.split()[0].lower() in _OPEN
+            or not naming.is_name(phrase.split()[0])
+            and not any(word[0].isupper() for word in phrase.split()[1:])
+        ):
             phrase = f"{phrase[0].lower()}{phrase[1:]}"
         listed.append((-min(value, 4), place, phrase))
     return [phrase for _, _, phrase in sorted(listed)]
@@ -438,7 +440,7 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
     vague: list[Question] = []
     done: list[str] = []
     for clause in clauses:
-        month = MONTH.search(clause.lead)
+        month = MONTH.search(f"{clause.lead} {clause.rest}")
         when = f" in {month[1]} {month[2]}" if month else ""
         subject = f"{clause.subject}{when}"
         if _refers(subject):
@@ -448,17 +450,21 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
             Question(subject, question + when * (question[:4] != "When"), f"{subject} {known}")
             for known, question in (*_of_clause(clause), *([("", kind.format(clause.subject))] if kind != REPORTED else ()))
         ]
-        if naming.value(clause.subject) >= _FEWEST or any(naming.is_name(word) for word in clause.subject.split()):
+        if naming.value(clause.subject) >= _FEWEST:
             yield from asked
+        elif any(naming.is_name(word) for word in clause.subject.split()):
+            # What the collection is about does many things: "What did Rust use?" says nothing.
+            yield from (one for one in asked if one.text.startswith(("What is ", "What are ", "Why ")))
         else:
             vague += asked
         if clause.doing:
             done.append(clause.doing + when)
-    named = phrases(text, naming)
+    named: list[str] = phrases(text, naming)
     telling = [one for one in done if naming.value(one) >= _TELLING and naming.value(text) >= naming.value(one) + _ANSWER]
     several = [phrase for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase) and naming.value(phrase) >= _TELLING]
-    for one in (*telling, *several, *vague, *named, *done):
-        yield one if isinstance(one, Question) else Question(one, REPORTED.format(one), one)
+    yield from (Question(one, REPORTED.format(one), one) for one in (*telling, *several))
+    yield from vague
+    yield from (Question(one, REPORTED.format(one), one) for one in (*named, *done))
 
 
 def _refers(subject: str) -> bool:
@@ -488,23 +494,27 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
         return
     reason, period, dated = _REASON.search(rest[:80]), _PERIOD.search(rest), _DATED.search(rest)
     if reason and not re.match(r"that |as |to ", rest):
-        short = _short(rest[: reason.start()], base)
-        if short or clause.passive or base in _HAPPENS or reason.start() == 0:
-            yield verb, f"Why {clause.asked(short)}"
-    past = clause.verb in ("was", "were") or (clause.verb != base and not clause.verb.endswith("s"))
-    if period and past and not clause.verb.endswith("ing"):
-        short = _short(rest[: period.start()], base)
-        yield f"{verb} {short}", f"How long {clause.asked(short)}"
-    if dated and (clause.passive or (clause.verb.endswith("ing") and base != "be") or clause.auxiliaries[:1] == ("will",)):
-        short = _short(rest[: dated.start()], base)
-        yield f"{verb} {short}", f"When {clause.asked(short)}"
+        before = _DATED.sub("", _PERIOD.sub("", rest[: reason.start()])).strip()
+        short = _short(rest[: reason.start()], base) or ("" if "," in before or len(before.split()) > _PARTICLE else before)
+        if not re.search(r"\d", short) and (short or clause.passive or base in _HAPPENS or reason.start() == 0):
+            yield f"{verb} {short}", f"Why {clause.asked(short)}"
     infinitive = re.match(r"to (\w+) (?:the|a|an|its|their|all|any|no|our|more|\w+s)\b", rest)
     follows = f"to {infinitive[1]}" if infinitive and infinitive[1] in BASES else ""
+    onward = re.match(r"to (\w+)\b", rest)
+    past = clause.verb in ("was", "were") or (clause.verb != base and not clause.verb.endswith("s"))
+    if (period or _PERIOD.match(clause.lead)) and past and not clause.verb.endswith("ing"):
+        short = _short(rest[: period.start()] if period else rest, base)
+        yield f"{verb} {short}", f"How long {clause.asked(short)}"
+    if dated and (clause.passive or (clause.verb.endswith("ing") and base != "be") or clause.auxiliaries[:1] == ("will",)):
+        short = _short(rest[: dated.start()], base) or follows or (onward[0] if onward and onward[1] in BASES else "")
+        yield f"{verb} {short}", f"When {clause.asked(short)}"
     several = re.match(r"(?:several|many|some|various|few|multiple) ((?:[\w-]+ )?[\w-]+s)\b", rest) if base == "have" else None
     phrasal = _PHRASAL.match(f"{base} {rest}")
     if clause.passive:
         if clause.verb in _PLACED and re.match(r"(?:in|on|at) ", rest):
             yield verb, f"Where {clause.asked('')}"
+        elif re.match(r"by (?:(?:Dr|Mr|Mrs|Ms)\. )?[A-Z]", rest):
+            yield verb, f"By whom {clause.asked('')}"
         elif rest.startswith("as "):
             yield verb, f"What {clause.asked('as')}"
         elif follows:
@@ -513,8 +523,10 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
             yield verb, f"How {clause.asked('')}"
         elif past and not rest:
             yield "", f"What happened to {clause.subject}"
+    elif base in _CHANGES and re.match(r"(?:from|by|to) [^,;]*\d", rest):
+        yield verb, f"By how much {clause.asked('')}"
     elif base == "be" or (clause.verb.endswith("ing") and _AIMS.search(clause.subject)):
-        article = re.match(r"(?:an?|the) ", rest) or base != "be"
+        article = re.match(r"(?:an?|the) |[A-Z]", rest) or base != "be"
         if article and clause.auxiliaries[-1] in ("is", "are", "be"):
             yield "", f"What {' '.join((clause.auxiliaries[0], clause.subject, *clause.auxiliaries[1:]))}"
     elif several:

@@ -47,10 +47,12 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
-_ANYWHERE = 4
+_ANYWHERE = 3
 """Number of the first kinds whose words may be anywhere in a statement."""
 _TIES = 3
 """Number of words that insights share if they share one name that is not their subject."""
+_SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
+"""Letters of scripts without spaces between words: a word ends where its script does."""
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
 
 
@@ -142,7 +144,11 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     made = []
     for keys, places in groups:
         texts = [insights[place] for place in places]
-        asked = _asked([shown[key] for key in keys], texts, naming) if len(places) > 1 or not english else ask(texts[0], naming)
+        asked = (
+            _asked([shown[key] for key in keys], texts, naming, english)
+            if len(places) > 1 or not english
+            else ask(texts[0], naming)
+        )
         made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
     return made
 
@@ -174,22 +180,24 @@ def _act(text: str, naming: Naming) -> tuple[str, str]:
     return (found[-1], clause.base) if clause is not None and found else ("", "")
 
 
-def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming) -> Iterator[Question]:
+def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool) -> Iterator[Question]:
     """Questions that several insights answer, best first. `names`: phrases that they share, best first."""
-    when, where = _when(texts), _where(texts)
+    when, where = (_when(texts), _where(texts)) if english else ("", "")
 
     def there(subject: str) -> str:
         return "" if where.removeprefix(" in ") in subject else where
 
     if len({_act(text, naming) for text in texts}) == 1:
         clauses = [clause for text in texts if (clause := read_clause(text, naming)) is not None]
-        shortest = min(clauses, key=lambda clause: len(clause.subject)) if clauses else None
-        for known, question in of_clauses(clauses, shortest) if shortest else ():
-            subject = f"{shortest.subject}{there(shortest.subject)}{when}"
-            yield Question(subject, f"{question}{there(shortest.subject)}{when}", f"{subject} {known}")
+        shortest = min(clauses, key=lambda clause: len(clause.subject), default=None)
+        for known, question in of_clauses(clauses, shortest) if shortest is not None else ():
+            subject = f"{shortest.subject if shortest else ''}"
+            there_and_then = f"{there(subject)}{when}"
+            yield Question(subject + there_and_then, f"{question}{there_and_then}", f"{subject} {known}{there_and_then}")
     kind = kind_of(*texts, kinds=KINDS[:_ANYWHERE])
     for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
-        named = with_article(subject)
+        a_thing = re.compile(rf"\b(?:the|an?|this|its|their|our) (?:\w+ )?{re.escape(subject)}\b", re.IGNORECASE)
+        named = with_article(subject) if any(map(a_thing.search, texts)) else subject
         for question in dict.fromkeys((kind.format(named), REPORTED.format(named))):
             for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
                 yield Question(f"{subject}{more}", f"{question}{more}", f"{subject}{more}")
@@ -219,9 +227,14 @@ def _proper(insights: Sequence[str]) -> set[str]:
     """Words that are usually capitalized: names. One that only begins sentences is a name if a verb follows it."""
     capital, small, first = Counter[str](), Counter[str](), set[str]()
     for text in insights:
-        words = re.findall(r"[^\W\d_][\w-]*", text)
-        for word in words[1:]:
-            (small if word == word.lower() else capital)[word.lower()] += 1
+        found = [*re.finditer(r"[^\W\d_][\w-]*", text)]
+        words = [match.group() for match in found]
+        for match in found[1:]:
+            word = match.group()
+            if word == word.lower():
+                small[word] += 1
+            elif text[: match.start()].rstrip(' "“(')[-1:] not in ".:;!?":
+                capital[word.lower()] += 1
         if (
             len(words) > 2
             and not words[0].endswith(("s", "ing", "ed"))
@@ -241,7 +254,10 @@ def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """The longer words of a statement in another language than English, in quotation marks."""
     found = words_of(text)
     longest = sorted({word for word in found if word.isalpha() and len(word) > 1}, key=lambda word: (-len(word), word))
-    yield from (((word,), f"“{word}”") for word in longest[: max(3, len(longest) // 2)])
+    for word in longest[: max(3, len(longest) // 2)]:
+        script = next((letters for letters in _SCRIPTS if re.match(letters, word)), r"\w")
+        whole = re.search(f"{script}*{re.escape(word)}{script}*", text, re.IGNORECASE)
+        yield (word,), f"“{whole[0] if whole else word}”"
 
 
 def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -259,6 +275,8 @@ def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
             continue
         if words[0] == words[0].lower() and size > 1 and re.search(r"(?:ly|ing)$", words[0]):
             continue
-        roots = tuple(root for word in words for root in read_words(word.lower()).roots)
+        # A name with a number is one thing: "EIP-1352".
+        numbered = [(word.lower(),) if re.search(r"\d", word) else read_words(word.lower()).roots for word in words]
+        roots = tuple(chain.from_iterable(numbered))
         if roots:
             yield roots, " ".join(words)
