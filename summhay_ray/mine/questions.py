@@ -23,7 +23,7 @@ _VAGUE_WORDS = """
     previous next first second third last various itself themselves himself herself myself ourselves yourself everything
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least following particular great good better best large small enough available various many
-    general specific existing given note initial portion term terms remainder cause root bug bugs e.g i.e etc vs
+    general specific existing given note initial portion term terms remainder sake cause root bug bugs e.g i.e etc vs
 """
 _BROAD_WORDS = """
     access approach area areas argument arguments behavior behaviour code component components content contents data
@@ -34,6 +34,9 @@ _BROAD_WORDS = """
 """
 BROAD = frozenset(_BROAD_WORDS.split())
 """Words that many unrelated statements share."""
+_MEASURES = word_set(
+    "second seconds minute minutes hour hours day days week weeks month months year years number amount kind type lot part"
+)
 _DATES = (
     "monday tuesday wednesday thursday friday saturday sunday mondays fridays utc gmt cet cest est edt pst pdt jst today moreover"
 )
@@ -110,8 +113,8 @@ _AROUND = re.compile(
 _AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
-    r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|several|a few)[ -](?:\w+ )?(?:seconds?|minutes?|hours?"
-    r"|days?|weeks?|months?|years?)\b",
+    r"(?:[\d.,]+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|several|a few)[ -](?:\w+ )?(?:seconds?"
+    r"|minutes?|hours?|days?|weeks?|months?|years?)\b",
     re.IGNORECASE,
 )
 _DATE_WORD = rf"(?:{'|'.join(MONTHS)})\b|(?:19|20)\d\d\b|\d{{1,2}}:\d\d\b"
@@ -143,8 +146,9 @@ KINDS: tuple[tuple[str, str], ...] = (
 REPORTED = "What do the documents report about {}"
 _JOINS = re.compile(r"(?: | (?:of|for|in) (?:(?:the|an?) )?)")
 _JOINED_TO = re.compile(
-    r"\b(?:impact|effect|access|support|approach|attack|response|change|update|request|solution|move|path|transition|migration|upgrade"
-    r"|relationship|integration)s? (?:on|to|from|with|between) (?:(?:the|an?) )?$"
+    r"\b(?:(?:user|customer|member|visitor|patient|attacker|site|package)s? with|(?:impact|effect|access(?:e(?=s))?|support"
+    r"|approach|attack|response|change|update|request|solution|move|path|transition|migration|upgrade|relationship|integration)s?"
+    r" (?:on|to|from|with|between)) (?:(?:the|an?) )?$"
 )
 """Links between the parts of a noun phrase: any before "of", some nouns before other prepositions."""
 _BEFORE_A_PHRASE = re.compile(
@@ -259,6 +263,7 @@ def read_clause(text: str, naming: Naming) -> Clause | None:
     text = re.sub(r"\s*\([^)]*\)", "", _whole(text)).strip().rstrip(".")
     text = re.sub(r"^(?:Note|Reminder|So|And|But|However|Also)\b[:,]? ?", "", text)
     text = re.sub(r"^([^,]{3,60}), [^,]{2,60}, (?=(?:was|were|is|are|has|have|had|will|can|could|may)\b)", r"\1 ", text)
+    text = re.sub(r"\b(wo|ca|is|are|was|were|has|have|had|do|does|did|could|would|should|must)n[’']t\b|\bcannot\b", _denied, text)
     dated = re.match(rf"(?:In|From|On|Since|By|Until|During) (?:\w+ ){{0,2}}(?:{_DATE_WORD})(?: (?:19|20)\d\d\b)? ", text)
     begins = [dated.end()] if dated else []
     begins += [match.end() for match in re.finditer(r"(?<![A-Z][a-z]{2} \d), (?!\d)|: ", text)]
@@ -269,6 +274,12 @@ def read_clause(text: str, naming: Naming) -> Clause | None:
         if clause is not None:
             return clause
     return None
+
+
+def _denied(contracted: re.Match[str]) -> str:
+    """ "has not" for "hasn't"."""
+    verb = contracted[1] or "ca"
+    return f"{ {'wo': 'will', 'ca': 'can'}.get(verb, verb) } not"
 
 
 def _clause(lead: str, text: str, naming: Naming) -> Clause | None:
@@ -382,7 +393,7 @@ def phrases(text: str, naming: Naming) -> list[str]:
     joined: list[tuple[int, int]] = []
     for words, begin, end in runs(text, naming, verbs):
         ends = ends_a_phrase(words[-1]) or (len(words) > 2 and words[-1].endswith("ing"))
-        measure = len(words) == 1 and words[0].lower() in VAGUE and not _JOINED_TO.search(f"{words[0]} on ")
+        measure = len(words) == 1 and words[0].lower() in _MEASURES
         if not ends or measure or (len(words[-1]) < 3 and not naming.is_name(words[-1])):
             continue
         numbered = naming.is_name(words[-1]) or _SINGULAR.search(words[-1])
@@ -519,7 +530,11 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
             yield verb, f"What {clause.asked('as')}"
         elif follows:
             yield f"{verb} {follows}", f"What {clause.asked(follows)}"
-        elif rest and not rest.startswith("to ") and clause.auxiliaries[0] not in ("must", "should", "shall", "may", "might"):
+        elif (
+            rest
+            and not (onward and onward[1] in BASES)
+            and clause.auxiliaries[0] not in ("must", "should", "shall", "may", "might")
+        ):
             yield verb, f"How {clause.asked('')}"
         elif past and not rest:
             yield "", f"What happened to {clause.subject}"
