@@ -18,7 +18,7 @@ from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.prices import FREE, Price
 from summhay_ray.llm.transports.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
 from summhay_ray.outcome import Answer, Malformed, Refusal
-from summhay_ray.store.log.log_lines import decode
+from summhay_ray.store.answers import decode
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

@@ -21,7 +21,7 @@ from summhay_ray.llm.limits.ledger_client import LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerService
 from summhay_ray.llm.transports.bodies import ProviderError
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
-from summhay_ray.store.runs.drivers import Process
+from summhay_ray.store.drivers import Process
 
 pytestmark = pytest.mark.core
 

@@ -19,9 +19,7 @@ from run_rows import NAMES, TABLES, Watched, batches, commit, done, lost, new_ru
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray.records import Document, Judgment
-from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest
-from summhay_ray.store.files import files
-from summhay_ray.store.tables import parts, rows
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest, files, parts, rows
 
 pytestmark = pytest.mark.core
 __all__ = ["s3_bucket", "s3_server"]
@@ -56,8 +54,8 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
     commit(plainly, finished)
     committer = merged.committer(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("summhay_ray.store.runs.commits.FEWEST", fewest)
-        patch.setattr("summhay_ray.store.runs.commits.MOST", fewest)
+        patch.setattr("summhay_ray.store.commits.FEWEST", fewest)
+        patch.setattr("summhay_ray.store.commits.MOST", fewest)
         patch.setattr(rows, "TOGETHER", data.draw(st.sampled_from([1, 700, 1 << 20])))
         for batch in batches(finished, size):
             committer.add([merged.write("item", batch)])
@@ -111,7 +109,7 @@ def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -
 
 def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
-    monkeypatch.setattr("summhay_ray.store.runs.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
+    monkeypatch.setattr("summhay_ray.store.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
     committer = run.committer(1)
     for place in range(40):
         committer.add([run.write("item", [done(f"c{place}"), done(f"d{place}")])])

@@ -13,13 +13,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from summhay_ray.store.files.files import Files
+from summhay_ray.store.files import Files
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -86,8 +85,21 @@ class VectorSpace:
         """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats. `n_cut`: tokens
         of each text that the model did not read; empty where it read all."""
         import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        content = _parquet(keys, vectors.astype(np.float16 if half else np.float32), n_tokens, n_cut if any(n_cut) else ())
+        values = vectors.astype(np.float16 if half else np.float32)
+        columns = {
+            "key": pa.array(keys, pa.binary(32)),
+            "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1]),
+        }
+        if any(n_cut):
+            columns["n_cut"] = pa.array(list(map(int, n_cut)), pa.int32())
+        sink = io.BytesIO()
+        # Vectors hardly compress, so compression would only cost time.
+        pq.write_table(pa.table(columns), sink, compression="none", write_statistics=False)
+        content = sink.getvalue()
         name = f"{self._folder}/{hashlib.sha256(content).hexdigest()}{SUFFIX}"
         if self._files is not None:
             self._files.create(name, content)
@@ -112,7 +124,17 @@ class VectorSpace:
         return self._open[name]
 
     def _index(self, name: str, content: bytes) -> None:
-        rows = _rows(content)
+        """Remember the vectors in a file."""
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(io.BytesIO(content))
+        column = table["vector"].combine_chunks()
+        flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+        vectors = flat.reshape(len(table), column.type.list_size)
+        cut = table["n_cut"].to_pylist() if "n_cut" in table.column_names else [0] * len(table)
+        kept = map(Kept, vectors, table["n_tokens"].to_pylist(), cut)
+        rows = dict(zip(table["key"].to_pylist(), kept, strict=True))
         self._known.add(name)
         for key in rows:
             self._where.setdefault(key, name)
@@ -140,39 +162,6 @@ def vector_flaws(files: Files) -> Mapping[str, int]:
     return found
 
 
-def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int], n_cut: Sequence[int]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-    columns = {
-        "key": pa.array(keys, pa.binary(32)),
-        "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()),
-        "vector": vectors,
-    }
-    if n_cut:
-        columns["n_cut"] = pa.array(list(map(int, n_cut)), pa.int32())
-    table: pa.Table = pa.table(columns)
-    sink = io.BytesIO()
-    # Vectors hardly compress, so compression would only cost time.
-    pq.write_table(table, sink, compression="none", write_statistics=False)
-    return sink.getvalue()
-
-
-def _rows(content: bytes) -> dict[bytes, Kept]:
-    import numpy as np
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(io.BytesIO(content))
-    column = table["vector"].combine_chunks()
-    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    vectors = flat.reshape(len(table), column.type.list_size)
-    counts = table["n_tokens"].to_pylist()
-    cut = table["n_cut"].to_pylist() if "n_cut" in table.column_names else [0] * len(table)
-    rows = zip(table["key"].to_pylist(), vectors, counts, cut, strict=True)
-    return {key: Kept(vector, n_tokens, n_cut) for key, vector, n_tokens, n_cut in rows}
-
-
 class Dimensions:
     """The dimensions of each space, as far as this process knows them. Thread-safe."""
 
@@ -197,24 +186,20 @@ class Dimensions:
         with self._lock:
             decided = self._of(space)
             if decided is None:
-                decided = self._decided[space] = self._decide(space, dimensions)
+                before = self._stored(space)
+                if len(before) != 1:
+                    if {*before, self._read.get(space, dimensions)} - {dimensions}:
+                        self.overruled.add(space)
+                    self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
+                    for other in before:
+                        if other != dimensions:
+                            self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
+                    # They hold no other dimensions unless another process decided at the same time.
+                    before = [other for other in self._stored(space) if other != dimensions] or [dimensions]
+                decided = self._decided[space] = before[0]
         if decided != dimensions:
             self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
         return decided
-
-    def _decide(self, space: str, dimensions: int) -> int:
-        before = self._stored(space)
-        if len(before) == 1:
-            # Another process has meanwhile decided.
-            return before[0]
-        if {*before, self._read.get(space, dimensions)} - {dimensions}:
-            self.overruled.add(space)
-        self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
-        for other in before:
-            if other != dimensions:
-                self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
-        # This is empty unless another process decided at the same time.
-        return next((other for other in self._stored(space) if other != dimensions), dimensions)
 
     def _of(self, space: str) -> int | None:
         if space not in self._decided:

@@ -1,11 +1,11 @@
 """The files of a store, in a folder on this machine or in a bucket. Other packages never see paths.
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
-response log in a folder is appended to instead (`summhay_ray.store.log.log_writer`); each of its records carries its length and a
+response log in a folder is appended to instead (`summhay_ray.store.log`); each of its records carries its length and a
 checksum. `put` replaces a file as a whole, such as a heartbeat.
 
 A store may come from somebody else, so nothing outside its folder is used: it holds only files and folders with plain names
-(`is_plain`). A link, pipe or device counts as damage (`path_in`): it is never read, written, listed or followed.
+(`is_plain`). A link, pipe or device counts as damage (`LocalFiles.path`): it is never read, written, listed or followed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import math
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from summhay_ray.errors import StoreError
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
-from summhay_ray.store.errors import DamagedRecord, StoreUnavailable
-from summhay_ray.store.files.entry import Entry, check_path, is_plain
-from summhay_ray.store.files.s3_place import SCHEME, parse_place
+from summhay_ray.store.names import DamagedRecord, Entry, NewFile, StoreUnavailable, check_path, is_plain
+from summhay_ray.store.s3_place import SCHEME, parse_place
 
 if TYPE_CHECKING:
-    from summhay_ray.store.files.s3 import S3Files
+    from summhay_ray.store.s3 import S3Files
 
 Files: TypeAlias = "LocalFiles | S3Files"
 """A store's files; `LocalFiles` describes the methods."""
@@ -36,21 +35,10 @@ Files: TypeAlias = "LocalFiles | S3Files"
 _MB = 2**20
 
 
-def record_mb() -> float:
-    """Maximum size of one read of a local file, in MB: every record and line of the log is far smaller. A low limit for the
-    user's files does not lower it."""
-    return max(64.0, max_mb() / 4)
-
-
-def object_mb() -> float:
-    """The size limit of a local file that is made from the user's files, in MB: JSON in ASCII may be three times as large."""
-    return max_mb() * 4
-
-
 class LocalFiles:
     """A store in a local folder. `S3Files` has the same methods.
 
-    Names are relative: plain names separated by `/`. Methods raise DamagedRecord for any other name and for paths that `path_in`
+    Names are relative: plain names separated by `/`. Methods raise DamagedRecord for any other name and for paths that `path`
     refuses; listings leave such names out. Methods raise StoreError or OSError if the store cannot be reached.
 
     A listing shows every earlier write, as on disks, S3, Google, Azure and MinIO. A listing that lags behind shows an earlier
@@ -65,8 +53,20 @@ class LocalFiles:
         """The folder, if files can be appended to; None for a bucket."""
 
     def path(self, name: str) -> Path:
-        """The path of the file `name`, see `path_in`."""
-        return path_in(self.root, name)
+        """The path of a file or folder, which need not exist.
+
+        The store's own folder may be a link, since a person named it. Raises DamagedRecord for an invalid name, and if the path
+        or a folder above it in the store is something else than a file or folder, such as a link.
+        """
+        path = str(self.root)
+        check_path(name, path)
+        for part in name.split("/") if name else ():
+            path = f"{path}/{part}"
+            try:
+                _check_kind(path, os.lstat(path).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                break
+        return self.root / name
 
     def where(self, name: str) -> str:
         """The full path or S3 URI of `name`, for messages."""
@@ -86,7 +86,7 @@ class LocalFiles:
             os.link(part, target)
         except FileExistsError:
             try:
-                if self._read(name, 0, len(content) + 1, math.inf) != content:
+                if self._read(self.path(name), 0, len(content) + 1, math.inf) != content:
                     return False
             except FileNotFoundError:
                 return False
@@ -97,45 +97,49 @@ class LocalFiles:
         sync_folder(target.parent)
         return True
 
-    def read(self, name: str, most_mb: float | None = None) -> bytes:
-        """Read the whole file. Raises FileNotFoundError; DamagedRecord for a local file of more than `most_mb` MB, by default
-        `record_mb()`."""
-        return self._read(name, 0, None, record_mb() if most_mb is None else most_mb)
+    def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
+        """Read a file, or `length` bytes (at least 1) of it, starting at `offset`; fewer at the end of the file.
 
-    def _read(self, name: str, offset: int, length: int | None, most_mb: float) -> bytes:
-        with open_unfollowed(self.path(name)) as stream:
+        Raises FileNotFoundError; DamagedRecord for a local file with too much to read at once. `is_large`: the file is made from
+        the user's files, and JSON in ASCII may be three times as large as they are. Every other record and line of the log is
+        far below the limit, which a low limit for the user's files does not lower.
+        """
+        return self._read(self.path(name), offset, length, max_mb() * 4 if is_large else max(64.0, max_mb() / 4))
+
+    def _read(self, path: Path, offset: int, length: int | None, most_mb: float) -> bytes:
+        with open_unfollowed(path) as stream:
             left = max(0, os.fstat(stream.fileno()).st_size - offset)
             size = left if length is None else min(left, length)
             if size > most_mb * _MB:
                 mend = f"put back a copy of what it was, or delete it; or set {LIMIT} higher"
-                raise DamagedRecord(f"{self.where(name)}: {size:,} bytes to be read at once, more than {most_mb:g} MB; {mend}")
+                raise DamagedRecord(f"{path}: {size:,} bytes to be read at once, more than {most_mb:g} MB; {mend}")
             stream.seek(offset)
             return stream.read(size)
 
     def put(self, name: str, content: bytes) -> None:
         """Write the whole file, replacing any other. It is not synced: after a power failure the old content may be back."""
-        with self.writing(name) as part:
-            part.write_bytes(content)
+        with self.writing(name) as new:
+            new.path.write_bytes(content)
 
     @contextlib.contextmanager
-    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
+    def writing(self, name: str, durable: bool = False) -> Iterator[NewFile]:
         """Give a local file to write to; when the block ends, its content replaces the file `name`.
 
-        Readers see either the old content or the new. Nothing is written if the block raises. `named` derives the final name, in
-        the same folder, from the written file, and makes the write durable.
+        Readers see either the old content or the new. Nothing is written if the block raises. The block may change the name, in
+        the same folder. `durable`: wait until the file is on disk.
         """
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
+        new = NewFile(part, name)
         try:
-            yield part
-            if named is None:
-                part.replace(target)
-                return
-            with part.open("rb") as stream:
-                os.fsync(stream.fileno())
-            part.replace(self.path(named(part)))
-            sync_folder(target.parent)
+            yield new
+            if durable:
+                with part.open("rb") as stream:
+                    os.fsync(stream.fileno())
+            part.replace(self.path(new.name))
+            if durable:
+                sync_folder(target.parent)
         finally:
             part.unlink(missing_ok=True)
 
@@ -146,11 +150,6 @@ class LocalFiles:
         with contextlib.suppress(FileNotFoundError):
             self.path(name).replace(target)
             sync_folder(target.parent)
-
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError;
-        DamagedRecord for more than `record_mb()` of a local file."""
-        return self._read(name, offset, length, record_mb())
 
     def exists(self, name: str) -> bool:
         """Whether `name` exists. Also True for a local entry that cannot be read, such as a link."""
@@ -219,23 +218,6 @@ class LocalFiles:
             raise StoreError(f"store {str(self.root)!r}: its file system lets one file overwrite another; use another one")
 
 
-def path_in(root: Path, name: str) -> Path:
-    """The path of a store's file or folder. `name` is relative to the store's folder `root`; the path need not exist.
-
-    `root` itself may be a link, since a person named it. Raises DamagedRecord for an invalid name, and if the path or a folder
-    above it in the store is something else than a file or folder, such as a link.
-    """
-    path = str(root)
-    check_path(name, path)
-    for part in name.split("/") if name else ():
-        path = f"{path}/{part}"
-        try:
-            _check_kind(path, os.lstat(path).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            break
-    return root / name
-
-
 def _check_kind(path: str, mode: int) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         what = KINDS.get(stat.S_IFMT(mode), "something else")
@@ -267,7 +249,7 @@ def open_files(uri: str) -> Files:
     Raises StoreError for any other URI.
     """
     if uri.startswith(SCHEME):
-        from summhay_ray.store.files.s3 import S3Files
+        from summhay_ray.store.s3 import S3Files
 
         return S3Files(parse_place(uri))
     # With a single slash, a folder named s3: would be created instead of using a bucket.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -19,20 +20,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, Self
 
 import polars as pl
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
-from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
-from summhay_ray.store.files.entry import is_plain
-from summhay_ray.store.files.files import Files, object_mb, open_files
-from summhay_ray.store.log.log_index import LogIndex
-from summhay_ray.store.log.money import MoneyRecords
-from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
-from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
-from summhay_ray.store.tables.rows import Reader
-from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
+from summhay_ray.store.commits import Committer, Manifest, Manifests
+from summhay_ray.store.files import Files, open_files
+from summhay_ray.store.log import LogIndex
+from summhay_ray.store.money import MoneyRecords
+from summhay_ray.store.names import DamagedRecord, is_plain
+from summhay_ray.store.parts import UNITS, Finished, Parts, write_parts
+from summhay_ray.store.records import Count, Sha256, as_record, read_checked, with_hash
+from summhay_ray.store.rows import Reader
+from summhay_ray.store.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
 
 FORMAT = 3
 RUN_FORMAT = 5
@@ -77,7 +77,7 @@ class Store:
         self._marked = False
         # A new store has none.
         with contextlib.suppress(FileNotFoundError):
-            if (found := read_record(self.files.read("format.json"), _Format)) is None:
+            if (found := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
                 where = self.files.where("format.json")
                 raise StoreError(
                     f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
@@ -115,7 +115,7 @@ class Store:
             )
         name = f"objects/{kind}/{digest}"
         try:
-            content = self.files.read(name, object_mb())
+            content = self.files.read(name, is_large=True)
         except FileNotFoundError:
             mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
@@ -281,7 +281,7 @@ class RunStore:
 
     def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
-        self._choose(sorted({table for unit in finished for table in unit.rows}))
+        self._reader(sorted({table for unit in finished for table in unit.rows}))
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
     def committer(self, session: int) -> Committer:
@@ -299,11 +299,11 @@ class RunStore:
 
     def write_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
         """Write the rows of finished units in any process, for `commit_written`. Returns what was written, as JSON."""
-        return self.write(kind, [Finished(unit, rows) for unit, rows in units.items()]).to_json()
+        return dataclasses.asdict(self.write(kind, [Finished(unit, rows) for unit, rows in units.items()]))
 
     def commit_written(self, written: Iterable[Mapping[str, Any]]) -> None:
         """Commit what `write_units` returned, in one commit. For a single writer."""
-        self.committer(session=0).add([Parts.from_json(one) for one in written])
+        self.committer(session=0).add(TypeAdapter(list[Parts]).validate_python(list(written)))
 
     def end(self) -> None:
         """Merge the run's parts, and write its tables as plain files to its folder, unless that was done already.
@@ -314,7 +314,7 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-        won = self._reader({}).units()
+        won = self._reader([]).units()
         return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -324,12 +324,12 @@ class RunStore:
         `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        return self._reader(self._choose([table], columns)).table(table, units)
+        return self._reader([table], columns).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
         column of this name."""
-        reader = self._reader(self._choose(names))
+        reader = self._reader(names)
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -337,19 +337,19 @@ class RunStore:
 
         Rows with the same value in the first key column are in one piece.
         """
-        return self._reader(self._choose([table], columns)).pieces(table)
+        return self._reader([table], columns).pieces(table)
 
     def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
         """The rows of a table whose first key column is from `low` to `high`, both included."""
-        return self._reader(self._choose([table])).between(table, low, high)
+        return self._reader([table]).table(table, between=(low, high))
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row of a table that two units of a kind share, as (the units, the row's key); None if there is none."""
-        return self._reader(self._choose([table])).shared_row(table, kind)
+        return self._reader([table]).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
         """Each finished unit with its rows of these tables; a few units are in memory at a time."""
-        return self._reader(self._choose(names)).by_unit()
+        return self._reader(names).by_unit()
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
@@ -368,10 +368,8 @@ class RunStore:
                 pass
         return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
 
-    def _reader(self, wanted: Tables) -> Reader:
-        return Reader(self._manifests.parts, self.manifest().parts, wanted)
-
-    def _choose(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
+    def _reader(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Reader:
+        """A reader of these tables, with the key columns and the named ones. Raises StoreError, DamagedRecord."""
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
@@ -379,4 +377,6 @@ class RunStore:
             if column not in self.declared[table].schema.names:
                 raise self.damaged(f"its table {table} has no column {column}")
         chosen = {name: self.declared[name] for name in names}
-        return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
+        if columns is not None:
+            chosen = {name: table.only(columns) for name, table in chosen.items()}
+        return Reader(self._manifests.parts, self.manifest().parts, chosen)

@@ -8,6 +8,7 @@ further record.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
@@ -16,11 +17,10 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from summhay_ray.store.errors import Superseded
-from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.checked_json import Name, Total
-from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.answer_record import AnswerTotals, Purpose
+from summhay_ray.store.answers import AnswerTotals, Purpose
+from summhay_ray.store.files import Files
+from summhay_ray.store.names import Superseded
+from summhay_ray.store.records import Chain, Name, Total
 
 Scope = tuple[str, str]
 """The subject of an amount: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
@@ -127,22 +127,20 @@ class MoneyRecords:
             if record.session > session:
                 raise Superseded("another driver took the run over; this one stops, nothing is lost")
             self._number = 0 if newest is None else newest[0]
-            if self._append(dataclasses.replace(record, session=session)):
+            # Another driver may have written the next record meanwhile: repeat that one.
+            with contextlib.suppress(Superseded):
+                self.append(dataclasses.replace(record, session=session))
                 return record
 
     def append(self, record: MoneyRecord) -> None:
         """Write the next record. Raises Superseded if another session has begun, StoreError or OSError."""
-        if not self._append(record):
-            raise Superseded("another driver took the run over; this one stops, nothing is lost")
-
-    def _append(self, record: MoneyRecord) -> bool:
         amounts: dict[str, Any] = {
             name: [[*name, micros] for name, micros in sorted(getattr(record, name).items()) if micros] for name in _AMOUNTS
         }
         body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts}
-        written = self.chain.append(self._number + 1, body)
-        self._number += written
-        return written
+        if not self.chain.append(self._number + 1, body):
+            raise Superseded("another driver took the run over; this one stops, nothing is lost")
+        self._number += 1
 
     def _record(self, number: int, body: _Body) -> MoneyRecord:
         if body.get("run", self._run_id) != self._run_id:

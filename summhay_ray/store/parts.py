@@ -6,13 +6,12 @@ columns, and when several commits finish the same unit, the rows of only one are
 
 Parts are in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for the last time and moved to
 `runs/RUN/tables/NAME/`, for other tools; they move back when new parts replace them. A reader looks in both places. A manifest
-(`summhay_ray.store.runs.commits`) lists the valid parts with size and sha256.
+(`summhay_ray.store.commits`) lists the valid parts with size and sha256.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import json
@@ -29,23 +28,19 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from summhay_ray.inputs import open_unfollowed
-from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.checked_json import Count, Name, Sha256
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files, path_in
-from summhay_ray.store.tables.tables import Columns, Tables
+from summhay_ray.store.files import Files, LocalFiles
+from summhay_ray.store.names import DamagedRecord, Entry
+from summhay_ray.store.records import Count, Name, Sha256
+from summhay_ray.store.tables import Columns, Tables
 
 UNITS = "_units"
+ROWS = ".rows"
+"""The end of the name of the units' column that lists their rows of a table."""
 Stream = io.BufferedIOBase
 GROUP_BYTES = 8 << 20
 """Approximate size of a row group in memory. Reading a table in pieces needs one group at a time."""
 _READ = 32 << 20
 """Bytes per read of a bucket's object."""
-
-
-def rows_of(table: str) -> str:
-    """The name of the units' column that lists their rows of a table."""
-    return f"{table}.rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +71,14 @@ class Parts:
     """The parts of finished units. `final`: these are the final merged parts of the whole run."""
 
     units: Part
+    """Its name identifies them within their run."""
     tables: Mapping[Name, Part]
     final: bool = False
-
-    @property
-    def name(self) -> str:
-        """Identifies it within its run."""
-        return self.units.name
 
     @property
     def unpacked(self) -> int:
         """Approximate bytes of all its rows in memory."""
         return sum(part.unpacked for part in self.tables.values())
-
-    def to_json(self) -> dict[str, Any]:
-        """Its entry in a manifest."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Parts:
-        """The inverse of `to_json`, for messages between processes of one run; a manifest is read by its schema."""
-        tables = {table: Part(**part) for table, part in body["tables"].items()}
-        return cls(Part(**body["units"]), tables, body["final"])
 
 
 class PartFiles:
@@ -122,18 +103,13 @@ class PartFiles:
     def write(self, table: str, fill: Callable[[Path], tuple[int, int]]) -> Part:
         """Write a part. Equal contents become the same part. `fill` writes the file, and returns the number of rows and their
         approximate bytes in memory. Raises OSError."""
-        written: dict[str, Any] = {}
-
-        def named(path: Path) -> str:
-            with path.open("rb") as stream:
-                written["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
-            written["size"] = path.stat().st_size
-            written["name"] = f"{table}-{written['sha256'][:32]}.parquet"
-            return f"{self.folder}/{written['name']}"
-
-        with self.files.writing(f"{self.folder}/{table}", named) as path:
-            rows, unpacked = fill(path)
-        return Part(**written, rows=rows, unpacked=unpacked)
+        with self.files.writing(f"{self.folder}/{table}", durable=True) as new:
+            rows, unpacked = fill(new.path)
+            with new.path.open("rb") as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            part = Part(f"{table}-{sha256[:32]}.parquet", sha256, new.path.stat().st_size, rows, unpacked)
+            new.name = f"{self.folder}/{part.name}"
+        return part
 
     def write_rows(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
         """Write a part of a table from consecutive pieces of its rows. Raises OSError."""
@@ -143,8 +119,8 @@ class PartFiles:
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
         """The part's content, checked. Raises DamagedRecord, also for content that is not the table's."""
         with contextlib.ExitStack() as stack:
-            if (stream := self._find(table, part, stack)) is None:
-                raise self.damaged(self._where(table, part))
+            if isinstance(stream := self._find(table, part, stack), str):
+                raise self.damaged(stream)
             try:
                 yield stream
             except (pl.exceptions.PolarsError, pa.ArrowException) as error:
@@ -157,32 +133,30 @@ class PartFiles:
     def flaw(self, table: str, part: Part) -> str:
         """The flaw of a part's file, after reading it; empty if it has none."""
         with contextlib.ExitStack() as stack:
-            return "" if self._find(table, part, stack) is not None else self._where(table, part)
+            return found if isinstance(found := self._find(table, part, stack), str) else ""
 
-    def _where(self, table: str, part: Part) -> str:
-        places = [name for name in self.names(table, part.name) if self.files.exists(name)]
-        where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
-        return f"{where} is {'not as it was written' if places else 'gone'}"
-
-    def _find(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
-        shown, hidden = self.names(table, part.name)
+    def _find(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | str:
+        """The part's content, or its flaw."""
+        places = self.names(table, part.name)
         # It may be moved during the search.
-        for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
+        for name in 2 * (places if part.digest else places[::-1]):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
                 if _holds(stream, part):
                     return stream
-        return None
+        there = [name for name in places if self.files.exists(name)]
+        where = self.files.where(there[0] if there else places[not part.digest])
+        return f"{where} is {'not as it was written' if there else 'gone'}"
 
     def _open(self, name: str, size: int) -> Stream:
-        if self.files.folder is not None:
-            return open_unfollowed(path_in(self.files.folder, name))
+        if isinstance(self.files, LocalFiles) and self.files.folder is not None:
+            return open_unfollowed(self.files.path(name))
         if size <= _READ:
             return io.BytesIO(self.files.read(name))
         stream = tempfile.TemporaryFile()  # noqa: SIM115
         # Ask for one byte more than the part's size: a longer file is another file.
         for offset in range(0, size + 1, _READ):
-            stream.write(content := self.files.read_range(name, offset, _READ))
+            stream.write(content := self.files.read(name, offset, _READ))
             if len(content) < _READ:
                 break
         stream.seek(0)
@@ -257,7 +231,7 @@ def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[
 
 def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
     """Write the part that lists units."""
-    lists = [name for name in units.columns if name.endswith(rows_of(""))]
+    lists = [name for name in units.columns if name.endswith(ROWS)]
     # Adjacent rows mostly belong to one unit, so that their differences take hardly any space.
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
     whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -272,7 +246,7 @@ def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
 def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFrame:
     """The units with an added column that lists their rows of a table. `owned`: (index of a unit, number of one of its rows)."""
     place, number = owned.columns
-    lists = owned.group_by(place).agg(pl.col(number).cast(pl.UInt32).unique().sort().alias(rows_of(table)))
+    lists = owned.group_by(place).agg(pl.col(number).cast(pl.UInt32).unique().sort().alias(table + ROWS))
     places = units.with_row_index("_place").with_columns(pl.col("_place").cast(owned.schema[place]))
     return places.join(lists, left_on="_place", right_on=place, how="left", maintain_order="left").drop("_place")
 

@@ -16,8 +16,8 @@ from typing import IO, Any, cast
 import polars as pl
 import pyarrow.parquet as pq
 
-from summhay_ray.store.tables.parts import UNITS, Part, PartFiles, Parts, Stream, numbered, rows_of, with_rows, write_units
-from summhay_ray.store.tables.tables import Columns, Tables, hash_rows
+from summhay_ray.store.parts import ROWS, UNITS, Part, PartFiles, Parts, Stream, numbered, with_rows, write_units
+from summhay_ray.store.tables import Columns, Tables, hash_rows
 
 TOGETHER = 32 << 20
 """Bytes of rows in memory that are sorted at a time when a table is read in pieces."""
@@ -56,7 +56,7 @@ class Reader:
         superseded: a success beats a failure, then the last part wins."""
         lists = []
         for place, parts in enumerate(self._parts):
-            starts = {rows_of(table): self._starts(table)[place] for table in self._tables if table in parts.tables}
+            starts = {table + ROWS: self._starts(table)[place] for table in self._tables if table in parts.tables}
             with self._files.opened(UNITS, parts.units) as stream:
                 listed = _scan(stream).select([*_NO_UNITS.columns, *starts]).collect()
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
@@ -74,7 +74,7 @@ class Reader:
 
     def owners(self, table: str) -> pl.DataFrame:
         """The unit (`_rank`) of each row (`_row`) of a table; a row may belong to several units."""
-        listed, name = self._list_units[1], rows_of(table)
+        listed, name = self._list_units[1], table + ROWS
         if name not in listed.columns:
             return _NO_OWNERS
         owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
@@ -82,16 +82,18 @@ class Reader:
             raise self._files.damaged(f"its units have more rows of {table} than its manifest names")
         return owners
 
-    def table(self, table: str, units: Sequence[str] | None = None, unit: str = "") -> pl.DataFrame:
-        """A whole table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's
-        unit, if the table has no such column."""
+    def table(
+        self, table: str, units: Sequence[str] | None = None, unit: str = "", between: tuple[Any, Any] | None = None
+    ) -> pl.DataFrame:
+        """A table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's unit, if
+        the table has no such column. `between`: only the rows whose first key column is in this range, both ends included."""
         columns = self._tables[table]
+        keep = None if between is None else pl.col(columns.key[0]).is_between(pl.lit(between[0]), pl.lit(between[1]))
         unit = "" if unit in columns.schema.names else unit
         with self._open(table) as streams:
             if self._is_plain and units is None and not unit:
-                return _scan(streams[0][1]).select(columns.schema.names).collect() if streams else columns.frame([])
-            ranks = self._ranks(table, units)
-            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, ranks)]
+                return _scan(streams[0][1], keep).select(columns.schema.names).collect() if streams else columns.frame([])
+            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
         if unit:
             found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
         return columns.frame(found, *filter(None, [unit]))
@@ -117,21 +119,19 @@ class Reader:
         if not any(table in one.tables for one in self._parts):
             yield columns.frame([])
 
-    def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
-        """The rows whose first key column is in this range, both ends included."""
-        columns = self._tables[table]
-        keep = pl.col(columns.key[0]).is_between(pl.lit(low), pl.lit(high))
-        with self._open(table) as streams:
-            if self._is_plain and streams:
-                return _scan(streams[0][1], keep).select(columns.schema.names).collect()
-            return columns.frame([rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table), keep)])
-
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """Like `pieces`, but with all rows of a key, and with the columns `_row` and `_rank` (the row's first unit), by which
         rows with the same key are sorted."""
         columns, ranks = self._tables[table], self._ranks(table)
+        n_bytes = sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables)
+        count, name, starts = 1 + n_bytes // TOGETHER, columns.key[0], list[Any]()
         with self._open(table) as streams:
-            for keep in self._ranges(table, streams):
+            if count > 1:
+                # Ranges of the key with similar numbers of rows, each small enough for memory.
+                ordered = [_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]
+                sample = pl.concat(ordered).sort()
+                starts = [sample[len(sample) * piece // count] for piece in range(1, count)]
+            for keep in _ranges_from(name, starts):
                 found = [*_scan_ranked(columns, streams, ranks, keep)]
                 if found:
                     yield pl.concat(found).sort(*columns.key, "_rank")
@@ -198,15 +198,6 @@ class Reader:
         owners = owners.sort("_rank", descending=True)
         return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
-    def _ranges(self, table: str, streams: Streams) -> list[Keep]:
-        """Conditions for consecutive ranges of the key with similar numbers of rows, each small enough for memory."""
-        count = 1 + sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables) // TOGETHER
-        if count == 1:
-            return [None]
-        name = self._tables[table].key[0]
-        ordered = pl.concat([_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]).sort()
-        return _ranges_from(name, (ordered[len(ordered) * piece // count] for piece in range(1, count)))
-
     def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
         """Write one part with all rows of a table. Returns the part and the number of each row in it."""
         columns, hasher = self._tables[table], hashlib.sha256()
@@ -236,13 +227,11 @@ def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Kee
 
 def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
     """Conditions for consecutive ranges of the key, all but the first of which begin at one of `starts`."""
-    return [_from(name, low, high) for low, high in itertools.pairwise([None, *sorted(set(starts)), None])]
-
-
-def _from(name: str, low: Any, high: Any) -> Keep:
-    """A condition: the key is at least `low` and less than `high`; None: no bound."""
-    ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
-    return pl.all_horizontal(ends) if ends else None
+    conditions: list[Keep] = []
+    for low, high in itertools.pairwise([None, *sorted(set(starts)), None]):
+        ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
+        conditions.append(pl.all_horizontal(ends) if ends else None)
+    return conditions
 
 
 def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from typing_extensions import TypedDict
 
 from summhay_ray.errors import UserError
-from summhay_ray.store.files.checked_json import Identifier, Name
+from summhay_ray.store.records import Identifier, Name
 
 _SLICE_BYTES = 4 << 20
 
@@ -92,9 +92,9 @@ class Columns:
     schema: pa.Schema
     """Each field's metadata holds its description."""
 
-    def described(self) -> list[dict[str, Any]]:
-        """The columns as JSON."""
-        return [
+    def to_json(self) -> dict[str, Any]:
+        """The table's entry in a run's record."""
+        columns = [
             {
                 "name": field.name,
                 "type": _NAME_OF[field.type],
@@ -103,10 +103,7 @@ class Columns:
             }
             for field in self.schema
         ]
-
-    def to_json(self) -> dict[str, Any]:
-        """The table's entry in a run's record."""
-        return {"name": self.table, "key": list(self.key), "columns": self.described()}
+        return {"name": self.table, "key": list(self.key), "columns": columns}
 
     @classmethod
     def from_json(cls, body: TableBody) -> Columns:
@@ -241,7 +238,7 @@ class Table:
     def describe(self) -> dict[str, Any]:
         """The table as a JSON document, the content of `schemas/<table>.json`."""
         doc = (self.record.__doc__ or "").strip()
-        return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.described()}
+        return {"table": self.name, "row": doc, "primary_key": list(self.key), "columns": self.columns.to_json()["columns"]}
 
     def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
         """The rows as a polars frame, sorted by primary key; the first row of each key."""
@@ -271,22 +268,18 @@ def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
 
 
 def _lists(name: str, values: Sequence[Any], kind: pl.List) -> pl.Series:
-    """A list column, made from all items at once: building it list by list takes polars twenty times as long."""
-    lists = [_items(value) for value in values]
+    """A list column, made from all items at once: building it list by list takes polars twenty times as long.
+
+    Raises TypeError unless each value is null, a list, a tuple or an array.
+    """
+    lists: list[Sequence[Any] | None] = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+    if other := next((value for value in lists if not isinstance(value, list | tuple | None)), None):
+        raise TypeError(f"{type(other).__name__} is not a list")
     items = _plain(name, [item for value in lists if value for item in value], kind.inner)
     starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
     # A list without a start is null.
     known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]
     return pl.Series(name, pa.LargeListArray.from_arrays(pl.Series(known, dtype=pl.Int64).to_arrow(), items.to_arrow()), kind)
-
-
-def _items(value: Any) -> Sequence[Any] | None:
-    """The value of a list column. Raises TypeError unless it is null, a list, a tuple or an array."""
-    if value is None or isinstance(value, (list, tuple)):
-        return value
-    if hasattr(value, "tolist"):
-        return list(value.tolist())
-    raise TypeError(f"{type(value).__name__} is not a list")
 
 
 def digest(frame: pl.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""The lines of the answer log and the names of its files.
+"""The answers log: the schema of an answer's record, its line in a file, and the names of the files.
 
 The log holds answers and is shared by all runs of a store. An answer is durable before anything depends on it. A record is one
 line: CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has the fields that the index
@@ -14,31 +14,169 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from operator import add
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, cast
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
-from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.answer_record import (
-    ANSWER,
-    HEAD_FIELDS,
-    INDEX,
-    OPTIONAL,
-    AnswerHead,
-    Heads,
-    Totals,
-    read_body,
-    read_head,
-    read_index,
-    read_kind,
-)
+from summhay_ray.store.files import Files
+from summhay_ray.store.names import DamagedRecord
+from summhay_ray.store.records import Amount, Count, Total, as_record
 
 FOLDER = "answers"
 TOGETHER = 64
 """Number of segments that are merged into one object."""
+ANSWER = "answer"
+"""The kind of a record that holds an answer. New kinds may be added; earlier versions refuse to read them."""
+INDEX = "index"
+"""The kind of the first line of a merged object."""
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class AnswerHead(TypedDict):
+    """The part of an answer that the index reads: its key, its cost and its run."""
+
+    kind: Literal["answer"]
+    key: str
+    run: str
+    stage: str
+    model: str
+    usd_micros: Count
+    input_tokens: Count
+    cached_tokens: Count
+    output_tokens: Count
+    saved_micros: NotRequired[Count]
+    claimed_tokens: NotRequired[Count]
+    """The usage that the provider reports, if it exceeds the call's reservation."""
+    claimed_micros: NotRequired[Count]
+    claimed_margin: NotRequired[Amount]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class AnswerBody(TypedDict):
+    """The rest of an answer. Further fields, such as the provider's own `raw`, may hold anything."""
+
+    text: str
+    finish_reason: str
+    attempts: Count
+    cache_write_tokens: NotRequired[Count]
+    reasoning_tokens: NotRequired[Count]
+    zero_vectors: NotRequired[Count]
+    further_texts: NotRequired[list[str]]
+    logprobs: NotRequired[str]
+    origin: NotRequired[str]
+    flaw: NotRequired[str]
+
+
+class AnyHead(TypedDict):
+    """The fields of every kind of record."""
+
+    kind: Annotated[str, Field(pattern="^[a-z_]{1,40}$")]
+
+
+class Totals(TypedDict):
+    """The totals of a run's answers, for one stage and model."""
+
+    run: str
+    stage: str
+    model: str
+    answers: Total
+    usd_micros: Total
+    input_tokens: Total
+    cached_tokens: Total
+    output_tokens: Total
+    saved_micros: Total
+
+
+class Heads(TypedDict):
+    """The parts of the records in a stretch of a file that the index reads."""
+
+    damaged: Count
+    """The number of damaged records."""
+    answers: dict[str, tuple[list[str], list[Count], list[Count], list[Count]]]
+    """Run -> the keys, offsets in the stretch, lengths and micro-dollars of its answers."""
+    totals: list[Totals]
+    excesses: list[AnswerHead]
+    """The heads of answers with more reported usage than was reserved."""
+
+
+HEAD_FIELDS = tuple(AnswerHead.__annotations__)
+OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin")
+"""The fields of a head that are left out when they are 0."""
+
+_BLANK_COLON = re.compile(rb"\s:")
+_PAIRS = json.JSONDecoder(object_pairs_hook=list)
+
+# This is called 100,000 times or more when a run starts.
+_HEAD = TypeAdapter(AnswerHead).validator
+
+
+def read_head(text: bytes) -> AnswerHead | None:
+    """The head in a JSON text; None if it does not fit."""
+    try:
+        head: AnswerHead = _HEAD.validate_json(text)
+    except ValidationError:
+        return None
+    # pydantic accepts a repeated field. So the colons are counted, one per field: this quick count may be too high, but never too
+    # low.
+    n = len(head)
+    if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
+        return head
+    return head if len(_PAIRS.decode(text.decode("utf-8"))) == n else None
+
+
+Purpose = tuple[str, str]
+"""(stage, model): the purpose of spent money. Stages are summarize, judge, ..."""
+
+
+class Excess(NamedTuple):
+    """A reported usage above the call's reservation: the reported amounts, and the charged ones."""
+
+    model: str
+    claimed_tokens: int
+    charged_tokens: int
+    claimed_micros: int
+    charged_micros: int
+    token_margin: float
+    """The `token_margin` of the model that would have reserved enough."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Excess | None:
+        """The excess in an answer record or in its head; None if its usage was within the reservation."""
+        if not record.get("claimed_margin"):
+            return None
+        # Zero values are left out, such as the price of a free model.
+        tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
+        charged_tokens = record["input_tokens"] + record["output_tokens"]
+        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
+
+
+@dataclass
+class AnswerTotals:
+    """The totals of one run's answers for one purpose."""
+
+    usd_micros: int = 0
+    answers: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    saved_micros: int = 0
+    """Additional cost of the answers without the provider's cache."""
+
+    def add(self, totals: Totals) -> None:
+        """Add the totals of further answers."""
+        self.answers += totals["answers"]
+        self.usd_micros += totals["usd_micros"]
+        self.input_tokens += totals["input_tokens"]
+        self.cached_tokens += totals["cached_tokens"]
+        self.output_tokens += totals["output_tokens"]
+        self.saved_micros += totals["saved_micros"]
+
 
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _NOTHING = 0, 0, 0, 0
@@ -102,16 +240,28 @@ def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
 def decode(line: bytes) -> dict[str, Any] | None:
     """The answer's record in a line, or None if it is damaged. The line break may be damaged."""
     _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
-    head, rest = read_head(line[begins:body]), read_body(line[body : ends - 1])
+    head, rest = read_head(line[begins:body]), as_record(AnswerBody, line[body : ends - 1])
     # The index has read only the head: the body must agree with it.
     return None if head is None or rest is None or ends < len(line) else {**rest, **head}
 
 
-def index_of(line: bytes, size: int) -> Heads | None:
-    """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged."""
+def read_index(line: bytes, size: int) -> Heads | None:
+    """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged or contradicts
+    itself."""
     _, begins, body, ends = next(_lines(line), _NOTHING)
-    is_index = read_kind(line[begins:body]) == INDEX and ends == len(line)
-    return read_index(line[body : ends - 1], size) if is_index else None
+    if as_record(AnyHead, line[begins:body]) != {"kind": INDEX} or ends != len(line):
+        return None
+    if (heads := as_record(Heads, line[body : ends - 1])) is None:
+        return None
+    costs = Counter[str](), Counter[str]()
+    for run, (keys, offsets, lengths, micros) in heads["answers"].items():
+        if not len(keys) == len(offsets) == len(lengths) == len(micros) or max(map(add, offsets, lengths), default=0) > size:
+            return None
+        costs[0][run], costs[1][run] = len(keys), sum(micros)
+    for total in heads["totals"]:
+        costs[0][total["run"]] -= total["answers"]
+        costs[1][total["run"]] -= total["usd_micros"]
+    return None if any(map(any, (cost.values() for cost in costs))) else heads
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -155,8 +305,9 @@ def heads_of(name: str, content: bytes) -> Heads:
 
 def _check_kind(name: str, head: bytes) -> None:
     """Raises StoreError for the head of a record of a newer version."""
-    if (kind := read_kind(head)) not in ("", ANSWER, INDEX):
-        raise StoreError(f"{name}: has a record of a kind ({kind}) of a newer version; upgrade")
+    found = as_record(AnyHead, head)
+    if found is not None and found["kind"] not in (ANSWER, INDEX):
+        raise StoreError(f"{name}: has a record of a kind ({found['kind']}) of a newer version; upgrade")
 
 
 def damaged_places(name: str, content: bytes) -> list[int]:
@@ -167,11 +318,11 @@ def damaged_places(name: str, content: bytes) -> list[int]:
     file, lines, places = Name.of(name), list(_lines(content)), list[int]()
     if file is not None and file.index_size and lines:
         (_, _, _, end), *lines = lines
-        heads = index_of(content[:end], len(content) - end)
+        heads = read_index(content[:end], len(content) - end)
         whole = heads_of(name, content[end:])
         places += [] if heads is not None and _compact(heads) == _compact(whole) else [0]
     for start, begins, body, end in lines:
-        if read_head(content[begins:body]) is None or read_body(content[body : end - 1]) is None:
+        if read_head(content[begins:body]) is None or as_record(AnswerBody, content[body : end - 1]) is None:
             _check_kind(name, content[begins:body])
             places.append(start)
     return places
@@ -181,7 +332,7 @@ def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
     """The answer of a key at a location. Raises DamagedRecord if it is not there, StoreError if the file is gone."""
     name, mend = location.name, "a run that needs this answer asks for it again"
     try:
-        record = decode(files.read_range(name, location.offset, location.length))
+        record = decode(files.read(name, location.offset, location.length))
     except FileNotFoundError:
         raise StoreError(f"{files.where(name)} is gone; put it back from a copy; {mend}") from None
     # The key of an unusable answer begins with the request's key.

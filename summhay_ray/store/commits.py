@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
-from summhay_ray.store.errors import DamagedRecord, Superseded
-from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.checked_json import Total
-from summhay_ray.store.files.files import Files
-from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
-from summhay_ray.store.tables.rows import merge
-from summhay_ray.store.tables.tables import Tables
+from summhay_ray.store.files import Files
+from summhay_ray.store.names import DamagedRecord, Superseded
+from summhay_ray.store.parts import UNITS, PartFiles, Parts
+from summhay_ray.store.records import Chain, Total
+from summhay_ray.store.rows import merge
+from summhay_ray.store.tables import Tables
 
 FULL_BYTES = 96 << 20
 """Parts that take more than half of this in memory are merged with others only at the end of the run."""
@@ -36,7 +35,7 @@ class Manifest:
     number: int = 0
     session: int = 0
     added: int = 0
-    parts: tuple[Parts, ...] = ()
+    parts: Sequence[Parts] = ()
 
     @property
     def final(self) -> Parts | None:
@@ -69,7 +68,7 @@ class Manifests:
         except DamagedRecord as error:
             how = error.flaw.partition(";")[0]
             raise DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri) from None
-        return Manifest() if newest is None else _manifest(*newest)
+        return Manifest() if newest is None else Manifest(newest[0], **newest[1])
 
     def lost(self) -> str:
         """The folder of manifests, if it is missing although the run has parts; else empty."""
@@ -88,7 +87,7 @@ class Manifests:
         if lost := self.lost():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
         where, newest = self.files.where(self.chain.folder), self.chain.newest()
-        all_parts = _manifest(*newest).parts if newest else ()
+        all_parts = newest[1]["parts"] if newest else ()
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
                 if flaw := self.parts.flaw(table, part):
@@ -111,8 +110,9 @@ class Manifests:
             if wanted is newest:
                 return newest
             wanted = dataclasses.replace(wanted, number=newest.number + 1)
-            parts = [one.to_json() for one in wanted.parts]
-            if self.chain.append(wanted.number, {"session": wanted.session, "added": wanted.added, "parts": parts}):
+            body = dataclasses.asdict(wanted)
+            del body["number"]
+            if self.chain.append(wanted.number, body):
                 return wanted
             newest = self.newest()
 
@@ -140,8 +140,8 @@ class Committer:
 
         def added(newest: Manifest) -> Manifest:
             mine = self._claim(newest)
-            known = {one.name for one in mine.parts}
-            new = {one.name: one for one in parts if one.name not in known}
+            known = {one.units.name for one in mine.parts}
+            new = {one.units.name: one for one in parts if one.units.name not in known}
             return dataclasses.replace(mine, added=mine.added + len(new), parts=(*mine.parts, *new.values())) if new else mine
 
         with self._appending:
@@ -181,18 +181,14 @@ class Committer:
         """Replace parts by `by`, which was merged from them, unless another process has merged some of them."""
 
         def replaced(newest: Manifest) -> Manifest:
-            mine, names = self._claim(newest), [parts.name for parts in merged]
-            known = [parts.name for parts in mine.parts]
+            mine, names = self._claim(newest), [parts.units.name for parts in merged]
+            known = [parts.units.name for parts in mine.parts]
             start = known.index(names[0]) if names and names[0] in known else 0
             if known[start : start + len(names)] != names:
                 return mine
             return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
 
         self._newest = self._manifests.change(self._newest, replaced)
-
-
-def _manifest(number: int, body: ManifestBody) -> Manifest:
-    return Manifest(number, body["session"], body["added"], tuple(body["parts"]))
 
 
 def due(parts: Sequence[Parts]) -> Sequence[Parts]:

@@ -14,8 +14,8 @@ from urllib3.exceptions import HTTPError as RawHttpError
 
 from summhay_ray.errors import StoreError
 from summhay_ray.routes import NoRoute, origin_of
-from summhay_ray.store.errors import NoCredentials, StoreUnavailable
-from summhay_ray.store.files.s3_place import Place
+from summhay_ray.store.names import NoCredentials, StoreUnavailable
+from summhay_ray.store.s3_place import Place
 
 # Exceptions of a request to a bucket. Any other exception is a bug in this package and is not caught.
 ERRORS = (boto.BotoCoreError, boto.ClientError, ResponseParserError, RawHttpError)
@@ -71,8 +71,15 @@ def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool =
     not, its name is probably wrong."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
-        kind = StoreUnavailable if met else StoreError
-        return kind(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
+        if isinstance(error, boto.EndpointConnectionError):
+            why = f"{at} cannot be reached (its name is unknown, or nobody listens there)"
+        elif isinstance(error, boto.ClientError):
+            why = f"{at} answers {code_of(error) or 'an error'} (HTTP {status_of(error)})"
+        else:
+            why = f"{at} does not answer, or breaks the connection off"
+        cause = "endpoint_url" if place.endpoint_url is not None else "the network"
+        mend = f"check {cause} and whether the service is up, then run again: nothing that is paid for is lost"
+        return (StoreUnavailable if met else StoreError)(f"store {place.bare}: {why}, tried for {tried_s:.0f} s; {mend}")
     if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
         return NoCredentials(f"store {place.bare}: no credentials; {GIVE_KEY}")
     why = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)
@@ -126,20 +133,6 @@ def _own_side(error: Exception, at: str) -> str:
     if isinstance(error, ResponseParserError):
         return not_s3(at, "no XML")
     return f"boto3 cannot be used for {at} ({type(error).__name__}); check its settings (~/.aws/config, AWS_* variables)"
-
-
-def _silence(error: Exception, at: str) -> str:
-    """Why the service is unavailable, for errors that are worth a retry."""
-    if isinstance(error, boto.EndpointConnectionError):
-        return f"{at} cannot be reached (its name is unknown, or nobody listens there)"
-    if isinstance(error, boto.ClientError):
-        return f"{at} answers {code_of(error) or 'an error'} (HTTP {status_of(error)})"
-    return f"{at} does not answer, or breaks the connection off"
-
-
-def _mend_silence(place: Place) -> str:
-    where = "endpoint_url" if place.endpoint_url is not None else "the network"
-    return f"check {where} and whether the service is up, then run again: nothing that is paid for is lost"
 
 
 def _lacks_feature(error: BaseException) -> bool:

@@ -22,10 +22,9 @@ from typing import Any, NotRequired, TypeVar
 from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
-from summhay_ray.store.errors import DamagedRecord, Superseded
-from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.checked_json import Amount, Name, Total, as_record, read_record
-from summhay_ray.store.files.files import Files
+from summhay_ray.store.files import Files
+from summhay_ray.store.names import DamagedRecord, Superseded
+from summhay_ray.store.records import Amount, Chain, Name, Total, as_record, read_checked
 
 T = TypeVar("T")
 
@@ -211,10 +210,7 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
 
 def told_by(files: Files, number: int, kind: type[T]) -> T | None:
     """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
-    try:
-        beat = read_record(files.read(_name(number, "beat")), _Beat)
-    except FileNotFoundError:
-        return None
+    beat = read_checked(_read_beat(files, number), _Beat, hashed=False)
     return None if beat is None else as_record(kind, json.dumps(beat["told"]).encode("ascii"))
 
 
@@ -284,7 +280,7 @@ class _Watch:
         self._alive = False
         self._files = files
         self._same_machine = bool(here.machine) and here.machine == record.machine and bool(record.started)
-        self._beat = self._read()
+        self._beat = _read_beat(files, record.number)
         self._since = time.monotonic()
 
     def look(self) -> str:
@@ -293,18 +289,20 @@ class _Watch:
             return "ended"
         if self._same_machine:
             return "alive" if _started(self.record.pid) == self.record.started else "dead"
-        beat, now = self._read(), time.monotonic()
+        beat, now = _read_beat(self._files, self.record.number), time.monotonic()
         if beat != self._beat:
             self._beat, self._since, self._alive = beat, now, True
         elif now - self._since > WATCH_S:
             return "dead"
         return "alive" if self._alive else "unknown"
 
-    def _read(self) -> bytes:
-        try:
-            return self._files.read(_name(self.record.number, "beat"))
-        except FileNotFoundError:
-            return b""
+
+def _read_beat(files: Files, number: int) -> bytes:
+    """The session's latest heartbeat; empty if there is none."""
+    try:
+        return files.read(_name(number, "beat"))
+    except FileNotFoundError:
+        return b""
 
 
 def session_chain(files: Files) -> Chain[SessionRecord]:
@@ -319,7 +317,7 @@ def _end(files: Files, number: int) -> _End | None:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:
         return None
-    return read_record(content, _End) or {"how": "stopped"}
+    return read_checked(content, _End, hashed=False) or {"how": "stopped"}
 
 
 def _name(number: int, suffix: str) -> str:

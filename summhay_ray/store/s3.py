@@ -19,7 +19,7 @@ import os
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 
 from summhay_ray.errors import StoreError
 from summhay_ray.routes import route_to
-from summhay_ray.store.files.entry import Entry, check_path, is_plain
-from summhay_ray.store.files.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
-from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
+from summhay_ray.store.names import Entry, NewFile, check_path, is_plain
+from summhay_ray.store.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
+from summhay_ray.store.s3_place import Place, parse_place, with_endpoint
 
 PATIENCE_S = 300.0
 """How long requests are retried if a service has answered before: an outage of minutes does not end a run."""
@@ -52,6 +52,7 @@ CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 POOL = 32
 CONNECT_S = 5.0
 PAUSES = wait_random_exponential(multiplier=0.1, max=5.0)
+_data_loader = functools.cache(botocore.loaders.create_loader)
 
 
 class ObjectExists(Exception):
@@ -109,23 +110,20 @@ class S3Files:
         self._write(name, io.BytesIO(content))
 
     @contextlib.contextmanager
-    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
-        """See `LocalFiles`."""
+    def writing(self, name: str, durable: bool = False) -> Iterator[NewFile]:
+        """See `LocalFiles`. Every object is durable."""
         with tempfile.TemporaryDirectory(prefix="summhay-") as folder:
-            path = Path(folder) / "whole"
-            yield path
-            name = name if named is None else named(path)
-            with path.open("rb") as stream:
-                self._write(name, stream)
+            new = NewFile(Path(folder) / "whole", name)
+            yield new
+            with new.path.open("rb") as stream:
+                self._write(new.name, stream)
 
-    def read(self, name: str, most_mb: float | None = None) -> bytes:
-        """See `LocalFiles`."""
-        return bytes(self._ask("get_object", name)["Body"])
-
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """See `LocalFiles`."""
+    def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
+        """See `LocalFiles`. There is no limit."""
+        if length is None:
+            return bytes(self._request("get_object", name)["Body"])[offset:]
         try:
-            answer = self._ask("get_object", name, Range=f"bytes={offset}-{offset + length - 1}")
+            answer = self._request("get_object", name, Range=f"bytes={offset}-{offset + length - 1}")
         except BeyondEnd:
             return b""
         content = bytes(answer["Body"])
@@ -135,7 +133,7 @@ class S3Files:
     def exists(self, name: str) -> bool:
         """See `LocalFiles`."""
         try:
-            self._ask("head_object", name)
+            self._request("head_object", name)
         except FileNotFoundError:
             return False
         return True
@@ -165,13 +163,13 @@ class S3Files:
     def delete(self, name: str) -> None:
         """See `LocalFiles`."""
         with contextlib.suppress(FileNotFoundError):
-            self._ask("delete_object", name)
+            self._request("delete_object", name)
 
     def move(self, name: str, to: str) -> None:
         """See `LocalFiles`. The service copies it, at most 5 GB."""
         check_path(name, self._place.bare)
         with contextlib.suppress(FileNotFoundError):
-            self._ask("copy_object", to, CopySource={"Bucket": self._place.bucket, "Key": self._place.key(name)})
+            self._request("copy_object", to, CopySource={"Bucket": self._place.bucket, "Key": self._place.key(name)})
             self.delete(name)
 
     def check(self) -> None:
@@ -200,39 +198,36 @@ class S3Files:
         digest = base64.b64encode(md5.digest()).decode()
         # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        self._ask("put_object", name, Body=content, ContentMD5=digest, ContentType=kind, **condition)
-
-    def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:
-        """`_request` about one file."""
-        check_path(name, self._place.bare)
-        try:
-            return self._request(operation, Key=self._place.key(name), **options)
-        except FileNotFoundError:
-            raise FileNotFoundError(self.where(name)) from None
+        self._request("put_object", name, Body=content, ContentMD5=digest, ContentType=kind, **condition)
 
     def _pages(self, folder: str, deep: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         """(The common prefix of the keys in a folder, a page of its listing), for each page."""
         above = self._place.key(f"{folder}/" if folder else "")
         more = {} if deep else {"Delimiter": "/"}
         while True:
-            page = self._request("list_objects_v2", Prefix=above, **more)
+            page = self._request("list_objects_v2", None, Prefix=above, **more)
             yield above, page
             if not page.get("IsTruncated"):
                 return
             more["ContinuationToken"] = page["NextContinuationToken"]
 
-    def _request(self, operation: str, **options: Any) -> dict[str, Any]:
-        """Make a request to the bucket and return the response, with a `Body` read fully as bytes.
+    def _request(self, operation: str, name: str | None, **options: Any) -> dict[str, Any]:
+        """Make a request about a file, or about the bucket; return the response, with a `Body` read fully as bytes.
 
         Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed although the service
         has answered before.
         """
+        if name is not None:
+            check_path(name, self._place.bare)
+            options["Key"] = self._place.key(name)
         place, client = self._client()
         trials = Retrying(retry=retry_if_exception(worth_again), wait=PAUSES, stop=self._is_over, reraise=True)
         try:
             for trial in trials:
                 with trial:
                     answer = self._try_once(client, operation, options)
+        except FileNotFoundError:
+            raise FileNotFoundError(self.where(name or "")) from None
         except ERRORS as error:
             raise problem_of(error, place, trial.retry_state.seconds_since_start or 0.0, self._met) from None
         return answer
@@ -312,11 +307,6 @@ def _connect(place: Place, answer_s: float) -> Any:
         # That request is redirected too, and so on without end.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
-
-
-@functools.cache
-def _data_loader() -> Any:
-    return botocore.loaders.create_loader()
 
 
 def _time(text: str) -> Any:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal
 
 import polars as pl
 import pyarrow as pa
 
-from summhay_ray.store.files.files import Files
-from summhay_ray.store.runs.runs import RunStore
-from summhay_ray.store.tables.parts import write_parquet
-from summhay_ray.store.tables.tables import Columns
+from summhay_ray.store.files import Files
+from summhay_ray.store.parts import write_parquet
+from summhay_ray.store.runs import RunStore
+from summhay_ray.store.tables import Columns
 from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
@@ -30,29 +28,26 @@ def write_tables(run: RunStore, files: Files, kind: TableFormat = "parquet") -> 
     now, written = run.at(), {}
     for table, columns in now.declared.items():
         written[table] = name = f"{table}/part-0.{kind}"
-        with files.writing(name) as path:
+        with files.writing(name) as new:
             try:
-                _write(path, columns, now.pieces(table), kind, run.run_id)
+                if kind == "parquet":
+                    write_parquet(new.path, columns, now.pieces(table), run.run_id)
+                    continue
+                with new.path.open("wb") as stream:
+                    for n, piece in enumerate(now.pieces(table)):
+                        # polars's own file errors have no errno.
+                        is_json = kind == "jsonl"
+                        text = piece.write_ndjson() if is_json else _flatten(piece, columns).write_csv(include_header=not n)
+                        stream.write(text.encode())
             except OSError as error:
                 if error.errno is None or error.filename is not None:
                     raise
                 # The error of a full disk does not say which disk it is.
-                raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from None
+                raise OSError(error.errno, os.strerror(error.errno), str(new.path.parent)) from None
     return written
 
 
-def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> None:
-    if kind == "parquet":
-        write_parquet(path, columns, pieces, run_id)
-        return
-    with path.open("wb") as stream:
-        for number, piece in enumerate(pieces):
-            # polars's own file errors have no errno.
-            text = piece.write_ndjson() if kind == "jsonl" else _flat(piece, columns).write_csv(include_header=not number)
-            stream.write(text.encode())
-
-
-def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+def _flatten(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would read as a formula."""
     lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
     as_json = [

@@ -17,14 +17,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from summhay_ray.errors import StoreError
-from summhay_ray.store.files.chain import Chain
-from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.log_lines import FOLDER as LOG
-from summhay_ray.store.log.log_lines import Name
-from summhay_ray.store.log.money import MoneyRecords
-from summhay_ray.store.runs.commits import Manifests
-from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
-from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session
+from summhay_ray.store.answers import FOLDER as LOG
+from summhay_ray.store.answers import Name
+from summhay_ray.store.commits import Manifests
+from summhay_ray.store.drivers import FOLDER as DRIVERS
+from summhay_ray.store.drivers import WATCH_S, has_ended, living, open_sessions, read_session
+from summhay_ray.store.files import Files
+from summhay_ray.store.money import MoneyRecords
+from summhay_ray.store.records import Chain
 
 RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader needs."""
