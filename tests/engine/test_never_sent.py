@@ -10,7 +10,7 @@ import pytest
 from inline_runs import N_QUERIES, answered
 
 from summhay_ray import api
-from summhay_ray.llm.calls import attempts
+from summhay_ray.llm import attempts
 
 pytestmark = pytest.mark.core
 

@@ -19,8 +19,7 @@ from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
 from summhay_ray.engine.state.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
-from summhay_ray.store import Finished, RunStore, Store, begin_session
-from summhay_ray.store import drivers
+from summhay_ray.store import Finished, RunStore, Store, begin_session, drivers
 from summhay_ray.store.drivers import record_death
 
 status_room = sys.modules["summhay_ray.engine.read.status"]

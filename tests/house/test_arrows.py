@@ -134,7 +134,12 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
         *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "money", "tables", "parts", "rows"),
         *("vectors", "commits", "drivers", "clean", "runs", "open_tables"),
     ),
-    "llm": ("messages", "providers", "limits", "transports", "calls"),
+    "llm": (
+        *("reply", "request", "provider_table", "prices", "model_settings", "keys"),
+        *("ledger_messages", "budgets", "model_queue", "ledger", "ledger_loop", "ledger_client"),
+        *("vectors_and_scores", "read_reply", "bodies", "direct", "via_litellm", "local_model"),
+        *("batching", "prefix", "retry", "attempts", "gateway"),
+    ),
     "engine": (
         *("spec", "items", "stage_plan", "ask", "contract"),
         *("state", "registry", "work", "plan", "read", "run", "ray", "start", "jobs"),

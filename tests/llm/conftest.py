@@ -11,7 +11,7 @@ import pytest
 from fake_provider import FakeProvider, fake_provider
 from gateway_room import KEY, KEY_ENV, Room, cancel_all, close_all, settings_of
 
-from summhay_ray.llm.calls import attempts
+from summhay_ray.llm import attempts
 
 
 @pytest.fixture(scope="session")

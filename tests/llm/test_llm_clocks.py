@@ -15,11 +15,11 @@ import pytest
 
 import summhay_ray
 from summhay_ray.llm import Claim, Grant, Limits, Settlement, WorkerMessage
-from summhay_ray.llm.calls.retry import decide
-from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.ledger_client import LedgerClient
-from summhay_ray.llm.limits.ledger_loop import LedgerService
-from summhay_ray.llm.transports.bodies import ProviderError
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.ledger_client import LedgerClient
+from summhay_ray.llm.ledger_loop import LedgerService
+from summhay_ray.llm.retry import decide
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
 from summhay_ray.store.drivers import Process
 
@@ -29,7 +29,7 @@ HOUR = 3600.0
 WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.localtime"}
 ROOMS = ("llm", "store", "engine")
 READERS = {
-    ("llm/calls/retry.py", "datetime.datetime.now"),
+    ("llm/retry.py", "datetime.datetime.now"),
     ("store/runs/drivers.py", "time.time"),
     ("store/runs/clean.py", "time.time"),
     ("engine/ray/pools.py", "time.time"),

@@ -20,12 +20,11 @@ from gateway_room import KEY, KEY_ENV, Room, request
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Limits
-from summhay_ray.llm.calls import attempts
-from summhay_ray.llm.calls.retry import decide
-from summhay_ray.llm.limits import model_queue as pacing
-from summhay_ray.llm.providers.secrets import HIDDEN, NoKey, Secrets, key_in, known_secrets
-from summhay_ray.llm.transports.bodies import ProviderError
+from summhay_ray.llm import Limits, attempts
+from summhay_ray.llm import model_queue as pacing
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.keys import HIDDEN, NoKey, Secrets, key_in, known_secrets
+from summhay_ray.llm.retry import decide
 from summhay_ray.outcome import Answer, Failed, Refusal
 
 pytestmark = pytest.mark.core

@@ -10,7 +10,7 @@ import pytest
 import still_time
 
 from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.ledger_client import PAD_S, GrantedCall, LedgerClient
+from summhay_ray.llm.ledger_client import PAD_S, GrantedCall, LedgerClient
 
 pytestmark = pytest.mark.core
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue
 
 from summhay_ray.llm import Limits
-from summhay_ray.llm.limits.ledger import HORIZON_S
-from summhay_ray.llm.limits.model_queue import MARGIN, Cap, Pacer
+from summhay_ray.llm.ledger import HORIZON_S
+from summhay_ray.llm.model_queue import MARGIN, Cap, Pacer
 
 pytestmark = pytest.mark.core
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.messages.reply import Usage
-from summhay_ray.llm.providers.provider_of_model import is_local, provider_of
-from summhay_ray.llm.providers.provider_table import PROVIDERS
+from summhay_ray.llm.provider_table import PROVIDERS, is_local, provider_of
+from summhay_ray.llm.reply import Usage
 
 _TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
 _WRITTEN = ("input", "output", "cached_input", "cache_write")

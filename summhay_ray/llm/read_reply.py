@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.messages.reply import MOST_TOKENS, RawAnswer, Reply, Usage
-from summhay_ray.llm.messages.request import Request
-from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import Secrets
-from summhay_ray.llm.transports.vectors_and_scores import is_usable
+from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.keys import Secrets
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.reply import MOST_TOKENS, RawAnswer, Reply, Usage
+from summhay_ray.llm.request import Request
+from summhay_ray.llm.vectors_and_scores import is_usable
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex, encode_record
 from summhay_ray.text import count_tokens as count

@@ -14,12 +14,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from summhay_ray.llm.limits.budgets import Account, Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, excess_totals
-from summhay_ray.llm.limits.membership import Membership
-from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import Cap, Flight, ModelQueue, Pacer
-from summhay_ray.llm.providers.model_settings import Limits
+from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Account, Budgets, excess_totals
+from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.model_queue import Cap, Flight, Membership, ModelQueue, Pacer
+from summhay_ray.llm.model_settings import Limits
 from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
 
 log = logging.getLogger(__name__)

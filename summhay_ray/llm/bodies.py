@@ -13,12 +13,11 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.llm.messages.reply import Reply, Usage
-from summhay_ray.llm.messages.request import Request, Task
-from summhay_ray.llm.messages.sampling import most_bytes
-from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.transports.read_reply import BROKEN, finish_word, reply_of
-from summhay_ray.llm.transports.vectors_and_scores import scores_reply, vectors_reply
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.read_reply import BROKEN, finish_word, reply_of
+from summhay_ray.llm.reply import Reply, Usage
+from summhay_ray.llm.request import Request, Task, most_bytes
+from summhay_ray.llm.vectors_and_scores import scores_reply, vectors_reply
 
 R = TypeVar("R")
 

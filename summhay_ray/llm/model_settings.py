@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.llm.messages.reply import Usage
-from summhay_ray.llm.messages.request import Task
-from summhay_ray.llm.messages.sampling import Sampling, schema_tokens
-from summhay_ray.llm.providers.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
-from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of
-from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of
+from summhay_ray.llm.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Sampling, Task, schema_tokens
 from summhay_ray.text import count_tokens
 
 TOKEN_MARGIN = 1.15

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from summhay_ray.llm.limits.ledger_loop import LedgerPort
-from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import PAUSE_WITHOUT_TIME_S
+from summhay_ray.llm.ledger_loop import LedgerPort
+from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.model_queue import PAUSE_WITHOUT_TIME_S
 
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first message after an idle time is sent at once."""

@@ -17,16 +17,13 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
-from summhay_ray.llm.messages.reply import Reply
-from summhay_ray.llm.messages.request import Request, Task, wanted
-from summhay_ray.llm.messages.sampling import QUERY_FIELD, REVISION, Sampling, bounded
-from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.prices import default_effort
-from summhay_ray.llm.providers.provider_of_model import address_of, provider_of, wire_name
-from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
-from summhay_ray.llm.providers.secrets import NoKey
-from summhay_ray.llm.transports.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
+from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
+from summhay_ray.llm.keys import NoKey, key_for
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.prices import default_effort
+from summhay_ray.llm.provider_table import PROVIDERS, address_of, place_of, provider_of, wire_name
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import QUERY_FIELD, REVISION, Request, Sampling, Task, bounded, wanted
 from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0
@@ -35,7 +32,7 @@ paid."""
 
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-"""The caller limits the time of a whole attempt (`llm.calls.attempts`)."""
+"""The caller limits the time of a whole attempt (`llm.attempts`)."""
 _FILES = 65_536
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""

@@ -15,25 +15,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.attempts import Call, make_attempt
-from summhay_ray.llm.calls.batching import Batched
-from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
-from summhay_ray.llm.calls.retry import UNREACHED, Decision
-from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
-from summhay_ray.llm.limits.ledger_loop import LedgerPort
-from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.messages.reply import RawAnswer, Reply
-from summhay_ray.llm.messages.request import Request
-from summhay_ray.llm.messages.sampling import longest_answer, unusable
-from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
-from summhay_ray.llm.providers.prices import FREE
-from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
-from summhay_ray.llm.providers.secrets import SENT, Secrets, known_secrets
-from summhay_ray.llm.transports.bodies import off_loop
-from summhay_ray.llm.transports.local_model import LocalModel
-from summhay_ray.llm.transports.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
-from summhay_ray.llm.transports.transport import Transports
-from summhay_ray.llm.transports.vectors_and_scores import dimensions_of, is_usable
+from summhay_ray.llm.attempts import Call, Transports, make_attempt
+from summhay_ray.llm.batching import Batched
+from summhay_ray.llm.bodies import off_loop
+from summhay_ray.llm.keys import SENT, Secrets, known_secrets
+from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
+from summhay_ray.llm.ledger_loop import LedgerPort
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
+from summhay_ray.llm.local_model import LocalModel
+from summhay_ray.llm.model_settings import ModelSettings, transport_of
+from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.prices import FREE
+from summhay_ray.llm.provider_table import known_extra, lacking
+from summhay_ray.llm.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
+from summhay_ray.llm.reply import RawAnswer, Reply
+from summhay_ray.llm.request import Request, longest_answer, unusable
+from summhay_ray.llm.retry import UNREACHED, Decision
+from summhay_ray.llm.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.routes import Wire
 from summhay_ray.store import DamagedRecord, Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from summhay_ray.llm.limits.model_queue import LONGEST_PAUSE_S
+from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
 from summhay_ray.routes import Wire
 
 Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "stopped"]

@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar, TypeVarTuple
 
-from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.messages import News, WorkerMessage
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.ledger_messages import News, WorkerMessage
 from summhay_ray.store import MoneyRecord, StoreError, Superseded
 
 R = TypeVar("R")

@@ -1,5 +1,6 @@
-"""A call in progress, and its single attempts, each at the time of its grant.
+"""A call in progress, and its single attempts, each at the time of its grant and by the transport of its model.
 
+A transport makes exactly one attempt, and raises if there is no answer. It does not handle retries, limits, budgets and prices.
 `retry` says what an error means; `ATTEMPTS` says how often to try again.
 """
 
@@ -11,17 +12,21 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from summhay_ray.llm.calls.retry import NO_ROUTE, UNREACHED, Decision, decide
-from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.messages.reply import Reply
-from summhay_ray.llm.messages.request import Request
-from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import Secrets
-from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.llm.keys import Secrets
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.local_model import LocalModel, LocalTransport
+from summhay_ray.llm.model_settings import ModelSettings, transport_of
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import Request, Task
+from summhay_ray.llm.retry import NO_ROUTE, UNREACHED, Decision, decide
 from summhay_ray.routes import NoRoute, Wire
+
+if TYPE_CHECKING:
+    from summhay_ray.llm.direct import DirectTransport
+    from summhay_ray.llm.via_litellm import LitellmTransport
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
 """Error kind -> maximum number of attempts of one call that end with it. Any other kind ends the call at once."""
@@ -93,3 +98,41 @@ def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets)
         return message
     mend = "start it, or mend its api_base" if base else "let the workers reach it, or name their proxy in HTTPS_PROXY"
     return route.failure(error, message) + ("" if route.proxy else f"; {mend}, and run again")
+
+
+Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
+"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `gate` and the proxy from
+`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
+closes all connections."""
+
+
+class Transports:
+    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
+
+    def __init__(
+        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
+    ) -> None:
+        self.local = LocalTransport(local or {}, count)
+        self._made: dict[str, Transport] = {}
+
+    def of(self, settings: ModelSettings, task: Task) -> Transport:
+        """The transport for a task of a model."""
+        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
+        if kind not in self._made:
+            if kind == "direct":
+                from summhay_ray.llm.direct import DirectTransport
+
+                self._made[kind] = DirectTransport()
+            elif kind == "local":
+                self._made[kind] = self.local
+            else:
+                from summhay_ray.llm.via_litellm import LitellmTransport
+
+                self._made[kind] = LitellmTransport()
+        return self._made[kind]
+
+    async def close(self) -> None:
+        """Close all transports."""
+        for transport in self._made.values():
+            await transport.close()
+        self._made.clear()
