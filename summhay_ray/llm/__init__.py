@@ -12,7 +12,7 @@ from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.keys import NoKey, Secrets, foreign_key, key_in, known_secrets
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.ledger_loop import LedgerPort, LedgerService
-from summhay_ray.llm.ledger_messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
+from summhay_ray.llm.ledger_messages import News, Packed, WorkerMessage
 from summhay_ray.llm.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
 from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
 from summhay_ray.llm.model_settings import Limits, ModelSettings, transport_of
@@ -38,7 +38,6 @@ from summhay_ray.llm.request import (
     Ask,
     Message,
     Request,
-    Role,
     Sampling,
     Task,
     assistant,
@@ -63,12 +62,10 @@ __all__ = [
     "Ask",
     "Batched",
     "Budgets",
-    "Claim",
     "ExcessTotals",
     "Gateway",
     "GeneratingModel",
     "Generation",
-    "Grant",
     "Ledger",
     "LedgerPort",
     "LedgerService",
@@ -82,10 +79,8 @@ __all__ = [
     "Price",
     "RawAnswer",
     "Request",
-    "Role",
     "Sampling",
     "Secrets",
-    "Settlement",
     "Task",
     "Unpriced",
     "Usage",

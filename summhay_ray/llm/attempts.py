@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
 """Error kind -> maximum number of attempts of one call that end with it. Any other kind ends the call at once."""
 
-BACKOFF_S = 0.5
-LONGEST_BACKOFF_S = 30.0
-
 
 class Call:
     """A call in progress, for a stage."""
@@ -49,20 +45,10 @@ class Call:
         """The progress of the attempt under the current grant."""
         self._ends: Counter[str] = Counter()
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the caller still waits for the answer."""
-        return not self.future.cancelled()
-
     def is_tried_again(self, kind: str) -> bool:
         """Note that an attempt ended with an error of this kind. Returns whether there may be another."""
         self._ends[kind] += 1
         return self._ends[kind] < ATTEMPTS.get(kind, 0)
-
-    @property
-    def backoff_s(self) -> float:
-        """Seconds to wait before the next attempt: random, and longer on average after each attempt."""
-        return random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (self.attempts - 1)))
 
 
 class Attempt(NamedTuple):

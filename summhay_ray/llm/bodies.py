@@ -63,13 +63,11 @@ class ProviderError(Exception):
 
     def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
-        super().__init__(f"HTTP {status}: {self._elsewhere() if 300 <= status < 400 else _message(body)}")
+        place = self.headers.get("location", "")[:_SHOWN]
+        elsewhere = f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
+        super().__init__(f"HTTP {status}: {elsewhere if 300 <= status < 400 else _message(body)}")
         self.status_code = status
         self.body = body
-
-    def _elsewhere(self) -> str:
-        place = self.headers.get("location", "")[:_SHOWN]
-        return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
 
 
 class AnswerBroken(ProviderError):
@@ -102,24 +100,23 @@ class Body:
 
     def content(self) -> bytes:
         """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
-        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpack()
+        content = bytes(self._raw)
+        if self._encoding not in ("", "identity"):
+            content, problem = b"", "it was not requested"
+            for window in _WINDOWS.get(self._encoding, ()):
+                try:
+                    content, problem = zlib.decompressobj(window).decompress(bytes(self._raw), self._limit + 1), ""
+                    break
+                except zlib.error as error:
+                    problem = str(error)
+            if problem and self._answers:
+                raise UnreadableAnswer(f"the answer's encoding {self._encoding[:50]!r} cannot be read: {problem}")
         if self._answers and max(len(content), len(self._raw)) > self._limit:
             raise AnswerTooLarge(
                 f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
                 "beside the model"
             )
         return content[: self._limit]
-
-    def _unpack(self) -> bytes:
-        problem = "it was not requested"
-        for window in _WINDOWS.get(self._encoding, ()):
-            try:
-                return zlib.decompressobj(window).decompress(bytes(self._raw), self._limit + 1)
-            except zlib.error as error:
-                problem = str(error)
-        if self._answers:
-            raise UnreadableAnswer(f"the answer's encoding {self._encoding[:50]!r} cannot be read: {problem}")
-        return b""
 
 
 async def off_loop(letters: int, work: Callable[[], R]) -> R:

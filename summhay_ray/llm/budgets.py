@@ -39,21 +39,18 @@ class Budgets:
     margins: Mapping[str, float] = field(default_factory=dict)
     """Model -> its `token_margin`, which determines whether its reported usage is credible; 1 if absent."""
 
-    def bounds(self) -> dict[Scope, int]:
-        """Scope -> its budget, for the scopes that have one."""
-        return {
-            **({} if self.total is None else {RUN: self.total}),
-            **{("stage", name): micros for name, micros in self.stages.items()},
-            **{("model", name): micros for name, micros in self.models.items()},
-        }
-
 
 class Account:
     """The money of one run, counted against its budgets and under durable ceilings."""
 
     def __init__(self, budgets: Budgets, session: int, money: Money) -> None:
         """`money`: the run's money when this session began."""
-        self._bounds = budgets.bounds()
+        self._bounds: dict[Scope, int] = {
+            **({} if budgets.total is None else {RUN: budgets.total}),
+            **{("stage", name): micros for name, micros in budgets.stages.items()},
+            **{("model", name): micros for name, micros in budgets.models.items()},
+        }
+        """Scope -> its budget, for the scopes that have one."""
         self._session = session
         self.spent = Counter(money.spent)
         """Money charged for calls that have ended."""
@@ -62,8 +59,9 @@ class Account:
         self.uncertain = Counter(money.uncertain)
         """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
-        self._wanted: Counter[Scope] = Counter()
-        """The worst cases of calls that wait only for a higher ceiling."""
+        self.wanted: Counter[Scope] = Counter()
+        """The worst cases of calls that wait only for a higher ceiling, added by `fits`. Clear it before a new pass over the
+        waiting calls."""
         self._worst: Counter[Scope] = Counter()
         self._peak: Counter[Scope] = Counter()
         """The recent peak of money in flight."""
@@ -112,33 +110,29 @@ class Account:
             return "yes"
         if all((bound := self._bounds.get(scope)) is None or self._need(scope) + micros <= bound for scope in scopes(purpose)):
             for scope in scopes(purpose):
-                self._wanted[scope] += micros
+                self.wanted[scope] += micros
                 self._worst[scope] = max(self._worst[scope], micros)
         return "wait"
 
     def _need(self, scope: Scope) -> int:
-        return self.spent[scope] + self.uncertain[scope] + self.reserved[scope] + self._wanted[scope]
+        return self.spent[scope] + self.uncertain[scope] + self.reserved[scope] + self.wanted[scope]
 
     def _commitment(self) -> Counter[Scope]:
         every = {*self.spent, *self.uncertain, *self.reserved}
         return Counter({scope: self.spent[scope] + self.uncertain[scope] + self.reserved[scope] for scope in every})
 
-    def forget_wanted(self) -> None:
-        """Begin a new pass over the waiting calls, in which `fits` records the money that they wait for."""
-        self._wanted.clear()
-
     def due(self, now: float) -> MoneyRecord | None:
         """The record that must be written now, if any: pass it to `written` once it is durable."""
         if self._writing is not None:
             return None
-        ahead = {scope: self._ahead(scope, now) for scope in {*self.reserved, *self._wanted}}
-        if not any(self._wanted[scope] or self._is_low(scope, ahead[scope]) for scope in ahead):
+        ahead = {scope: self._ahead(scope, now) for scope in {*self.reserved, *self.wanted}}
+        if not any(self.wanted[scope] or self._is_low(scope, ahead[scope]) for scope in ahead):
             return None
         if self._before is None or now - self._before[0] >= AHEAD_S:
             self._before = now, Counter(self.spent)
         ceiling = self._commitment()
         for scope, spare in ahead.items():
-            open_now = self.reserved[scope] + self._wanted[scope]
+            open_now = self.reserved[scope] + self.wanted[scope]
             peak = self._peak[scope] = max(open_now, PEAK_KEPT * self._peak[scope] // 100)
             target, bound = self._need(scope) + peak - open_now + spare, self._bounds.get(scope)
             ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
@@ -213,7 +207,22 @@ def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> l
     for excess in excesses:
         if excess.token_margin > margins.get(excess.model, 1.0):
             by_model.setdefault(excess.model, []).append(excess)
-    return [_totals(model, by_model[model], margins.get(model, 1.0)) for model in sorted(by_model)]
+    totals = []
+    for model, found in sorted(by_model.items()):
+        largest = max(excess.token_margin for excess in found)
+        totals.append(
+            ExcessTotals(
+                model=model,
+                answers=len(found),
+                claimed_tokens=sum(excess.claimed_tokens for excess in found),
+                charged_tokens=sum(excess.charged_tokens for excess in found),
+                claimed_usd=sum(excess.claimed_micros for excess in found) / MICROS,
+                charged_usd=sum(excess.charged_micros for excess in found) / MICROS,
+                token_margin=enough(largest),
+                stopped=largest > FAR * margins.get(model, 1.0) or len(found) >= MOST_EXCESSES,
+            )
+        )
+    return totals
 
 
 def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -224,20 +233,6 @@ def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
 def enough(margin: float) -> float:
     """The `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
     return math.ceil(margin * 101) / 100
-
-
-def _totals(model: str, excesses: list[Excess], margin: float) -> ExcessTotals:
-    largest = max(excess.token_margin for excess in excesses)
-    return ExcessTotals(
-        model=model,
-        answers=len(excesses),
-        claimed_tokens=sum(excess.claimed_tokens for excess in excesses),
-        charged_tokens=sum(excess.charged_tokens for excess in excesses),
-        claimed_usd=sum(excess.claimed_micros for excess in excesses) / MICROS,
-        charged_usd=sum(excess.charged_micros for excess in excesses) / MICROS,
-        token_margin=enough(largest),
-        stopped=largest > FAR * margin or len(excesses) >= MOST_EXCESSES,
-    )
 
 
 def _amount(tokens: int, usd: float) -> str:

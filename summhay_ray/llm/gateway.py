@@ -8,8 +8,10 @@ only makes one attempt.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
+import random
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,7 +29,7 @@ from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.prices import FREE
 from summhay_ray.llm.provider_table import known_extra, lacking
-from summhay_ray.llm.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
+from summhay_ray.llm.read_reply import BAD_NUMBERS, answer_of, letters, read_answer, written
 from summhay_ray.llm.reply import RawAnswer, Reply
 from summhay_ray.llm.request import Request, longest_answer, unusable
 from summhay_ray.llm.retry import UNREACHED, Decision
@@ -45,6 +47,8 @@ MENDABLE = {"bad_request", "context_window", "request_too_large", "timeout"}
 LINGER_S = 0.1
 """Seconds that an answer waits for others before a write to a bucket, since each durable write costs a request there."""
 
+BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
 DRAIN_LOOK_S = 0.02
 
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
@@ -132,10 +136,24 @@ class Gateway:
         return call.future
 
     async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
+        request = call.request
         problem = await self._prepare(call)
         if problem is not None:
             return kept(problem, None)
-        return kept(*await (self._numbers(call) if call.request.inputs else self._chat(call)))
+        if request.inputs:
+            # Unusable stored vectors and scores are requested again.
+            for key in request.keys:
+                call.claim = call.claim._replace(key=key)
+                outcome, raw = await self._claim_and_send(call, None)
+                if not isinstance(outcome, Answer):
+                    break
+                if await asyncio.to_thread(is_usable, request, outcome.value.text, self._dimensions):
+                    break
+            return kept(outcome, raw)
+        prefixes = () if call.settings.local else prefixes_of(request.model, request.prompt)
+        async with self._prefixes.turn(prefixes) if prefixes else contextlib.nullcontext() as turn:
+            ended = await self._claim_and_send(call, turn)
+        return kept(*ended)
 
     async def _prepare(self, call: Call) -> Failed | None:
         """The call's claim, or the reason why it cannot be sent."""
@@ -165,31 +183,11 @@ class Gateway:
         call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
         return None
 
-    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
-        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
-
-    async def _numbers(self, call: Call) -> Ended:
-        """Vectors or scores. Unusable stored ones are requested again."""
-        ended: Ended
-        for key in call.request.keys:
-            call.claim = call.claim._replace(key=key)
-            ended = await self._claim_and_send(call, None)
-            if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
-                break
-        return ended
-
-    async def _chat(self, call: Call) -> Ended:
-        prefixes = () if call.settings.local else prefixes_of(call.claim.model, call.request.prompt)
-        if not prefixes:
-            return await self._claim_and_send(call, None)
-        async with self._prefixes.turn(prefixes) as turn:
-            return await self._claim_and_send(call, turn)
-
     async def _claim_and_send(self, call: Call, turn: Turn | None) -> Ended:
         """Claim, send and settle the call repeatedly until it is answered or given up."""
         ended: Ended | None = None
         while ended is None:
-            if not call.is_wanted:
+            if call.future.cancelled():
                 return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
             granted = await self._client.claim(call.claim)
             ended = await (self._end_unsent(granted.grant, call) if granted.grant.state != "go" else self._send(call, granted))
@@ -222,8 +220,9 @@ class Gateway:
             loop = asyncio.get_running_loop()
             if granted.at > loop.time():
                 await self._client.rest(granted.at - loop.time())
-            if not call.is_wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
-                self._settle(call, sent=False, again=call.is_wanted)
+            is_wanted = not call.future.cancelled()
+            if not is_wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
+                self._settle(call, sent=False, again=is_wanted)
                 return None
             attempt = await make_attempt(call, self._transports, self._secrets)
             if attempt.decision is not None:
@@ -242,7 +241,15 @@ class Gateway:
 
     async def _store_answer(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)
-        record, line = await self._make_record(call, await self._check_dimensions(call.request, reply))
+        claim, settings = call.claim, call.settings
+        reply = await self._check_dimensions(call.request, reply)
+        # Store an unusable answer under another key, so that a later run asks again.
+        key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
+        origin = {"origin": settings.origin} if settings.origin else {}
+        known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
+        known |= {**origin, "key": key, "attempts": call.attempts}
+        work = functools.partial(written, known, reply, settings, claim, self._secrets())
+        record, line = await off_loop(letters(reply), work)
         if self._ended:
             # After a drain, the worker ends.
             await asyncio.Future()
@@ -269,20 +276,9 @@ class Gateway:
         mend = "where another model answers now, give it a `revision:` in the spec"
         return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
-    async def _make_record(self, call: Call, reply: Reply) -> Written:
-        """The log's record of a reply, and its line."""
-        claim, settings = call.claim, call.settings
-        # Store an unusable answer under another key, so that a later run asks again.
-        key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
-        origin = {"origin": settings.origin} if settings.origin else {}
-        known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
-        known |= {**origin, "key": key, "attempts": call.attempts}
-        work = functools.partial(written, known, reply, settings, claim, self._secrets())
-        return await off_loop(letters(reply), work)
-
     async def _handle_failure(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
         if decision.kind == "stopped":
-            self._settle(call, sent=False, again=call.is_wanted)
+            self._settle(call, sent=False, again=not call.future.cancelled())
             return None
         paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
         key, charged = call.request.key, call.claim.worst_micros * paid
@@ -296,7 +292,8 @@ class Gateway:
         # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
         if again and not (limited or pause_s):
             self._client.ended(call.claim.key)
-            await self._client.rest(call.backoff_s)
+            # Random, and longer on average after each attempt.
+            await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
         stop = (decision.error, message) if decision.kind == "model" else None
         unreached = (UNREACHED, message) if decision.error == UNREACHED else None
         self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)

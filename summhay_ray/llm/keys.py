@@ -50,6 +50,8 @@ SENT: set[str] = set()
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 _SECRET_FIELD = re.compile(r"key|token|secret|password", re.IGNORECASE)
 _SECRET_HEADER = re.compile(r"authorization$|cookie$|(?<!idempotency-)key$|(token|secret|password|sig)$", re.IGNORECASE)
+_RANDOM = re.compile(rf"(?=\S*\d)(?=\S*[A-Za-z])\S{{{UNMISTAKABLE},}}")
+_PROXY = re.compile(r"(?:\w+://)?([^:/@]*):([^/]*)@")
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
 
 
@@ -63,28 +65,20 @@ def key_in(*variables: str) -> str | None:
     `gate` decides which variables may be read for which URL.
     """
     for name in variables:
-        if value := _value(name):
+        value, path = os.environ.get(name, "").strip(), os.environ.get(f"{name}_FILE")
+        if not value and path:
+            try:
+                value = Path(path).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise NoKey(f"{name}_FILE names {path!r}, which cannot be read as a key ({type(error).__name__})") from error
+        # No header can hold such a value. An SDK would print the key in its error, or raise an error as if the call had been
+        # sent.
+        if value and not (value.isascii() and value.isprintable()):
+            raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
+        if value:
             SENT.add(value)
             return value
     return None
-
-
-def _value(name: str) -> str | None:
-    value = (os.environ.get(name) or "").strip() or _file_key(name)
-    # No header can hold such a value. An SDK would print the key in its error, or raise an error as if the call had been sent.
-    if value and not (value.isascii() and value.isprintable()):
-        raise NoKey(f"{name} (or the file that {name}_FILE names) holds more than a key: line breaks or letters no key has")
-    return value
-
-
-def _file_key(name: str) -> str | None:
-    path = os.environ.get(f"{name}_FILE")
-    if not path:
-        return None
-    try:
-        return Path(path).read_text(encoding="utf-8").strip() or None
-    except (OSError, UnicodeDecodeError) as error:
-        raise NoKey(f"{name}_FILE names {path!r}, which cannot be read as a key ({type(error).__name__})") from error
 
 
 def note_sent(fields: Iterable[tuple[str, str]]) -> None:
@@ -174,9 +168,12 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
         if name in names or variable in names:
             values.update(_credentials(_content(value)))
         elif _SECRET_NAME.search(name):
-            values.update(filter(_looks_random, [value.strip(), _content(value) if name != variable else ""]))
-        elif name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
-            values.update(_passwords(value))
+            values.update(filter(_RANDOM.fullmatch, [value.strip(), _content(value) if name != variable else ""]))
+        elif name.lower() in ("http_proxy", "https_proxy", "all_proxy") and (found := _PROXY.match(value)):
+            # The password, and the form in which it is sent.
+            user, password = map(unquote, found.groups())
+            sent = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogateescape")).decode("ascii")
+            values.update((found[2], password, sent))
     return Secrets(values)
 
 
@@ -205,19 +202,6 @@ def _fields(credentials: Any) -> Iterator[str]:
             yield from _fields(value)
         elif isinstance(value, str) and _SECRET_FIELD.search(name) and not value.startswith(("http://", "https://")):
             yield from _credentials(value.strip())
-
-
-def _looks_random(value: str) -> bool:
-    return (
-        len(value) >= UNMISTAKABLE and re.search(r"\d", value) is not None and re.fullmatch(r"\S*[A-Za-z]\S*", value) is not None
-    )
-
-
-def _passwords(proxy: str) -> Iterator[str]:
-    """The password in a proxy's URL, and the form in which it is sent."""
-    if found := re.match(r"(?:\w+://)?([^:/@]*):([^/]*)@", proxy):
-        user, password = map(unquote, found.groups())
-        yield from (found[2], password, base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogateescape")).decode("ascii"))
 
 
 _PLAIN = r"[A-Za-z0-9._~-]+"

@@ -121,7 +121,7 @@ class Ledger:
     def stop(self, now: float) -> None:
         """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
         self._stopping, self._driver_heard = True, now
-        self.touched |= self.membership.workers
+        self.touched.update(self.membership.heard)
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
@@ -197,14 +197,14 @@ class Ledger:
         for worker in self.membership.look(now):
             self._take_back(worker)
         self.next_at = None
-        self.account.forget_wanted()
+        self.account.wanted.clear()
         for model in self._models.values():
             if model.queues:
                 self._pump(model, now)
 
     def _pump(self, model: ModelQueue, now: float) -> None:
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
-        while waiting and model.room(self.membership.silent) and not model.is_full:
+        while waiting and model.has_room(self.membership.silent):
             # A slot goes to the worker with the fewest slots: usually the one that has just returned it, which gets it in the
             # same exchange.
             place = min(waiting, key=lambda place: model.sending_of[place[0]])
@@ -230,7 +230,7 @@ class Ledger:
             return None
         if self._is_halted(now) and claim.worst_micros:
             return now
-        if not model.room(self.membership.silent) or model.is_full:
+        if not model.has_room(self.membership.silent):
             return now
         fits = self.account.fits(claim.purpose, claim.worst_micros)
         if fits == "no":
@@ -309,7 +309,7 @@ class Ledger:
             model.pacer.round_of_429s(now)
         else:
             return
-        self.touched.update(self.membership.workers)
+        self.touched.update(self.membership.heard)
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
@@ -322,7 +322,7 @@ class Ledger:
             for claim in queue:
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
         model.queues.clear()
-        self.touched.update(self.membership.workers)
+        self.touched.update(self.membership.heard)
 
     def _land(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import KeysView, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from summhay_ray.llm.ledger_messages import Claim
@@ -53,14 +53,13 @@ class ModelQueue:
     """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
 
-    def room(self, silent: Set[str]) -> bool:
-        """Whether a slot is free. Slots of `silent` workers count as free."""
-        return self.cap is None or self.sending_of.total() - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
-
-    @property
-    def is_full(self) -> bool:
-        """True once `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed."""
-        return self.cap is not None and self.unsettled >= 2 * self.cap.most
+    def has_room(self, silent: Set[str]) -> bool:
+        """Whether a call may be granted: a slot is free, and fewer than `2 * concurrency` calls are unsettled, which bounds the
+        calls lost if the process is killed. Slots of `silent` workers count as free."""
+        if self.cap is None:
+            return True
+        sending = self.sending_of.total() - sum(self.sending_of[worker] for worker in silent)
+        return sending < int(self.cap.now) and self.unsettled < 2 * self.cap.most
 
     def hold(self, flight: Flight, *, sending: bool) -> None:
         """Give the call a slot, or take it back."""
@@ -94,7 +93,8 @@ class ModelQueue:
     def answered(self, input_tokens: int, output_tokens: int) -> None:
         """Note an answer."""
         self.limited_since = None
-        self.pacer.answered()
+        # The next pause after a 429 is short again.
+        self.pacer.rounds = 0
         self.counts["calls"] += 1
         self.counts["input_tokens"] += input_tokens
         self.counts["output_tokens"] += output_tokens
@@ -159,7 +159,7 @@ class Pacer:
         self._window: deque[Permit] = deque()
         self._used = dict.fromkeys(self._rates, 0.0)
         self.paused_until = -math.inf
-        self._rounds = 0
+        self.rounds = 0
         self._round_ends = -math.inf
 
     def earliest(self, now: float, amounts: Mapping[str, float]) -> float:
@@ -215,14 +215,10 @@ class Pacer:
         calls needs fewer concurrent calls, not longer pauses.
         """
         if now >= self._round_ends:
-            seconds = min(PAUSE_WITHOUT_TIME_S * 2.0**self._rounds, LONGEST_PAUSE_WITHOUT_TIME_S)
-            self._rounds = min(self._rounds + 1, 64)
+            seconds = min(PAUSE_WITHOUT_TIME_S * 2.0**self.rounds, LONGEST_PAUSE_WITHOUT_TIME_S)
+            self.rounds = min(self.rounds + 1, 64)
             self._round_ends = now + seconds
             self.pause(now, seconds)
-
-    def answered(self) -> None:
-        """Note an answer: the next pause after a 429 is short again."""
-        self._rounds = 0
 
     def pause(self, now: float, seconds: float) -> None:
         """Send nothing for this many seconds (Retry-After)."""
@@ -275,44 +271,39 @@ LISTENS_A_SECOND = 400
 """Answers without news per second, over all workers. With more than half this many workers, each listens longer."""
 
 
+@dataclass
 class Membership:
     """The workers of one ledger."""
 
-    def __init__(self) -> None:
-        self.dying: set[str] = set()
-        """Dead workers whose log is being read. They keep their calls until they are evicted. A new sign of life ends this
-        state."""
-        self._dismissed: set[str] = set()
-        """Workers that are known to have ended."""
-        self.silent: set[str] = set()
-        """Workers that have given no sign of life for a while."""
-        self._heard: dict[str, float] = {}
-        self.evicted: set[str] = set()
-        """Workers that were evicted as dead. They may come back."""
-        self._places: dict[str, str] = {}
-        self.lost: set[str] = set()
-        """Places whose worker was evicted for silence, until a worker takes the place again."""
-
-    @property
-    def workers(self) -> KeysView[str]:
-        """All workers that have given a sign of life and are not evicted."""
-        return self._heard.keys()
+    heard: dict[str, float] = field(default_factory=dict)
+    """Worker -> time of its last sign of life, for all workers that are not evicted."""
+    dying: set[str] = field(default_factory=set)
+    """Dead workers whose log is being read. They keep their calls until they are evicted. A new sign of life ends this state."""
+    silent: set[str] = field(default_factory=set)
+    """Workers that have given no sign of life for a while."""
+    evicted: set[str] = field(default_factory=set)
+    """Workers that were evicted as dead. They may come back."""
+    _dismissed: set[str] = field(default_factory=set)
+    """Workers that are known to have ended."""
+    _places: dict[str, str] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    """Places whose worker was evicted for silence, until a worker takes the place again."""
 
     @property
     def listen_s(self) -> float:
         """Seconds after which a worker that listens is answered without news."""
-        return max(LISTEN_S, len(self._heard) / LISTENS_A_SECOND)
+        return max(LISTEN_S, len(self.heard) / LISTENS_A_SECOND)
 
     def hear(self, worker: str, now: float) -> None:
         """Note a sign of life from the worker."""
-        self._heard[worker] = now
+        self.heard[worker] = now
         self.silent.discard(worker)
         if worker not in self._dismissed:
             self.dying.discard(worker)
 
     def dismiss(self, worker: str) -> bool:
         """Mark the worker dead now; False if it is unknown."""
-        if worker not in self._heard:
+        if worker not in self.heard:
             return False
         self._dismissed.add(worker)
         return True
@@ -329,16 +320,16 @@ class Membership:
     def look(self, now: float) -> set[str]:
         """Update the silent workers; returns the newly silent ones. Workers that are silent for too long become dying."""
         before = self.silent
-        silent = {worker for worker, heard in self._heard.items() if now - heard > SILENT_S + self.listen_s}
+        silent = {worker for worker, heard in self.heard.items() if now - heard > SILENT_S + self.listen_s}
         self.silent = silent | self._dismissed
-        self.dying = {worker for worker in silent if now - self._heard[worker] > DEAD_AFTER_S} | self._dismissed
+        self.dying = {worker for worker in silent if now - self.heard[worker] > DEAD_AFTER_S} | self._dismissed
         return self.silent - before
 
     def evict(self, worker: str) -> None:
         """Evict a worker."""
         if worker not in self._dismissed:
             self.lost.update(place for place, holder in self._places.items() if holder == worker)
-        self._heard.pop(worker, None)
+        self.heard.pop(worker, None)
         self.evicted.add(worker)
         for group in (self.dying, self.silent, self._dismissed):
             group.discard(worker)

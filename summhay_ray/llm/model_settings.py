@@ -106,7 +106,7 @@ class ModelSettings:
     @property
     def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
-        return _margin(self.model)
+        return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
 
     def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
@@ -151,9 +151,3 @@ def transport_of(model: str, task: Task, api_base: str | None, written: Transpor
     if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
         return "litellm"
     return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
-
-
-# As for `transport_of`: every call asks for it, and a run has few models.
-@functools.lru_cache
-def _margin(model: str) -> float:
-    return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN

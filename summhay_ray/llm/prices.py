@@ -11,7 +11,7 @@ import importlib.resources
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
         )
     if is_local(model):
         return FREE
-    entry = _mapped(model) or {}
+    entry = _entry(_litellm_map(), model)
     if (service := _price_of_service(entry)) is not None:
         return service
     fee = next((name for name in _FEES if entry.get(name)), None)
@@ -151,21 +151,17 @@ def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
 
 def _price_in(entry: Mapping[str, Any]) -> Price | None:
     """The price in an entry of litellm's map; None if it is missing, or zero, which means unknown in the map."""
-    steps = sorted(_steps(entry), key=lambda step: step[0])
+    ranges = entry.get("tiered_pricing")
+    # Lower bound of tokens -> price. An entry has tiers either as fields or as a list of ranges.
+    if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
+        tiers = {int(tier["range"][0]): _mapped_price(tier, "") for tier in ranges if "range" in tier}
+    else:
+        marks = {int(match[1]) for match in map(_TIER.fullmatch, entry) if match}
+        tiers = {0: _mapped_price(entry, ""), **{mark * 1000: _mapped_price(entry, f"_above_{mark}k_tokens") for mark in marks}}
+    steps = sorted(tiers.items())
     if not steps or not (steps[0][1].input_per_mtok and steps[0][1].output_per_mtok):
         return None
     return replace(steps[0][1], tiers=tuple(steps[1:]))
-
-
-def _steps(entry: Mapping[str, Any]) -> Iterator[tuple[int, Price]]:
-    """(Lower bound of tokens, price) of each tier. An entry has tiers either as fields or as a list of ranges."""
-    ranges = entry.get("tiered_pricing")
-    if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
-        yield from ((int(tier["range"][0]), _mapped_price(tier, "")) for tier in ranges if "range" in tier)
-        return
-    yield 0, _mapped_price(entry, "")
-    for mark in {int(match[1]) for match in map(_TIER.fullmatch, entry) if match}:
-        yield mark * 1000, _mapped_price(entry, f"_above_{mark}k_tokens")
 
 
 def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
@@ -184,7 +180,7 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
 
 
 def _dated_price(model: str) -> Price | None:
-    entry = _dated(model)
+    entry = _entry(_paper_models(), model)
     if not entry:
         return None
     longer = entry.get("above", [])
@@ -196,45 +192,36 @@ def find_window(model: str, written: int | None) -> int | None:
     """The model's context window in tokens: from the spec, from litellm's map, from our dated file; None if unknown."""
     if written is not None or is_local(model):
         return written
-    entry = _mapped(model)
-    mapped = entry.get("max_input_tokens") or entry.get("max_tokens") if entry else None
-    return int(mapped) if mapped else (_dated(model) or {}).get("context_window")
+    entry = _entry(_litellm_map(), model)
+    mapped = entry.get("max_input_tokens") or entry.get("max_tokens")
+    return int(mapped) if mapped else _entry(_paper_models(), model).get("context_window")
 
 
 def may_reason(model: str) -> bool:
     """Whether litellm's map or our dated file says that the model reasons before it answers."""
     if is_local(model):
         return False
-    return bool((_mapped(model) or {}).get("supports_reasoning") or (_dated(model) or {}).get("reasoning"))
+    return bool(_entry(_litellm_map(), model).get("supports_reasoning") or _entry(_paper_models(), model).get("reasoning"))
 
 
 def needs_responses(model: str) -> bool:
     """Whether, according to litellm's map, the provider offers the model only in OpenAI's Responses API."""
-    entry = _mapped(model) or {}
+    entry = _entry(_litellm_map(), model)
     return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
 
 
 def default_effort(model: str) -> str | None:
     """The model's default reasoning effort according to litellm's map; None if unknown."""
-    return (_mapped(model) or {}).get("default_reasoning_effort")
+    return _entry(_litellm_map(), model).get("default_reasoning_effort")
 
 
-def _names(model: str) -> list[str]:
-    """The names to look up, in order: unchanged, with the prefix of its provider's prices, and without each prefix."""
+def _entry(models: Mapping[str, dict[str, Any]], model: str) -> dict[str, Any]:
+    """The model's entry, by its name: unchanged, with the prefix of its provider's prices, or without each prefix; else {}."""
     parts = model.split("/")
     known = PROVIDERS.get(parts[0])
     listed = ["/".join([known.prices, *parts[1:]])] if known and known.prices else []
-    return [model, *listed, *("/".join(parts[start:]) for start in range(1, len(parts)))]
-
-
-def _mapped(model: str) -> dict[str, Any] | None:
-    prices = _litellm_map()
-    return next((prices[name] for name in _names(model) if name in prices), None)
-
-
-def _dated(model: str) -> dict[str, Any] | None:
-    models = _paper_models()
-    return next((models[name] for name in _names(model) if name in models), None)
+    names = [model, *listed, *("/".join(parts[start:]) for start in range(1, len(parts)))]
+    return next((models[name] for name in names if name in models), {})
 
 
 @functools.cache

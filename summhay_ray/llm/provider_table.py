@@ -260,11 +260,8 @@ class Provider:
 
     def holds(self, host: str) -> bool:
         """Whether the host is one of the domains or a subdomain of one."""
-        return any(re.fullmatch(rf"(.+\.)?{_pattern(domain)}", host) for domain in self.domains)
-
-
-def _pattern(domain: str) -> str:
-    return re.escape(domain).replace(r"\*", "[a-z0-9-]+")
+        patterns = (re.escape(domain).replace(r"\*", "[a-z0-9-]+") for domain in self.domains)
+        return any(re.fullmatch(rf"(.+\.)?{pattern}", host) for pattern in patterns)
 
 
 def _read(line: str) -> tuple[str, Provider]:
@@ -392,7 +389,8 @@ def is_local(model: str) -> bool:
 
 def is_service(model: str) -> bool:
     """Whether the name begins with a provider's prefix. Other embedding and reranking models run in this process."""
-    return bool(_provider(model))
+    prefix, slash, _ = model.partition("/")
+    return bool(slash) and prefix in PROVIDERS
 
 
 @functools.lru_cache
@@ -445,14 +443,7 @@ def provider_of(model: str) -> str:
 
 def wire_name(model: str) -> str:
     """The model's name to send to an endpoint of OpenAI's protocol: without the provider's prefix."""
-    prefix = _provider(model)
-    if not prefix:
+    if not is_service(model):
         return model
-    name = model.partition("/")[2]
+    prefix, _, name = model.partition("/")
     return name if "/" in name else f"{PROVIDERS[prefix].models}{name}"
-
-
-def _provider(model: str) -> str:
-    """The provider's prefix in the name; empty if there is none."""
-    prefix, slash, _ = model.partition("/")
-    return prefix if slash and prefix in PROVIDERS else ""

@@ -269,7 +269,14 @@ class Request:
     def key(self) -> str:
         """sha256 (hex) of the canonical JSON of the fields: the same on every machine. Computed once."""
         if not self._key:
-            object.__setattr__(self, "_key", self._computed_key())
+            # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
+            fields = {name: encoded(value) for name, value in self._wanted.items()}
+            if not self.inputs:
+                fields["messages"] = self._messages_json()
+            fields |= {name: _quoted(getattr(self, name)) for name in ("model", "prompt_hash", "lookup")}
+            fields |= {"sampling": canonical(self.sampling), "sample": str(self.sample)}
+            text = ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)])
+            object.__setattr__(self, "_key", hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest())
         return self._key
 
     @property
@@ -281,16 +288,6 @@ class Request:
     def keys(self) -> Iterator[str]:
         """The keys under which an answer may be stored, in order: after an unusable stored answer, the next key is used."""
         return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
-
-    def _computed_key(self) -> str:
-        # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
-        fields = {name: encoded(value) for name, value in self._wanted.items()}
-        if not self.inputs:
-            fields["messages"] = self._messages_json()
-        fields |= {name: _quoted(getattr(self, name)) for name in ("model", "prompt_hash", "lookup")}
-        fields |= {"sampling": canonical(self.sampling), "sample": str(self.sample)}
-        text = ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)])
-        return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
 
     def _messages_json(self) -> str:
         """The messages as canonical JSON, for the key and for the body."""

@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,22 +50,18 @@ def load_litellm() -> Any:
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     litellm.drop_params = False
-    _disable_accounting()
-    watch_clients()
-    return litellm
-
-
-def _disable_accounting() -> None:
-    """Disable litellm's pricing and logging of each call: they take a fifth of its time, and we have our own."""
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     async def nothing(*_: Any, **__: Any) -> None:
         return None
 
+    # litellm's pricing and logging of each call take a fifth of its time, and we have our own.
     for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
         # Other versions may lack these methods and are then just slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
+    watch_clients()
+    return litellm
 
 
 class LitellmTransport:
@@ -83,11 +79,6 @@ class LitellmTransport:
         """
         request.prompt.encode()
         key = key_for_litellm(settings)
-        with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
-            response = await self._call(request, settings, key)
-        return reply_in(response.model_dump(mode="json", warnings=False), request)
-
-    async def _call(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
         how = {
             "model": request.model,
             "api_base": settings.api_base,
@@ -96,12 +87,16 @@ class LitellmTransport:
             "max_retries": 0,
         }
         sampling = {name: value for name, value in request.sampling.items() if name != REVISION}
-        if request.task == "embed":
-            return await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
-        if request.task == "rerank":
-            query, *documents = request.inputs
-            return await self._litellm.arerank(**how, query=query, documents=documents, top_n=len(documents), **sampling)
-        return await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
+        with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
+            if request.task == "embed":
+                response = await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
+            elif request.task == "rerank":
+                query, *documents = request.inputs
+                more = {"query": query, "documents": documents, "top_n": len(documents), **sampling}
+                response = await self._litellm.arerank(**how, **more)
+            else:
+                response = await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
+        return reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -114,11 +109,11 @@ _PROTOCOL = re.compile(
 )
 
 
+@dataclass
 class Clients:
     """Clients of httpx (or httpx2) for one event loop, one for each proxy. They replace those of litellm and the SDKs."""
 
-    def __init__(self) -> None:
-        self._made: dict[tuple[type, str], Any] = {}
+    _made: dict[tuple[type, str], Any] = field(default_factory=dict)
 
     def of(self, library: Any, client: Any, proxy: str) -> Any:
         """A client that sends through the proxy, or directly if it is empty. It ignores the environment."""
@@ -145,7 +140,7 @@ class Outgoing:
     limit: int
     task: Task = "chat"
     wire: Wire = field(default_factory=Wire)
-    clients: Clients = field(default_factory=lambda: Clients())
+    clients: Clients = field(default_factory=Clients)
     problem: Exception | None = None
     """Why there is no answer: the error to raise for the call instead of litellm's."""
     asked: set[tuple[str, str]] = field(default_factory=set)
@@ -232,9 +227,11 @@ class Outgoing:
         if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
             self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
             raise self.problem
-        if asked and whole.status_code == 200 and (problem := _error_in(content, self.task)):
-            self.problem = problem
-            raise problem
+        if asked and whole.status_code == 200 and len(content) <= ERROR_BYTES:
+            with suppress(ValueError, RecursionError):
+                if problem := error_in(json.loads(content), self.task):
+                    self.problem = problem
+                    raise problem
         return whole
 
     def error_of(self, error: Exception) -> Exception:
@@ -243,15 +240,6 @@ class Outgoing:
         if self.wire.sent:
             return UnreadableAnswer(f"litellm cannot read the answer ({error})")
         return ProviderError(getattr(error, "status_code", None) or 500, str(error))
-
-
-def _error_in(content: bytes, task: Task) -> ProviderError | None:
-    if len(content) > ERROR_BYTES:
-        return None
-    try:
-        return error_in(json.loads(content), task)
-    except (ValueError, RecursionError):
-        return None
 
 
 _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)

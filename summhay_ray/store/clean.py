@@ -100,7 +100,8 @@ def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) ->
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    manifests.check()
+    if lost := manifests.lost():
+        raise manifests.parts.damaged(lost)
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # Read one manifest at a time: there may be hundreds, each with hundreds of parts.

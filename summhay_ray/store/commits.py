@@ -66,18 +66,12 @@ class Manifests:
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
-            how = error.flaw.partition(";")[0]
-            raise DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri) from None
+            raise self.parts.damaged(error.flaw.partition(";")[0]) from None
         return Manifest() if newest is None else Manifest(newest[0], **newest[1])
 
     def lost(self) -> str:
         """The folder of manifests, if it is missing although the run has parts; else empty."""
         return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
-
-    def check(self) -> None:
-        """Raises DamagedRecord if the run has lost its manifests."""
-        if lost := self.lost():
-            raise DamagedRecord(f"run {self.run_id} is damaged ({lost})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
         """A line for each missing, damaged or misplaced file, with the remedy. Reads all parts.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import math
 import os
 import stat
 import uuid
@@ -86,8 +85,9 @@ class LocalFiles:
             os.link(part, target)
         except FileExistsError:
             try:
-                if self._read(self.path(name), 0, len(content) + 1, math.inf) != content:
-                    return False
+                with open_unfollowed(self.path(name)) as stream:
+                    if stream.read(len(content) + 1) != content:
+                        return False
             except FileNotFoundError:
                 return False
         finally:
@@ -104,9 +104,7 @@ class LocalFiles:
         the user's files, and JSON in ASCII may be three times as large as they are. Every other record and line of the log is
         far below the limit, which a low limit for the user's files does not lower.
         """
-        return self._read(self.path(name), offset, length, max_mb() * 4 if is_large else max(64.0, max_mb() / 4))
-
-    def _read(self, path: Path, offset: int, length: int | None, most_mb: float) -> bytes:
+        path, most_mb = self.path(name), max_mb() * 4 if is_large else max(64.0, max_mb() / 4)
         with open_unfollowed(path) as stream:
             left = max(0, os.fstat(stream.fileno()).st_size - offset)
             size = left if length is None else min(left, length)
@@ -213,7 +211,7 @@ class LocalFiles:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     self.path(probe).unlink()
         except OSError as error:
-            raise _problem_of(self.root, error) from None
+            raise _problem_of(f"store {str(self.root)!r}", error) from None
         if not created_once:
             raise StoreError(f"store {str(self.root)!r}: its file system lets one file overwrite another; use another one")
 
@@ -263,9 +261,9 @@ def open_files(uri: str) -> Files:
     return LocalFiles(root)
 
 
-def _problem_of(root: Path, error: OSError) -> StoreError:
+def _problem_of(store: str, error: OSError) -> StoreError:
     """The error to raise for a folder that cannot be a store."""
-    store, why = f"store {str(root)!r}", error.strerror or type(error).__name__
+    why = error.strerror or type(error).__name__
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreUnavailable(
             f"{store}: no room is left on its disk ({why}); make room, then run again: nothing that is paid for is lost"

@@ -32,6 +32,7 @@ Streams = Sequence[tuple[int, Stream]]
 """(The number of its first row, its content) for each part of a table."""
 
 
+@dataclasses.dataclass(eq=False)
 class Reader:
     """Reads some tables of a manifest's parts: without repeated rows, sorted by key, without rows of superseded units.
 
@@ -39,12 +40,11 @@ class Reader:
     depend on how its rows were committed and merged: rows with the same key count as equal once they are in one part.
     """
 
-    def __init__(self, files: PartFiles, parts: Sequence[Parts], tables: Tables) -> None:
-        self._files, self._tables = files, tables
-        # Include a part without such rows, because it may replace a unit of another part.
-        self._parts = parts
-        self._is_plain = len(parts) == 1
-        """Whether the parts can be used as they are, because no unit is superseded."""
+    files: PartFiles
+    parts: Sequence[Parts]
+    """All parts of the manifest. A part without such rows may replace a unit of another part. If there is only one, it can be
+    used as it is, because no unit is superseded."""
+    tables: Tables
 
     def units(self) -> pl.DataFrame:
         """The valid units, without repetition, sorted by kind and name."""
@@ -55,9 +55,9 @@ class Reader:
         """The valid units, sorted; and the units of all parts with their lists of rows and `_rank`, which is null if the rows are
         superseded: a success beats a failure, then the last part wins."""
         lists = []
-        for place, parts in enumerate(self._parts):
-            starts = {table + ROWS: self._starts(table)[place] for table in self._tables if table in parts.tables}
-            with self._files.opened(UNITS, parts.units) as stream:
+        for place, parts in enumerate(self.parts):
+            starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
+            with self.files.opened(UNITS, parts.units) as stream:
                 listed = _scan(stream).select([*_NO_UNITS.columns, *starts]).collect()
             lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
         listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
@@ -69,7 +69,7 @@ class Reader:
 
     def _starts(self, table: str) -> list[int]:
         """The number of the table's first row in each part, followed by the total number of rows."""
-        counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self._parts)
+        counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self.parts)
         return [*itertools.accumulate(counts, initial=0)]
 
     def owners(self, table: str) -> pl.DataFrame:
@@ -79,7 +79,7 @@ class Reader:
             return _NO_OWNERS
         owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
         if not owners.is_empty() and int(owners["_row"].max()) >= self._starts(table)[-1]:  # type: ignore[arg-type]
-            raise self._files.damaged(f"its units have more rows of {table} than its manifest names")
+            raise self.files.damaged(f"its units have more rows of {table} than its manifest names")
         return owners
 
     def table(
@@ -87,11 +87,11 @@ class Reader:
     ) -> pl.DataFrame:
         """A table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's unit, if
         the table has no such column. `between`: only the rows whose first key column is in this range, both ends included."""
-        columns = self._tables[table]
+        columns = self.tables[table]
         keep = None if between is None else pl.col(columns.key[0]).is_between(pl.lit(between[0]), pl.lit(between[1]))
         unit = "" if unit in columns.schema.names else unit
         with self._open(table) as streams:
-            if self._is_plain and units is None and not unit:
+            if len(self.parts) == 1 and units is None and not unit:
                 return _scan(streams[0][1], keep).select(columns.schema.names).collect() if streams else columns.frame([])
             found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
         if unit:
@@ -101,8 +101,8 @@ class Reader:
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
         in one piece."""
-        columns = self._tables[table]
-        if self._is_plain:
+        columns = self.tables[table]
+        if len(self.parts) == 1:
             with self._open(table) as streams:
                 for _, stream in streams:
                     name = columns.key[0]
@@ -116,14 +116,14 @@ class Reader:
         else:
             for rows in self.sorted_pieces(table):
                 yield numbered(columns, rows)[0]
-        if not any(table in one.tables for one in self._parts):
+        if not any(table in one.tables for one in self.parts):
             yield columns.frame([])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
         """Like `pieces`, but with all rows of a key, and with the columns `_row` and `_rank` (the row's first unit), by which
         rows with the same key are sorted."""
-        columns, ranks = self._tables[table], self._ranks(table)
-        n_bytes = sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables)
+        columns, ranks = self.tables[table], self._ranks(table)
+        n_bytes = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
         count, name, starts = 1 + n_bytes // TOGETHER, columns.key[0], list[Any]()
         with self._open(table) as streams:
             if count > 1:
@@ -138,9 +138,9 @@ class Reader:
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""
-        won, key = self.units(), list(self._tables[table].key)
+        won, key = self.units(), list(self.tables[table].key)
         owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
-        if self._is_plain and owners["_row"].is_unique().all() or owners.is_empty():
+        if len(self.parts) == 1 and owners["_row"].is_unique().all() or owners.is_empty():
             return None
         with self._open(table) as streams:
             keys = pl.concat(_scan(stream).select(key).collect() for _, stream in streams)
@@ -155,17 +155,17 @@ class Reader:
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
         """Each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
         out."""
-        names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self._tables}
+        names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self.tables}
         weights = [0] * len(names)
         for table, owned in owners.items():
-            unpacked = sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables)
+            unpacked = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
             for rank, number in owned.group_by("_rank").len().iter_rows():
                 weights[rank] += number * unpacked // self._starts(table)[-1]
         start = 0
         while start < len(names):
             sums = itertools.accumulate(weights[start:])
             end = start + max(1, sum(1 for _ in itertools.takewhile(lambda total: total <= TOGETHER, sums)))
-            frames = {table: self._of_units(table, owners[table], start, end) for table in self._tables}
+            frames = {table: self._of_units(table, owners[table], start, end) for table in self.tables}
             for rank in range(start, end):
                 yield names[rank], {table: rows[rank,] for table, rows in frames.items() if (rank,) in rows}
             start = end
@@ -184,9 +184,9 @@ class Reader:
     def _open(self, table: str) -> Iterator[Streams]:
         """The content of each part of a table. The checked bytes are the ones that are read."""
         with contextlib.ExitStack() as stack:
-            places = zip(self._starts(table), self._parts, strict=False)
+            places = zip(self._starts(table), self.parts, strict=False)
             held = [(start, one.tables[table]) for start, one in places if table in one.tables]
-            yield [(start, stack.enter_context(self._files.opened(table, part))) for start, part in held]
+            yield [(start, stack.enter_context(self.files.opened(table, part))) for start, part in held]
 
     def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
         """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
@@ -200,7 +200,7 @@ class Reader:
 
     def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
         """Write one part with all rows of a table. Returns the part and the number of each row in it."""
-        columns, hasher = self._tables[table], hashlib.sha256()
+        columns, hasher = self.tables[table], hashlib.sha256()
         numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
 
         def pieces() -> Iterator[pl.DataFrame]:
@@ -214,7 +214,7 @@ class Reader:
                     hash_rows(hasher, first)
                 yield first
 
-        part = self._files.write_rows(columns, pieces())
+        part = self.files.write_rows(columns, pieces())
         return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
 

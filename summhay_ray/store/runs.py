@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, Self
 
 import polars as pl
+import pyarrow as pa
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
@@ -239,8 +240,8 @@ class RunStore:
         Raises StoreError for a run that has rows but has lost its commits, which identify them.
         """
         manifest = self.manifest()
-        if not manifest.number:
-            self._manifests.check()
+        if not manifest.number and (lost := self._manifests.lost()):
+            raise self._manifests.parts.damaged(lost)
         view = copy.copy(self)
         view._still = manifest
         return view
@@ -281,7 +282,7 @@ class RunStore:
 
     def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
-        self._reader(sorted({table for unit in finished for table in unit.rows}))
+        self.reader(sorted({table for unit in finished for table in unit.rows}))
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
     def committer(self, session: int) -> Committer:
@@ -314,7 +315,7 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-        won = self._reader([]).units()
+        won = self.reader([]).units()
         return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -324,12 +325,12 @@ class RunStore:
         `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        return self._reader([table], columns).table(table, units)
+        return self.reader([table], columns).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
         """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
         column of this name."""
-        reader = self._reader(names)
+        reader = self.reader(names)
         return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -337,19 +338,7 @@ class RunStore:
 
         Rows with the same value in the first key column are in one piece.
         """
-        return self._reader([table], columns).pieces(table)
-
-    def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
-        """The rows of a table whose first key column is from `low` to `high`, both included."""
-        return self._reader([table]).table(table, between=(low, high))
-
-    def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row of a table that two units of a kind share, as (the units, the row's key); None if there is none."""
-        return self._reader([table]).shared_row(table, kind)
-
-    def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
-        """Each finished unit with its rows of these tables; a few units are in memory at a time."""
-        return self._reader(names).by_unit()
+        return self.reader([table], columns).pieces(table)
 
     def digests(self) -> dict[str, dict[str, Any]]:
         """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
@@ -368,8 +357,11 @@ class RunStore:
                 pass
         return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
 
-    def _reader(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Reader:
-        """A reader of these tables, with the key columns and the named ones. Raises StoreError, DamagedRecord."""
+    def reader(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Reader:
+        """A reader of these tables as of the current manifest. `columns`: only these and the key columns.
+
+        Raises StoreError if the run has no such table; DamagedRecord.
+        """
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
@@ -378,5 +370,7 @@ class RunStore:
                 raise self.damaged(f"its table {table} has no column {column}")
         chosen = {name: self.declared[name] for name in names}
         if columns is not None:
-            chosen = {name: table.only(columns) for name, table in chosen.items()}
+            for name, whole in chosen.items():
+                fields = [field for field in whole.schema if field.name in {*whole.key, *columns}]
+                chosen[name] = Columns(name, whole.key, pa.schema(fields))
         return Reader(self._manifests.parts, self.manifest().parts, chosen)

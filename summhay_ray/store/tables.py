@@ -15,7 +15,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from operator import attrgetter
@@ -124,10 +124,6 @@ class Columns:
         ]
         return cls(body["name"], tuple(key), pa.schema(fields))
 
-    def only(self, names: Collection[str]) -> Columns:
-        """The key columns and the named ones."""
-        return Columns(self.table, self.key, pa.schema([field for field in self.schema if field.name in {*self.key, *names}]))
-
     def agrees(self, other: Columns) -> bool:
         """Whether the common columns have the same types."""
         types = {field.name: field.type for field in self.schema}
@@ -154,7 +150,25 @@ class Columns:
         # Avoid pyarrow here: its conversion of lists imports pandas, which takes half a second and 40 MiB in every process that
         # writes rows.
         name, kind = field.name, _POLARS[field.type]
-        found = _lists(name, values, kind) if isinstance(kind, pl.List) else _plain(name, values, kind)
+        items, known = values, list[int | None]()
+        inner: Any = kind
+        if isinstance(kind, pl.List):
+            # All items at once: building the column list by list takes polars twenty times as long.
+            lists = [value.tolist() if hasattr(value, "tolist") else value for value in values]
+            for value in lists:
+                if value is not None and not isinstance(value, list | tuple):
+                    raise TypeError(f"{type(value).__name__} is not a list")
+            items, inner = [item for value in lists if value for item in value], kind.inner
+            starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
+            # A list without a start is null.
+            known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]
+        # Polars would convert a bool to 0 or 1.
+        if inner != pl.Boolean and bool in set(map(type, items)):
+            raise TypeError(f"{name}: a bool is not {inner}")
+        found = pl.Series(name, items, inner, strict=True)
+        if isinstance(kind, pl.List):
+            offsets = pl.Series(known, dtype=pl.Int64).to_arrow()
+            found = pl.Series(name, pa.LargeListArray.from_arrays(offsets, found.to_arrow()), kind)
         if not field.nullable and found.null_count():
             raise ValueError(f"table {self.table}: {name} may not be null")
         # NaN equals nothing, not even itself, so it cannot identify a row.
@@ -258,28 +272,6 @@ def columns_of(tables: Iterable[Table]) -> Tables:
             raise UserError(f"two tables are named {table.name!r}; give each a name of its own")
         columns[table.name] = table.columns
     return columns
-
-
-def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
-    # Polars would convert it to 0 or 1.
-    if kind != pl.Boolean and bool in set(map(type, values)):
-        raise TypeError(f"{name}: a bool is not {kind}")
-    return pl.Series(name, values, kind, strict=True)
-
-
-def _lists(name: str, values: Sequence[Any], kind: pl.List) -> pl.Series:
-    """A list column, made from all items at once: building it list by list takes polars twenty times as long.
-
-    Raises TypeError unless each value is null, a list, a tuple or an array.
-    """
-    lists: list[Sequence[Any] | None] = [value.tolist() if hasattr(value, "tolist") else value for value in values]
-    if other := next((value for value in lists if not isinstance(value, list | tuple | None)), None):
-        raise TypeError(f"{type(other).__name__} is not a list")
-    items = _plain(name, [item for value in lists if value for item in value], kind.inner)
-    starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
-    # A list without a start is null.
-    known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]
-    return pl.Series(name, pa.LargeListArray.from_arrays(pl.Series(known, dtype=pl.Int64).to_arrow(), items.to_arrow()), kind)
 
 
 def digest(frame: pl.DataFrame) -> str:

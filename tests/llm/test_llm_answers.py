@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Claim, RawAnswer, Secrets
+from summhay_ray.llm import RawAnswer, Secrets
 from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import FREE, Price
 from summhay_ray.llm.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written

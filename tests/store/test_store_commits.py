@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from run_rows import Stopped, Watched, commit, done, lost, new_run, watched_run
 
-from summhay_ray.store import RunStore, Store, StoreError, Superseded, digest
+from summhay_ray.store import RunStore, Store, StoreError, Superseded
+from summhay_ray.store.tables import digest
 
 pytestmark = pytest.mark.core
 

@@ -26,7 +26,6 @@ from summhay_ray.store import (
     LogIndex,
     LogWriter,
     StoreError,
-    StoreUnavailable,
     damaged_records,
     open_files,
     read_at,
@@ -34,6 +33,7 @@ from summhay_ray.store import (
 )
 from summhay_ray.store import answers as room
 from summhay_ray.store.answers import HEAD_FIELDS
+from summhay_ray.store.names import StoreUnavailable
 from summhay_ray.store.s3 import S3Files
 from summhay_ray.store.s3_place import parse_place
 

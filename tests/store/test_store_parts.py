@@ -19,7 +19,8 @@ from run_rows import NAMES, TABLES, Watched, batches, commit, done, lost, new_ru
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray.records import Document, Judgment
-from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest, files, parts, rows
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, files, parts, rows
+from summhay_ray.store.tables import digest
 
 pytestmark = pytest.mark.core
 __all__ = ["s3_bucket", "s3_server"]
@@ -154,7 +155,11 @@ def test_a_table_in_pieces_is_the_whole_table(tmp_path: Path, monkeypatch: pytes
         ends = [(piece["haystack_id"][0], piece["haystack_id"][-1]) for piece in pieces if piece.height]
         assert all(one[1] < other[0] for one, other in itertools.pairwise(ends)), "a haystack is in one piece"
         assert pl.concat(run.pieces("documents", ["number"])).equals(whole.select("haystack_id", "number"))
-        assert run.between("documents", "h1", "h3").equals(whole.filter(pl.col("haystack_id").is_in(["h1", "h2", "h3"])))
+        assert (
+            run.reader(["documents"])
+            .table("documents", between=("h1", "h3"))
+            .equals(whole.filter(pl.col("haystack_id").is_in(["h1", "h2", "h3"])))
+        )
         assert together > 1 or len(pieces) >= 6
         run.end()
 
@@ -206,11 +211,15 @@ def test_two_units_with_a_row_of_the_same_key_are_found(tmp_path: Path) -> None:
     run.commit("item", [done("a")])
     run.commit("item", [Finished("b", {"judgments": [Judgment("a", "j", "i", 0, "k", "NO_COVERAGE", '"NA"')]}), done("c")])
     for _ in range(2):
-        assert run.shared_row("judgments", "item") == ("a", "b", ("a", "j", 0))
-        assert run.shared_row("summaries", "item") is run.shared_row("judgments", "prepared") is None
+        assert run.reader(["judgments"]).shared_row("judgments", "item") == ("a", "b", ("a", "j", 0))
+        assert (
+            run.reader(["summaries"]).shared_row("summaries", "item")
+            is run.reader(["judgments"]).shared_row("judgments", "prepared")
+            is None
+        )
         run.end()
     run.commit("item", [Finished("b", {})])
-    assert run.shared_row("judgments", "item") is None and run.table("judgments").height == 2
+    assert run.reader(["judgments"]).shared_row("judgments", "item") is None and run.table("judgments").height == 2
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -25,7 +25,7 @@ def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
     )
 
     def samples() -> Iterator[SampleRecord]:
-        for unit, tables in run.by_unit(names):
+        for unit, tables in run.reader(names).by_unit():
             if unit in items:
                 item = items[unit]
                 facets = {"model": item.model, **{name: item.data.get(name) for name in data}, "failed": "failures" in tables}
