@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -31,24 +32,60 @@ ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
 """Error kind -> maximum number of attempts of one call that end with it. Any other kind ends the call at once."""
 
 
+@dataclass(eq=False)
 class Call:
     """A call in progress, for a stage."""
 
-    claim: Claim
-    future: asyncio.Future[Any]
+    request: Request
+    settings: ModelSettings
+    stage: str
+    claim: Claim = field(init=False)
+    future: asyncio.Future[Any] = field(init=False)
     """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
+    attempts: int = 0
+    charged_micros: int = 0
+    wire: Wire = field(default_factory=Wire)
+    """The progress of the attempt under the current grant."""
+    ends: Counter[str] = field(default_factory=Counter)
+    """Error kind -> number of attempts that ended with it."""
 
-    def __init__(self, request: Request, settings: ModelSettings, stage: str) -> None:
-        self.request, self.settings, self.stage = request, settings, stage
-        self.attempts = self.charged_micros = 0
-        self.wire = Wire()
-        """The progress of the attempt under the current grant."""
-        self._ends: Counter[str] = Counter()
 
-    def is_tried_again(self, kind: str) -> bool:
-        """Note that an attempt ended with an error of this kind. Returns whether there may be another."""
-        self._ends[kind] += 1
-        return self._ends[kind] < ATTEMPTS.get(kind, 0)
+Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
+"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `keys` and the proxy from
+`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
+closes all connections."""
+
+
+class Transports:
+    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
+
+    def __init__(
+        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
+    ) -> None:
+        self.local = LocalTransport(local or {}, count)
+        self._made: dict[str, Transport] = {}
+
+    def of(self, settings: ModelSettings, task: Task) -> Transport:
+        """The transport for a task of a model."""
+        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
+        if kind not in self._made:
+            if kind == "direct":
+                from summhay_ray.llm.direct import DirectTransport
+
+                self._made[kind] = DirectTransport()
+            elif kind == "local":
+                self._made[kind] = self.local
+            else:
+                from summhay_ray.llm.via_litellm import LitellmTransport
+
+                self._made[kind] = LitellmTransport()
+        return self._made[kind]
+
+    async def close(self) -> None:
+        """Close all transports."""
+        for transport in self._made.values():
+            await transport.close()
+        self._made.clear()
 
 
 class Attempt(NamedTuple):
@@ -84,41 +121,3 @@ def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets)
         return message
     mend = "start it, or mend its api_base" if base else "let the workers reach it, or name their proxy in HTTPS_PROXY"
     return route.failure(error, message) + ("" if route.proxy else f"; {mend}, and run again")
-
-
-Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
-"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `gate` and the proxy from
-`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
-closes all connections."""
-
-
-class Transports:
-    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
-
-    def __init__(
-        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
-    ) -> None:
-        self.local = LocalTransport(local or {}, count)
-        self._made: dict[str, Transport] = {}
-
-    def of(self, settings: ModelSettings, task: Task) -> Transport:
-        """The transport for a task of a model."""
-        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
-        if kind not in self._made:
-            if kind == "direct":
-                from summhay_ray.llm.direct import DirectTransport
-
-                self._made[kind] = DirectTransport()
-            elif kind == "local":
-                self._made[kind] = self.local
-            else:
-                from summhay_ray.llm.via_litellm import LitellmTransport
-
-                self._made[kind] = LitellmTransport()
-        return self._made[kind]
-
-    async def close(self) -> None:
-        """Close all transports."""
-        for transport in self._made.values():
-            await transport.close()
-        self._made.clear()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.attempts import Call, Transports, make_attempt
+from summhay_ray.llm.attempts import ATTEMPTS, Call, Transports, make_attempt
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.bodies import off_loop
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
@@ -285,7 +285,8 @@ class Gateway:
         if reply is not None:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
-        limited, again = decision.kind == "rate_limit", call.is_tried_again(decision.kind)
+        call.ends[decision.kind] += 1
+        limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
         if again:
             log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
         pause_s = decision.after_s or None

@@ -62,7 +62,7 @@ class NoKey(Exception):
 def key_in(*variables: str) -> str | None:
     """The first key in these variables or in the files named by `VARIABLE_FILE`; None if there is none. Raises NoKey.
 
-    `gate` decides which variables may be read for which URL.
+    `key_for` decides which variables may be read for which URL.
     """
     for name in variables:
         value, path = os.environ.get(name, "").strip(), os.environ.get(f"{name}_FILE")
@@ -131,7 +131,9 @@ class Secrets:
 
     def _hide_across(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
         """The entries of a list, without secrets that are split across their texts."""
-        texts = list(map(_text_of, entries))
+        # The texts that may be pieces of a longer one: a string, a token, or a part of a message.
+        held = [entry.get("token", entry.get("text")) if isinstance(entry, dict) else entry for entry in entries]
+        texts = [text if isinstance(text, str) else "" for text in held]
         joined = "".join(texts)
         spans = [match.span() for pattern in self._patterns(joined) for match in pattern.finditer(joined)]
         end = 0
@@ -229,19 +231,13 @@ def _character(letter: str) -> str:
     return f"(?:{'|'.join(forms)})"
 
 
-def _text_of(entry: Any) -> str:
-    """The text of a list's entry that may be a piece of a longer text: a string, a token, or a part of a message."""
-    held = entry.get("token", entry.get("text")) if isinstance(entry, dict) else entry
-    return held if isinstance(held, str) else ""
-
-
 def key_for(settings: ModelSettings, url: str | None) -> str | None:
     """The key that a request to the URL carries; None if it carries none. Raises NoKey if no such request may be sent.
 
     A request goes to the spec's `api_base`, or without one to the provider's own domains. It carries the key that the spec names
     in `api_key_env`. Otherwise it carries the provider's own key, but only at the provider's domains, on this machine, or if the
     provider is only a protocol. `url` is None if litellm chooses the address: the result is then the key for the provider's own
-    domains, and `outgoing` asks again when the address is known.
+    domains, and `via_litellm` asks again when the address is known.
     """
     names, place, needed = _admit(settings.model, settings.api_base, settings.api_key_env, url)
     key = key_in(*names)

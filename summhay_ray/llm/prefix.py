@@ -51,6 +51,7 @@ class Turn:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass
 class PrefixGate:
     """Delays the calls of one worker, on one event loop, that share a prefix with a leading call.
 
@@ -59,11 +60,10 @@ class PrefixGate:
     calls wait for shorter prefixes first, so that they cannot wait in a circle.
     """
 
-    def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
-        self._lifetime_s = lifetime_s
-        self._warm_until: dict[str, float] = {}
-        """Prefix -> when its cache entry expires, in ascending order."""
-        self._leading: dict[str, Turn] = {}
+    lifetime_s: float = LIFETIME_S
+    _warm_until: dict[str, float] = field(default_factory=dict)
+    """Prefix -> when its cache entry expires, in ascending order."""
+    _leading: dict[str, Turn] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
     async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
@@ -79,7 +79,7 @@ class PrefixGate:
                 now = asyncio.get_running_loop().time()
                 for prefix in prefixes:
                     self._warm_until.pop(prefix, None)
-                    self._warm_until[prefix] = now + self._lifetime_s
+                    self._warm_until[prefix] = now + self.lifetime_s
                 while self._warm_until and next(iter(self._warm_until.values())) < now:
                     del self._warm_until[next(iter(self._warm_until))]
             for prefix in prefixes:

@@ -19,7 +19,7 @@ from summhay_ray.llm.request import Task
 # - its prefix in names of models; litellm's name (`LlmProviders`) if requests go through litellm;
 # - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (not used yet).
 #   A `*` marks a service with its own protocol or login, which litellm implements. A service that litellm calls without httpx
-#   (SageMaker's embeddings, by boto3) is left out, since `outgoing` cannot check it;
+#   (SageMaker's embeddings, by boto3) is left out, since `via_litellm` cannot check it;
 # - the variables of its key; the first one that is set is used. `*`: litellm can log in with a cloud's credentials, but only at
 #   these domains; `+`: also with a token (ANTHROPIC_AUTH_TOKEN); `-`: no variable is known.
 # Then, in any order:

@@ -76,7 +76,7 @@ def canonical(sampling: Sampling) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
-    """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
+    """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `provider_table.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
         return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
     body = sampling.get("extra_body")

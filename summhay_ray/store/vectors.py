@@ -12,7 +12,7 @@ import io
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from summhay_ray.store.files import Files
@@ -162,18 +162,18 @@ def vector_flaws(files: Files) -> Mapping[str, int]:
     return found
 
 
+@dataclass
 class Dimensions:
     """The dimensions of each space, as far as this process knows them. Thread-safe."""
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
-        self._decided: dict[str, int | None] = {}
-        """Space -> its dimensions; None until an answer decides."""
-        self._read: dict[str, int] = {}
-        """Space -> dimensions of the first stored answer that was read before an answer decided."""
-        self.overruled: set[str] = set()
-        """Spaces where an answer decided against earlier ones."""
-        self._lock = threading.Lock()
+    files: Files
+    _decided: dict[str, int | None] = field(default_factory=dict)
+    """Space -> its dimensions; None until an answer decides."""
+    _read: dict[str, int] = field(default_factory=dict)
+    """Space -> dimensions of the first stored answer that was read before an answer decided."""
+    overruled: set[str] = field(default_factory=set)
+    """Spaces where an answer decided against earlier ones."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fits(self, space: str, dimensions: int) -> bool:
         """Whether a stored answer with this number of dimensions fits the other answers."""
@@ -190,15 +190,15 @@ class Dimensions:
                 if len(before) != 1:
                     if {*before, self._read.get(space, dimensions)} - {dimensions}:
                         self.overruled.add(space)
-                    self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
+                    self.files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
                     for other in before:
                         if other != dimensions:
-                            self._files.delete(f"{FOLDER}/dimensions/{space}/{other}")
+                            self.files.delete(f"{FOLDER}/dimensions/{space}/{other}")
                     # They hold no other dimensions unless another process decided at the same time.
                     before = [other for other in self._stored(space) if other != dimensions] or [dimensions]
                 decided = self._decided[space] = before[0]
         if decided != dimensions:
-            self._files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
+            self.files.create(f"{FOLDER}/dimensions/{space}/{dimensions}", b"")
         return decided
 
     def _of(self, space: str) -> int | None:
@@ -208,5 +208,5 @@ class Dimensions:
         return self._decided[space]
 
     def _stored(self, space: str) -> list[int]:
-        names = (name.rpartition("/")[2] for name in self._files.names(f"{FOLDER}/dimensions/{space}"))
+        names = (name.rpartition("/")[2] for name in self.files.names(f"{FOLDER}/dimensions/{space}"))
         return [int(name) for name in names if name.isdigit()]
