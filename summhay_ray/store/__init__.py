@@ -21,7 +21,7 @@ from summhay_ray.store.drivers import (
 )
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.log import Fetched, LogIndex, LogWriter, damaged_records
-from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, Scope, scopes
+from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, Scope, scopes, total_of
 from summhay_ray.store.names import DamagedRecord, NoCredentials, Superseded
 from summhay_ray.store.open_tables import TableFormat, write_tables
 from summhay_ray.store.parts import Finished, Parts
@@ -88,6 +88,7 @@ __all__ = [
     "read_checked",
     "read_session",
     "scopes",
+    "total_of",
     "told_by",
     "unneeded",
     "vector_flaws",
