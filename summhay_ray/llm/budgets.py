@@ -1,9 +1,9 @@
 """The money of a run: spent, reserved and uncertain amounts, whether a call fits the budgets, and which usage is not credible.
 
-All amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and those that
-wait for it, and allows further calls up to an amount: the allowance. A call is granted (in `ledger.py`) only if the newest record
-lists it, or within its allowance. So if the process is killed, what may have been spent is at most the listed calls without an
-answer, plus the allowance.
+Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and those
+that wait for it, and allows further calls up to an amount: the allowance. A call is granted (in `ledger.py`) only if the newest
+record lists it, or within its allowance. So after a kill, the uncertain money is at most the listed calls without
+an answer, plus the allowance.
 
 Reported usage above the reservation is not credible, and the reservation is charged instead. The log records it, so that it
 counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover it.

@@ -337,7 +337,7 @@ class Ledger:
     def _land(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""
         flight = self._flights.pop(key)
-        claim, model = flight.claim, self._model(flight.claim.model)
+        model = self._model(flight.claim.model)
         self.account.release(key)
         model.hold(flight, sending=False)
         model.unsettled -= 1

@@ -1,9 +1,10 @@
 """The money records of a run: the maximum that its ledger may have spent, durable before a call is sent.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "calls", "ceiling"},
-in micro-dollars: `calls` by key, `charged` by stage and model, the others by scope. `calls` lists the calls whose outcome is open.
-Between a record and the next one, a ledger grants further calls whose worst cases together fit under the record's `ceiling`. The
-first record of a session repeats the one before. This takes over the chain: an earlier session can append no further record.
+`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "calls",
+"ceiling"}, in micro-dollars: `calls` by key, `charged` by stage and model, the others by scope. `calls` lists the calls whose
+outcome is open. Between a record and the next one, a ledger grants further calls whose worst cases together fit under the
+`ceiling`. The first record of a session repeats the one before. This takes over the chain: an earlier session can append no
+further record.
 """
 
 from __future__ import annotations
