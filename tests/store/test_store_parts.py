@@ -66,7 +66,9 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
                 case "end":
                     committer.finish()
         before = merged.digests()
-        units = {unit: {name: set(frame.rows()) for name, frame in own.items()} for unit, own in merged.by_unit(["judgments"])}
+        units = {
+            unit: {name: set(frame.rows()) for name, frame in own.items()} for unit, own in merged.reader(["judgments"]).by_unit()
+        }
         committer.finish()
     assert before == merged.digests() == plainly.digests() == tables_of(merged)
     assert merged.finished("item") == plainly.finished("item")
