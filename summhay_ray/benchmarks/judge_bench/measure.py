@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
-from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.haystack import parse_system
 from summhay_ray.judge import (
     DEFAULT_SHARE,
@@ -24,6 +23,7 @@ from summhay_ray.judge import (
     blend,
     fit,
     least_certain,
+    name_of,
     panel,
     strategy_of,
     usable_verdict,
@@ -153,7 +153,7 @@ def _names(judge: BenchJudge) -> tuple[str, ...]:
     if judge.entry is not None:
         return ()
     try:
-        names = (judge.named.text, asked_name(*strategy_of(judge.named)))
+        names = (judge.named.text, name_of(*strategy_of(judge.named)).text)
     except BadName:
         names = (judge.named.text, "")
     return tuple(dict.fromkeys(name for name in names if name not in (judge.name, "")))

@@ -16,8 +16,8 @@ import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.errors import SpecError

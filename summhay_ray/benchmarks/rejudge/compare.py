@@ -13,8 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.summhay.results.judges import (
-    all_judgments,
-    all_scores,
+    all_rows,
     check_judged,
     costs_of,
     judge_of_record,
@@ -125,7 +124,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     check_judged(run)
     run = run.at()
     first, second = _chosen(run, judges)
-    scores, judgments = all_scores(run), all_judgments(run)
+    scores, judgments = all_rows(run, "scores"), all_rows(run, "judgments")
     mine, other = (_of(scores, judgments, judge) for judge in (first, second))
     both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
     if both.is_empty():

@@ -29,9 +29,8 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
-from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_judges, check_prompts
+from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks

@@ -10,11 +10,10 @@ from typing import Literal
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunStore
-from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, health_of, score_run
 from summhay_ray.comparison import (
     RunScores,
     SystemComparison,

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Benchmark, RunStore
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record

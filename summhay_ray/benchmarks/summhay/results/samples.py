@@ -11,9 +11,8 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Benchmark, RunStore
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
 from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.judge import prompt_template

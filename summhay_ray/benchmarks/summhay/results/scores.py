@@ -15,22 +15,21 @@ import polars as pl
 from summhay_ray.benchmark import Benchmark, RunStore, Section
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, nuggets_of, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.reviews import current_facts
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.biases import known_biases
-from summhay_ray.benchmarks.summhay.results.claims import PLACE, Claims, absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
     judge_of_record,
     judged_pieces,
     judges_of,
+    known_biases,
     rejudge_ids,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
-from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
-from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
+from summhay_ray.haystack import RELEASED_JUDGE, Health, health
 from summhay_ray.metrics import (
     FIGURES,
     NUGGET_SCORES,
@@ -490,3 +489,17 @@ def _expected(
     every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
     due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
     return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
+
+
+_ORACLES = ("oracle", "released/oracle")
+
+
+def health_of(result: ScoreResult) -> Health:
+    """The health of a run's haystacks, with people's current findings about them, and with its scores."""
+    run = result.stored
+    metadata = stored_metadata(run.store, run.record)
+    joints = [
+        one.joint for one in result.by_query if one.judge == result.judge and one.retriever in _ORACLES and one.joint is not None
+    ]
+    n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
+    return health(current_facts(run.store, metadata), n_queries, max(joints, default=None), result.judge)
