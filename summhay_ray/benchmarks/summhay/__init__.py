@@ -10,8 +10,8 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_rows, judges_of, read_biases
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.results.other_figures import claims_section
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section, score_run
+from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.workload import SummHay
 

@@ -56,7 +56,7 @@ from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, health_of, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import SpecError
 from summhay_ray.metrics import MAY_BE_UNREAD, Compat, read_citations
@@ -123,7 +123,7 @@ class Summaries(OfHaystacks[S]):
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
         mined = any(haystack.facts for haystack in metadata)
         warnings = [
-            *(health_of(found.scores).lines() if mined else ()),
+            *(found.scores.health().lines() if mined else ()),
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
         ]

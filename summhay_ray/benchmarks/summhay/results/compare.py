@@ -13,7 +13,7 @@ from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, health_of, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.comparison import (
     RunScores,
     SystemComparison,
@@ -30,7 +30,6 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.records import SYSTEM_NAMES, column_of
 
 Factor = Literal["retriever", "model"]
-ORACLES = ("oracle", "released/oracle")
 GOLD_ORDERINGS = ("top", "middle", "bottom")
 """Orderings of the whole haystack by the position of its gold documents."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
@@ -68,7 +67,7 @@ def compare_systems(
         scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
     compared = compare_runs(scores, systems, over)
     # Most serious first: they limit all conclusions from the scores.
-    limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
+    limits = dict.fromkeys(line for result in results for line in result.health().lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
@@ -115,7 +114,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
         costs=costs,
-        limits=health_of(result).limits,
+        limits=result.health().limits,
     )
 
 

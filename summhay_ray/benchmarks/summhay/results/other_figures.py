@@ -1,8 +1,8 @@
-"""Claims that coverage and joint do not penalize: invented answers, and unsupported bullets.
+"""Figures of a run's systems beside coverage, citation and joint: claims without ground, nuggets, and how documents are ranked.
 
 An answer to a query that no document answers invents if it claims anything (`absent_answers`). A bullet is unsupported if the
 judge links it to no insight and `summhay support` finds no document that supports it. This module reads those figures and
-computes none.
+computes none. Rankings are measured against the gold documents of the haystacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, 
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
-from summhay_ray.metrics import SystemScore
+from summhay_ray.metrics import NUGGET_SCORES, SystemScore
+from summhay_ray.records import column_of
 
 BULLETS = "support_bullets"
 """The table of a support run with a row for each bullet."""
@@ -124,6 +125,39 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
         dict.fromkeys(figures, "%"),
         name="claims",
         higher_is_better=("joint",),
+    )
+
+
+def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
+    """The nugget scores of the systems by one judge, as in TREC RAG; None without nuggets."""
+    rows = [
+        {
+            "model": system.model,
+            "retriever": column_of(system.retriever, system.ordering),
+            **{name: system.nuggets[name] for name in NUGGET_SCORES},
+            **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
+            **{
+                f"{name}{end}": system.ci.get(f"nuggets_{name}", (None, None))[place]
+                for name in NUGGET_SCORES
+                for place, end in enumerate(("_low", "_high"))
+            },
+            **{f"{name}_reason": system.ci_reasons.get(f"nuggets_{name}") for name in NUGGET_SCORES},
+            "n": system.nuggets["n_queries"],
+            "n_expected": system.nuggets["n_queries_expected"],
+        }
+        for system in systems
+        if system.judge == judge and system.nuggets is not None
+    ]
+    if not rows:
+        return None
+    text = (
+        "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
+        "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
+        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
+    return Section(
+        "Nugget scores", text, frame, dict.fromkeys(NUGGET_SCORES, "%"), name="nuggets", higher_is_better=NUGGET_SCORES
     )
 
 

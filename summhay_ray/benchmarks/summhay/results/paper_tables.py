@@ -16,10 +16,10 @@ import polars as pl
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
-from summhay_ray.benchmarks.summhay.results.compare import ORACLES, against_ideal, judged_scores, spent
+from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores, spent
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.other_figures import claims_section
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
+from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
+from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
