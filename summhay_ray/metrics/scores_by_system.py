@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
 from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
-from summhay_ray.records import system_label
+from summhay_ray.records import column_of, system_label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,6 +171,11 @@ class SystemScore:
     def label(self) -> str:
         """The system's name for people."""
         return system_label(self.retriever, self.ordering, self.model)
+
+    @property
+    def column(self) -> str:
+        """What chose and ordered its documents: the column of its figures in tables."""
+        return column_of(self.retriever, self.ordering)
 
     @property
     def missing(self) -> float:

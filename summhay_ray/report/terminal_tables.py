@@ -22,7 +22,6 @@ from summhay_ray.metrics import (
     column_place,
     over_haystacks,
 )
-from summhay_ray.records import column_of
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
@@ -92,8 +91,8 @@ def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[Te
 def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, extra: Sequence[tuple[str, str]] = ()) -> TextTable:
     """A figure by summarizer and retriever. `ends`: with its interval. `extra`: fields of more columns, each the mean over
     the row's systems, and their heads."""
-    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
-    found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
+    columns = sorted({system.column for system in systems}, key=column_place)
+    found = {(system.model, system.column): system for system in systems}
     rows = []
     for model in sorted({system.model for system in systems}):
         mine = [found[model, column] for column in columns if (model, column) in found]

@@ -27,7 +27,7 @@ from summhay_ray.comparison import (
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import SYSTEM_NAMES, column_of
+from summhay_ray.records import SYSTEM_NAMES
 
 Factor = Literal["retriever", "model"]
 GOLD_ORDERINGS = ("top", "middle", "bottom")
@@ -64,18 +64,20 @@ def compare_systems(
     costs = [{system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
-        scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
+        # System -> its value of the factor, and of the other factor.
+        factors = [
+            {
+                one.system: (one.column, one.model) if by == "retriever" else (one.model, one.column)
+                for one in result.systems
+                if one.judge == result.judge
+            }
+            for result in results
+        ]
+        scores = [by_factor(one, known) for one, known in zip(scores, factors, strict=True)]
     compared = compare_runs(scores, systems, over)
     # Most serious first: they limit all conclusions from the scores.
     limits = dict.fromkeys(line for result in results for line in result.health().lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
-
-
-def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
-    """System -> its value of the factor, and of the other factor."""
-    own = [one for one in result.systems if one.judge == result.judge]
-    both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
-    return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
@@ -121,14 +123,13 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
 def decision_of(result: ScoreResult) -> SystemDecision | None:
     """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
     costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
-    compared = every_pair(judged_scores(result, result.judge, costs), first_figure(result))
+    compared = every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
     return None if compared is None else compared.decision
 
 
-def first_figure(result: ScoreResult) -> tuple[str, ...]:
+def ranking_figure(result: ScoreResult, judge: str) -> str:
     """The figure that ranks systems: joint, or coverage if no gold document is known."""
-    graded = any(system.joint is not None for system in result.systems if system.judge == result.judge)
-    return ("joint",) if graded else ("coverage",)
+    return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
 
 
 def spent(run: RunStore) -> pl.DataFrame:

@@ -265,8 +265,8 @@ def _weighted(
     pairs: Sequence[tuple[LabelledScore, LabelledScore | None, int]], weighting: Weighting
 ) -> tuple[list[LabelledScore], list[LabelledScore]]:
     """The pairs of coverage, and of joint. If queries have equal weight, a judgment of a longer query weighs less."""
-
-    def weighed(pair: LabelledScore, n: int) -> LabelledScore:
-        return pair if weighting == "insights" else replace(pair, chance=pair.chance * n)
-
-    return [weighed(pair, n) for pair, _, n in pairs], [weighed(joint, n) for _, joint, n in pairs if joint is not None]
+    if weighting == "queries":
+        pairs = [
+            (replace(one, chance=one.chance * n), joint and replace(joint, chance=joint.chance * n), n) for one, joint, n in pairs
+        ]
+    return [one for one, _, _ in pairs], [joint for _, joint, _ in pairs if joint is not None]

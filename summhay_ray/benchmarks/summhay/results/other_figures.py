@@ -19,7 +19,6 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.metrics import NUGGET_SCORES, SystemScore
-from summhay_ray.records import column_of
 
 BULLETS = "support_bullets"
 """The table of a support run with a row for each bullet."""
@@ -133,7 +132,7 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
     rows = [
         {
             "model": system.model,
-            "retriever": column_of(system.retriever, system.ordering),
+            "retriever": system.column,
             **{name: system.nuggets[name] for name in NUGGET_SCORES},
             **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
             **{

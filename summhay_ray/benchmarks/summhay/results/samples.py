@@ -38,6 +38,8 @@ _DIGITS = 6
 _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 """Facets shown at the top of a sample."""
 
+_CONTEXT = ("numbers", "n_tokens", "last_tokens")
+
 Row = dict[str, Any]
 
 
@@ -53,9 +55,10 @@ def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> 
     judges = sorted(judges_of(run), key=lambda judged: judged.judge != of_record)
     holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
     answers = [Benchmark.stored_answers(holder) for holder in {run.run_id: run, **holders}.values()]
+    contexts = (row for piece in run.pieces("contexts") for row in piece.iter_rows(named=True))
     shelves = {
         "answers": heapq.merge(*answers, key=itemgetter(0)),
-        "contexts": _contexts(run),
+        "contexts": ((one["context_id"], {name: one[name] for name in _CONTEXT}) for one in contexts),
         "documents": _documents(run),
         "insights": _insights(run, metadata),
     }
@@ -168,8 +171,21 @@ class _SampleMaker:
     def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row], rejudged: list[Row]) -> SampleRecord:
         """The sample of a summary. `failed`: the run's own failures; `rejudged`: failures of rejudges that no later rejudge
         repaired."""
-        lost = [row for row in (*failed, *rejudged) if row["judge"]]
-        verdicts = [*verdicts, *map(_without_verdict, lost)]
+        # A failed judgment is shown in the box of its insight.
+        verdicts = [
+            *verdicts,
+            *(
+                {
+                    "judge": row["judge"],
+                    "insight": row["insight_id"],
+                    "said": f"{row['error']}: {row['message']}",
+                    "cited": [],
+                    "key": row["key"],
+                }
+                for row in (*failed, *rejudged)
+                if row["judge"]
+            ),
+        ]
         haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
         first = [verdict for verdict in verdicts if verdict["judge"] == self._judges[0].judge] if self._judges else []
         scored = [verdict for verdict in first if "coverage" in verdict]
@@ -193,10 +209,11 @@ class _SampleMaker:
             "judges disagree": any(len(labels) > 1 for labels in said.values()),
             "failed": bool(failed or rejudged),
         }
+        asked = [["query", query.query], ["subtopic", query.text]] if query else []
         gold = self._gold.get(haystack, {})
         wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"]) or ()})
         parts: list[Row] = [
-            {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
+            {"kind": "facts", "title": "", "facts": [*asked, *([name, str(facets[name])] for name in _FACTS)]},
             *_failed([*failed, *rejudged]),
             {"kind": "bullets", "title": "Summary", "bullets": summary["bullets"], "documents": _shelf(haystack)},
             {"kind": "verdicts", "title": "Insights", "insights": _shelf(haystack), "verdicts": verdicts},
@@ -206,10 +223,6 @@ class _SampleMaker:
         if summary["key"]:
             parts.append({"kind": "answer", "title": f"Answer of {summary['model']}", "key": summary["key"]})
         return SampleRecord(summary["cell_id"], facets, parts)
-
-    def _facts(self, facets: Mapping[str, Any], query: Any) -> list[list[str]]:
-        query_facts = [["query", query.query], ["subtopic", query.text]] if query else []
-        return [*query_facts, *([name, str(facets[name])] for name in _FACTS)]
 
     def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
         """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures
@@ -295,12 +308,6 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
         yield {"kind": "rows", "title": "Failures", "columns": names, "rows": [[row[name] for name in names] for row in failed]}
 
 
-def _without_verdict(failure: Row) -> Row:
-    """A failed judgment, as shown in the box of its insight."""
-    why = f"{failure['error']}: {failure['message']}"
-    return {"judge": failure["judge"], "insight": failure["insight_id"], "said": why, "cited": [], "key": failure["key"]}
-
-
 def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:
     """The documents shown to the model, and the query's relevant documents that retrieval missed."""
     return {
@@ -314,12 +321,6 @@ def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> R
 
 def _shelf(haystack_id: str) -> str:
     return haystack_id[:12]
-
-
-def _contexts(run: RunStore) -> Iterator[tuple[str, Any]]:
-    for piece in run.pieces("contexts"):
-        for row in piece.iter_rows(named=True):
-            yield row["context_id"], {name: row[name] for name in ("numbers", "n_tokens", "last_tokens")}
 
 
 def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
