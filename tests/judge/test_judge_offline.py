@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.judge.answer import read_verdict
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.calibrate import Chances, Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER, Features
-from summhay_ray.judge.offline import Parameters, Rated, parameters_of, rate, rate_by, rating, shipped_parameters, uncertainty_at
+from summhay_ray.judge.offline import (
+    Chances,
+    Coefficients,
+    Parameters,
+    Rated,
+    parameters_of,
+    rate,
+    rate_by,
+    rating,
+    shipped_parameters,
+    uncertainty_at,
+)
 from summhay_ray.judge.prompt import Form, render, render_together, template
 from summhay_ray.llm import Request
 
