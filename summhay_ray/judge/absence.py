@@ -96,19 +96,15 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
     """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query."""
     asked = {*roots(query)}
     for number, bullet in enumerate(bullets, start=1):
-        for clause in _clauses(without_citations(bullet)):
+        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'").casefold()
+        parts = [part for one in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
+        for clause in filter(None, (" ".join(part.split()) for part in parts)):
             found = {*roots(clause)}
             # A heading of the query's words, a greeting, advice to look elsewhere.
             is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
             if not is_empty and (not _patterns()[0].search(clause) or _figures(clause) - _figures(query)):
                 return Absence(1.0, number, 0.0 if _figures(clause) else UNSURE)
     return Absence(0.0, uncertainty=0.0)
-
-
-def _clauses(text: str) -> list[str]:
-    plain = re.sub(r"[*_#`>|]+", " ", text).replace("\u2019", "'").casefold()
-    parts = [part for sentence in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", sentence))]
-    return [" ".join(part.split()) for part in parts if part and part.strip()]
 
 
 def _figures(clause: str) -> set[str]:

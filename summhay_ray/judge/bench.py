@@ -55,7 +55,6 @@ __all__ = [
     "read_biases",
     "read_summaries",
     "shipped_biases",
-    "stored_keys",
     "stored_micros",
     "stored_verdicts",
 ]
@@ -195,11 +194,6 @@ def measured_bias(
         summarizers=_by_summarizer(kept),
         topics=tuple(one_mean for one_mean, _ in biases.values()),
     )
-
-
-def stored_keys(summaries: Sequence[AnnotatedSummary]) -> list[str]:
-    """The keys of stored predictions, in order of first appearance."""
-    return list(dict.fromkeys(key for summary in summaries for key in summary.stored))
 
 
 def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:

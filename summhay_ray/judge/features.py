@@ -115,10 +115,13 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         for text in (*insight_texts, *bullet_texts)
         for word in text.words
     }
-    norms = [_norm(text, weights) for text in bullet_texts]
+    norms, own_norms = (
+        [math.sqrt(math.fsum(weights[word] ** 2 for word in text.words)) for text in texts]
+        for texts in (bullet_texts, insight_texts)
+    )
     fits = [
         [_cosine(insight, bullet, weights, own * norm) for bullet, norm in zip(bullet_texts, norms, strict=True)]
-        for insight, own in zip(insight_texts, [_norm(text, weights) for text in insight_texts], strict=True)
+        for insight, own in zip(insight_texts, own_norms, strict=True)
     ]
     said = frozenset().union(*(text.kinds for text in bullet_texts))
     found: list[Features | None] = []
@@ -144,10 +147,6 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
 def _cosine(insight: _Text, bullet: _Text, weights: dict[str, float], norms: float) -> float:
     """The cosine, 0..1, of an insight and a bullet. `norms`: the product of their norms."""
     return math.fsum(weights[word] ** 2 for word in insight.words if word in bullet.kinds) / norms if norms else 0.0
-
-
-def _norm(text: _Text, weights: dict[str, float]) -> float:
-    return math.sqrt(math.fsum(weights[word] ** 2 for word in text.words))
 
 
 def _read(text: str) -> _Text:

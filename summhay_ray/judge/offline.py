@@ -103,16 +103,13 @@ class Parameters:
     """Quantiles of the uncertainty over the annotated insights, from the greatest to the least."""
 
 
-def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True) -> list[Rated]:
-    """One rating per insight of one summary, with the shipped parameters; with `together` false each is judged alone."""
-    parameters = shipped_parameters()
+def rate(
+    insights: Sequence[str], bullets: Sequence[str], together: bool = True, parameters: Parameters | None = None
+) -> list[Rated]:
+    """One rating per insight of one summary; with `together` false each is judged alone. `parameters`: default: those shipped."""
+    parameters = parameters or shipped_parameters()
     if not together:
-        return [rated for insight in insights for rated in rate_by(parameters, [insight], bullets)]
-    return rate_by(parameters, insights, bullets)
-
-
-def rate_by(parameters: Parameters, insights: Sequence[str], bullets: Sequence[str]) -> list[Rated]:
-    """The ratings of insights judged together, with these `parameters`."""
+        return [rated for insight in insights for rated in rate([insight], bullets, parameters=parameters)]
     coefficients = parameters.together if len(insights) > 1 else parameters.alone
     return [rating(coefficients, feature, bool(bullets)) for feature in features(insights, bullets)]
 

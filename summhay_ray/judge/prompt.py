@@ -33,12 +33,6 @@ class Form:
     together: bool = False
     nine: bool = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The placeholders that a user's prompt must contain."""
-        insight = "[[INSIGHTS]]" if self.together else "[[INSIGHT]]"
-        return (insight, "[[BULLETS]]", EXAMPLES) if self.nine else (insight, "[[BULLETS]]")
-
 
 ALONE = Form()
 
@@ -56,11 +50,6 @@ class Question:
     bullet_ids: tuple[int, ...]
     bullets: tuple[str, ...]
 
-    @property
-    def insight(self) -> str:
-        """The first insight; the only one unless `together`."""
-        return self.insights[0]
-
 
 @lru_cache(maxsize=64)
 def template(prompt: str = "", form: Form = ALONE) -> str:
@@ -69,7 +58,8 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
     Raises ValueError, in one line, if the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
     text = prompt or shipped("prompts", "per_summary.txt" if form.together else "per_insight.txt")
-    missing = [placeholder for placeholder in form.needs if placeholder not in text]
+    needed = ("[[INSIGHTS]]" if form.together else "[[INSIGHT]]", "[[BULLETS]]", *((EXAMPLES,) if form.nine else ()))
+    missing = [placeholder for placeholder in needed if placeholder not in text]
     if missing:
         other = "[[INSIGHT]]" if form.together else "[[INSIGHTS]]"
         hint = (
@@ -78,7 +68,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
             else ""
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
-    known = (*form.needs, EXAMPLES)
+    known = (*needed, EXAMPLES)
     # The insight placeholder of the other form is left in place.
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
