@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import Request
@@ -105,7 +105,7 @@ class LexicalCoverage:
         roots = [{root(word) for word in plain} for plain in words]
         if not references:
             asked = _roots(query)
-            return _scored(bool(asked) and len(asked & own) / len(asked) >= _ASKED for own in roots)
+            return json.dumps([int(bool(asked) and len(asked & own) / len(asked) >= _ASKED) for own in roots])
         labels, texts = _parts(references)
         needed = [any(own.issuperset(label) for label in labels) for own in words]
         frequency = Counter(word for own in roots for word in own)
@@ -115,7 +115,7 @@ class LexicalCoverage:
             plain = [sum(word in own for word in telling) / len(telling) for own in roots]
             rare = [sum(itertools.compress(weights, (word in own for word in telling))) / sum(weights) for own in roots]
             needed = [one or more for one, more in zip(needed, _supporting(plain, rare, _SHARED, _LEAST, _NEARLY), strict=True)]
-        return _scored(needed)
+        return json.dumps(list(map(int, needed)))
 
 
 class EmbeddedCoverage:
@@ -140,7 +140,7 @@ class EmbeddedCoverage:
             if references:
                 support = _supporting(cosines, cosines, _NEAR, _LEAST_NEAR, _NEARLY_NEAR)
             needed = [one or more for one, more in zip(needed, support, strict=True)]
-        return _scored(needed)
+        return json.dumps(list(map(int, needed)))
 
     def _nearness(self, own: Sequence[str], texts: Sequence[str]) -> list[float]:
         """The greatest cosine of each text with any of the sentences `own`; -1 if there are none."""
@@ -192,10 +192,6 @@ def _sentences(reference: str) -> list[str]:
 
 def _roots(text: str) -> set[str]:
     return {root(word) for word in plain_words(text) if word not in FUNCTION_WORDS}
-
-
-def _scored(needed: Iterable[bool]) -> str:
-    return json.dumps([int(flag) for flag in needed])
 
 
 @functools.cache

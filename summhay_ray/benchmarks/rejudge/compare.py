@@ -99,7 +99,10 @@ class CompareResult:
             {
                 "cell": row["cell_id"],
                 "insight": row["insight_id"],
-                **{judge: _said(row, place) for place, judge in enumerate(self.judges)},
+                **{
+                    judge: f"{_SHORT[label]} {value:.2f}" + (f", bullet {bullet}" if bullet else "")
+                    for judge, label, value, bullet in zip(self.judges, row["labels"], row["values"], row["bullets"], strict=True)
+                },
                 "text": row["insight"] if len(row["insight"]) <= _TEXT_SHOWN else row["insight"][: _TEXT_SHOWN - 1] + "…",
             }
             for row in self.differences.iter_rows(named=True)
@@ -198,11 +201,6 @@ def _systems(both: pl.DataFrame) -> pl.DataFrame:
         pair = pl.col(name, f"{name}_2")
         columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
     return with_labels(systems).select(*SYSTEM, "label", "n", **columns)
-
-
-def _said(row: Mapping[str, Any], which: int) -> str:
-    bullet = row["bullets"][which]
-    return f"{_SHORT[row['labels'][which]]} {row['values'][which]:.2f}" + (f", bullet {bullet}" if bullet else "")
 
 
 def _figure(value: float | None, percent: bool = False) -> str:

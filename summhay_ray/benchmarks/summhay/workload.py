@@ -40,7 +40,7 @@ from summhay_ray.benchmarks.retrieval import (
     retrieval_section,
     with_retrievers,
 )
-from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name, unused_retrievers
+from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
@@ -312,12 +312,13 @@ class SummHay(Summaries[SummhaySpec]):
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
+        given = [answers.file for answers in self.models.given_answers.values()]
         return {
             "spec": self.spec.model_dump(mode="json"),
             **self.grid.entries.recorded(),
             **self.grid.haystacks.recorded(store),
             "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
-            "answers": keep_answers(self.models, self.inputs, store),
+            "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},
             UNORDERED: sorted(self.grid.retrievers.unordered),
         }
 
