@@ -120,7 +120,11 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         for texts in (bullet_texts, insight_texts)
     )
     fits = [
-        [_cosine(insight, bullet, weights, own * norm) for bullet, norm in zip(bullet_texts, norms, strict=True)]
+        # The cosine, 0..1, with each bullet.
+        [
+            math.fsum(weights[word] ** 2 for word in insight.words if word in bullet.kinds) / (own * norm) if own * norm else 0.0
+            for bullet, norm in zip(bullet_texts, norms, strict=True)
+        ]
         for insight, own in zip(insight_texts, own_norms, strict=True)
     ]
     said = frozenset().union(*(text.kinds for text in bullet_texts))
@@ -142,11 +146,6 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
         contradicted = bool(find_contradictions(insights[place], passage))
         found.append(Features(best, (recall, whole, pairs, own[best] - rival), contradicted))
     return found
-
-
-def _cosine(insight: _Text, bullet: _Text, weights: dict[str, float], norms: float) -> float:
-    """The cosine, 0..1, of an insight and a bullet. `norms`: the product of their norms."""
-    return math.fsum(weights[word] ** 2 for word in insight.words if word in bullet.kinds) / norms if norms else 0.0
 
 
 def _read(text: str) -> _Text:

@@ -90,7 +90,22 @@ def parse_name(text: str, free: str = OFFLINE) -> Named:
         raise BadName(f"a judge's name of {len(shown)} characters begins with {shown[:40]!r}; expected at most {_LONGEST}")
     call = _CALL.fullmatch(shown)
     if call is None:
-        return _plain(shown, free)
+        if not shown:
+            raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
+        if shown in FORMS:
+            raise BadName(f"judge {shown!r} needs the judge that it asks in brackets: {FORMS[shown]}")
+        if not _WORD.fullmatch(shown):
+            raise BadName(f"judge {shown!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
+        if shown in ("offline", free):
+            return Named(free, "offline")
+        root, _, rest = shown.partition("/")
+        near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
+        if near and (root not in _ROOTS or not rest):
+            nearest = f"stored/{rest or 'KEY'}" if near[0] == "stored" else f"offline/{rest}" if rest else "offline"
+            raise plugins.UnknownName(f"no judge is named {shown!r}; did you mean {nearest!r}?")
+        if root == "stored":
+            return Named(shown, "stored")
+        return Named(shown, "code" if _CODE.fullmatch(shown) else "model")
     if call[1] not in FORMS:
         raise plugins.unknown("form of judge", call[1], FORMS)
     texts = _arguments(call[2], shown)
@@ -111,25 +126,6 @@ def read_share(text: str, where: str) -> float:
     if match is None or not 0 < float(match[1]) <= 1:
         raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
     return float(match[1])
-
-
-def _plain(text: str, free: str) -> Named:
-    if not text:
-        raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
-    if text in FORMS:
-        raise BadName(f"judge {text!r} needs the judge that it asks in brackets: {FORMS[text]}")
-    if not _WORD.fullmatch(text):
-        raise BadName(f"judge {text!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
-    if text in ("offline", free):
-        return Named(free, "offline")
-    root, _, rest = text.partition("/")
-    near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
-    if near and (root not in _ROOTS or not rest):
-        nearest = f"stored/{rest or 'KEY'}" if near[0] == "stored" else f"offline/{rest}" if rest else "offline"
-        raise plugins.UnknownName(f"no judge is named {text!r}; did you mean {nearest!r}?")
-    if root == "stored":
-        return Named(text, "stored")
-    return Named(text, "code" if _CODE.fullmatch(text) else "model")
 
 
 def _arguments(text: str, shown: str) -> list[str]:

@@ -8,7 +8,6 @@ query's words take their place. Both are a baseline for a model's judgments.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import math
@@ -126,6 +125,7 @@ class EmbeddedCoverage:
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}
+        self._encoder: Any = None
 
     def answer(self, request: Request) -> str:
         """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt, or if the extra is missing."""
@@ -152,12 +152,18 @@ class EmbeddedCoverage:
     def _vectors(self, texts: Sequence[str]) -> Any:
         import numpy as np
 
+        from summhay_ray.encoders import Encoding, NoModel, load_encoder
+
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
         if len(self._kept) + len(new) > _KEPT:
             self._kept.clear()
             new = list(dict.fromkeys(texts))
         if new:
-            self._kept.update(zip(new, _encoder().encode(new).values, strict=True))
+            try:
+                self._encoder = self._encoder or load_encoder(Encoding("all-MiniLM-L6-v2"))
+            except NoModel as error:
+                raise LookupError(f"offline/coverage-embed: {error}") from error
+            self._kept.update(zip(new, self._encoder.encode(new).values, strict=True))
         return np.stack([self._kept[text] for text in texts])
 
 
@@ -192,13 +198,3 @@ def _sentences(reference: str) -> list[str]:
 
 def _roots(text: str) -> set[str]:
     return {root(word) for word in plain_words(text) if word not in FUNCTION_WORDS}
-
-
-@functools.cache
-def _encoder() -> Any:
-    from summhay_ray.encoders import Encoding, NoModel, load_encoder
-
-    try:
-        return load_encoder(Encoding("all-MiniLM-L6-v2"))
-    except NoModel as error:
-        raise LookupError(f"offline/coverage-embed: {error}") from error

@@ -81,12 +81,6 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     return float(rating if expected is None else expected)
 
 
-def release_rating(text: str) -> float:
-    """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, regardless of the scale."""
-    match = re.match(r" ?(\d+)", text)
-    return float(match[1]) if match else 0.0
-
-
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
     """The expected rating over the alternatives of the first non-blank token; None without log probabilities.
 

@@ -24,7 +24,7 @@ from importlib import resources
 from typing import Any, ClassVar, Literal
 
 from summhay_ray import text
-from summhay_ray.judge.rating.answer import ByLogprobs, Scale, expected_rating, read_rating, release_rating
+from summhay_ray.judge.rating.answer import ByLogprobs, Scale, expected_rating, read_rating
 from summhay_ray.llm import Ask, Message, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.text import FUNCTION_WORDS, plain_words, root, sentences
@@ -181,9 +181,12 @@ async def _rated(criterion: Criterion, values: Mapping[str, str], rater: Rater, 
     first, scale = arrived[0], criterion.scale
     expected = None if rater.logprobs is None else expected_rating(first.value.logprobs, scale)
     texts = [(text, answer.value.finish_reason) for answer in arrived for text in answer.value.texts]
-    # The paper's code expects the number first; the offline rater answers in JSON.
-    release = compat == "release" and not rater.model.startswith("offline/")
-    read = [release_rating(text) if release else read_rating(text, scale, finish) for text, finish in texts]
+    # Extract-then-Evaluate's code reads the leading digits, else 0, whatever the scale. The offline rater answers in JSON.
+    if compat == "release" and not rater.model.startswith("offline/"):
+        leading = [re.match(r" ?(\d+)", text) for text, _ in texts]
+        read: list[float | Malformed] = [float(match[1]) if match else 0.0 for match in leading]
+    else:
+        read = [read_rating(text, scale, finish) for text, finish in texts]
     votes = [rating for rating in read if not isinstance(rating, Malformed)]
     rating: Rating | Malformed
     if isinstance(expected, ByLogprobs):

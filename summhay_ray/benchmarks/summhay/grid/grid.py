@@ -116,22 +116,22 @@ class Grid:
         """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
         return f"{ordering} {self.inputs.code(ordering)}".rstrip()
 
-    def units(self) -> Iterator[Unit]:
-        """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
-        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        for haystack in self.haystacks.metadata:
-            for retriever, ordering in shown:
-                for subtopic in haystack.subtopics:
-                    yield Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
-
     def items(self) -> Iterator[Item]:
-        """A cell for each unit, summarizer and repeat."""
+        """A cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt prefix are
+        adjacent."""
+        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
+        units = (
+            Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
+            for haystack in self.haystacks.metadata
+            for retriever, ordering in shown
+            for subtopic in haystack.subtopics
+        )
         n_insights = self.haystacks.insight_counts()
         summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
         named, known, whole = (
             functools.cache(function) for function in (self.named, self.retrievers.identity, self.retrievers.is_whole)
         )
-        for unit in self.units():
+        for unit in units:
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
                 **asdict(unit),

@@ -79,7 +79,10 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
     """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
     document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    system = release_system(entries, cell)
+    # The release's name of the system. A stored summary (rejudge) carries it already.
+    summarizers, system = getattr(entries.spec, "summarizers", ()), cell.system
+    if summarizers:
+        system = system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model)
     if truth.absent:
         answers = [_judge_absent(entries, cell, system, summary, truth.absent, spec, ask) for spec in entries.spec.judges]
         return {"absent_answers": [row for row in await together(answers) if row is not None]}
@@ -88,12 +91,6 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
         for table, some in judged.items():
             rows[table] += some
     return rows
-
-
-def release_system(entries: Entries, cell: Cell) -> str:
-    """The release's name of the system whose summary is judged. A stored summary (rejudge) carries that name already."""
-    summarizers = getattr(entries.spec, "summarizers", ())
-    return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
 
 
 def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:

@@ -33,26 +33,20 @@ TABLES = (
 )
 """Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""
 
-BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
-
-
-def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
-    """The rows of a table as records; `cells`: only the rows of these cells."""
-    return BY_NAME[name].records(of_cells(run, name, cells))
-
-
-def of_cells(run: RunStore, name: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
-    """The rows of a table as a frame; `cells`: only the rows of these cells."""
-    if cells is None or "cell_id" not in run.declared[name].schema.names:
-        return run.table(name, cells)
-    return run.table(name).filter(pl.col("cell_id").is_in(cells))
-
-
 STAGE = "haystack"
 """Stage under which the store lists haystacks."""
 HAYSTACKS_A_BLOCK = 16
 
 T = TypeVar("T")
+
+BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
+
+
+def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
+    """The rows of a table as records; `cells`: only the rows of these cells."""
+    if cells is None or "cell_id" not in run.declared[name].schema.names:
+        return BY_NAME[name].records(run.table(name, cells))
+    return BY_NAME[name].records(run.table(name).filter(pl.col("cell_id").is_in(cells)))
 
 
 def open_haystacks(run: RunStore, haystacks: Haystacks) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
-from summhay_ray.benchmarks.summhay.results.samples import Prices
+from summhay_ray.benchmarks.summhay.results.samples import priced_summaries
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.comparison import (
     RunScores,
@@ -134,10 +134,8 @@ def ranking_figure(result: ScoreResult, judge: str) -> str:
 
 def spent(run: RunStore) -> pl.DataFrame:
     """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
-    prices, parts = Prices(run), []
-    for piece in run.pieces("summaries", ("system", "key")):
-        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
-        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
+    priced = (piece.drop_nulls("usd_micros") for piece in priced_summaries(run, ("system", "key")))
+    parts = [piece.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")) for piece in priced]
     whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
     return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 

@@ -14,7 +14,7 @@ import polars as pl
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
+from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile
@@ -63,7 +63,7 @@ def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, ke
     summaries = rows_of(holder, "summaries", [cell_id])
     calls = calls_of_cell(workload, run, cell_id)
     attempts = [attempt for call in calls for attempt in call["failed_attempts"]]
-    failed = {"failures": of_cells(run, "failures", [cell_id]).to_dicts(), "failed_attempts": attempts}
+    failed = {"failures": run.table("failures").filter(pl.col("cell_id") == cell_id).to_dicts(), "failed_attempts": attempts}
     if not summaries:
         place = places(run, [cell_id], workload)[cell_id]
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, **failed}

@@ -49,24 +49,20 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
     """Add a run to the chain of those that judge `run`, unless the chain already lists it."""
     chain = _chain(run, judging)
     number = chain.latest()
-    if judging_id in _judging_ids(run, judging):
+    if judging_id in judging_ids(run, judging):
         return
     while not chain.append(number + 1, {"run": judging_id}):
         number += 1
 
 
-def rejudge_ids(run: RunStore) -> list[str]:
-    """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
-    return _judging_ids(run, "rejudges")
-
-
 def supports_of(run: RunStore) -> list[RunStore]:
     """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    found = [run, *(run.store.run(support_id) for support_id in _judging_ids(run, "supports"))]
+    found = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
     return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
 
 
-def _judging_ids(run: RunStore, judging: Judging) -> list[str]:
+def judging_ids(run: RunStore, judging: Judging) -> list[str]:
+    """Ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = _chain(run, judging)
     sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
@@ -77,7 +73,7 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
     Rejudges without any judgment are left out.
     """
-    rejudged = [one for one in map(run.store.run, rejudge_ids(run)) if one.has_rows("judgments")]
+    rejudged = [one for one in map(run.store.run, judging_ids(run, "rejudges")) if one.has_rows("judgments")]
     runs_of: dict[tuple[str, str], list[str]] = {}
     for holder in [run, *rejudged]:
         # As recorded at the time: a user-defined judge's code may have changed since, or be missing.
@@ -233,7 +229,13 @@ def read_biases(path: Path) -> tuple[JudgeBias, ...]:
 
 def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
     """Returns a function: judge, as named in tables -> its bias, or None if it was not measured with these settings."""
-    entries = _asked_entries(run, rejudged)
+    # Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none.
+    entries: dict[str, JudgeEntry] = {}
+    for judged in judges_of(run) if rejudged else ():
+        holder = run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0])
+        entries |= [(judged.judge, one) for one in judge_entries(holder) if (one["name"] or one["model"]) == judged.label]
+    if not rejudged:
+        entries = {one["name"] or one["model"]: one for one in judge_entries(run)}
     named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
 
     def known(judge: str) -> JudgeBias | None:
@@ -250,17 +252,6 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Cal
         return bias or bias_of(name, bench.shipped_biases())
 
     return known
-
-
-def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, JudgeEntry]:
-    """Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none."""
-    if not rejudged:
-        return {entry["name"] or entry["model"]: entry for entry in judge_entries(run)}
-    found: dict[str, JudgeEntry] = {}
-    for judged in judges_of(run):
-        entries = judge_entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
-        found |= [(judged.judge, entry) for entry in entries if (entry["name"] or entry["model"]) == judged.label]
-    return found
 
 
 def _stands_for(text: str) -> tuple[str, ...]:

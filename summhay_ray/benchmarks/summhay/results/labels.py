@@ -10,7 +10,7 @@ import csv
 import io
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -79,7 +79,18 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
     taken = drawn(chances, random.Random(f"{seed}/{n}"))
-    rows = list(_rows(run, found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]))
+    sheet = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
+    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
+    known = {one.haystack_id: one for one in stored_metadata(run.store, run.record)}
+    insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
+    rows = []
+    for row in sheet.iter_rows(named=True):
+        cell = cells[row["cell_id"]]
+        topics = known[cell["haystack_id"]].subtopics
+        query = next((one.query for one in topics if one.subtopic_id == cell["subtopic_id"]), "")
+        bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
+        texts = (query, insights.get((cell["haystack_id"], row["insight_id"]), ""), bullets)
+        rows.append([f"{row['cell_id']}/{row['insight_id']}", f"{row['chance']:.6g}", *map(quoted, texts), "", ""])
     random.Random(f"order/{seed}").shuffle(rows)
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
@@ -122,20 +133,6 @@ def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
             taken.append(place)
             step += 1
     return taken
-
-
-def _rows(run: RunStore, sheet: pl.DataFrame) -> Iterator[list[str]]:
-    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
-    known = {haystack.haystack_id: haystack for haystack in stored_metadata(run.store, run.record)}
-    insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
-    for row in sheet.iter_rows(named=True):
-        cell = cells[row["cell_id"]]
-        subtopics = known[cell["haystack_id"]].subtopics
-        query = next((one.query for one in subtopics if one.subtopic_id == cell["subtopic_id"]), "")
-        bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
-        insight = insights.get((cell["haystack_id"], row["insight_id"]), "")
-        place = f"{row['cell_id']}/{row['insight_id']}"
-        yield [place, f"{row['chance']:.6g}", *map(quoted, (query, insight, bullets)), "", ""]
 
 
 def read_labels(path: Path) -> Labels:

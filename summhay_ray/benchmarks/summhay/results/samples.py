@@ -14,7 +14,7 @@ from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
 from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
-from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, judging_ids
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
@@ -62,25 +62,29 @@ def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> 
         "documents": _documents(run),
         "insights": _insights(run, metadata),
     }
+    prompts = {}
+    for one in judges:
+        holder = holders[one.runs[0]]
+        for entry in judge_entries(holder):
+            if (entry["name"] or entry["model"]) == one.label:
+                own = holder.record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
+                prompts[one.judge] = prompt_template(own, entry["strategy"])
     maker = _SampleMaker(workload, run, metadata, judges, holders)
-    return Samples(FACETS, maker.samples(), shelves, _prompts(judges, holders))
+    return Samples(FACETS, maker.samples(), shelves, prompts)
 
 
-class Prices:
-    """The cost of the answers that hold a run's summaries, in micro-dollars and tokens. Takes 24 bytes per summary."""
+def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
 
-    def __init__(self, run: RunStore) -> None:
-        key, tokens = pl.col("key").hash().alias("key"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
-        wanted = pl.concat([piece.select(key) for piece in run.pieces("summaries", ("key",))]).unique()
-        answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
-        parts = [piece.select(key, "usd_micros", tokens).join(wanted, on="key", how="semi") for piece in answers]
-        self._frame = pl.concat(parts).unique("key")
-
-    def of(self, keys: pl.Series) -> list[pl.Series]:
-        """[`usd_micros`, `tokens`] of the answers with these keys; null for an unknown key."""
-        wanted = pl.DataFrame({"key": keys.hash()})
-        priced = wanted.join(self._frame, on="key", how="left", maintain_order="left")
-        return [priced["usd_micros"], priced["tokens"]]
+    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
+    """
+    hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+    wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
+    answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
+    parts = [piece.select(hashed, "usd_micros", tokens).join(wanted, on="hash", how="semi") for piece in answers]
+    prices = pl.concat(parts).unique("hash")
+    for piece in run.pieces("summaries", columns):
+        yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
 
 
 class _SampleMaker:
@@ -108,12 +112,11 @@ class _SampleMaker:
 
     def samples(self) -> Iterator[SampleRecord]:
         """The samples in order of cell_id, then the cells without a summary. One piece of each table is in memory at a time."""
-        prices = Prices(self._run)
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
-        from_rejudges = [self._failed_again(name) for name in rejudge_ids(self._run)]
-        summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
+        from_rejudges = [self._failed_again(name) for name in judging_ids(self._run, "rejudges")]
+        summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries"))
         missing = set[str]()
         merged = heapq.merge(failures, *from_rejudges, summaries, key=itemgetter(0, 1))
         for cell, found in itertools.groupby(merged, key=itemgetter(0)):
@@ -286,10 +289,9 @@ class _CellReader:
         return self._kept
 
 
-def _rows(run: RunStore, table: str, prices: Prices | None = None) -> Iterator[Row]:
-    for piece in run.pieces(table):
-        priced = piece if prices is None else piece.with_columns(prices.of(piece["key"]))
-        for part in priced.iter_slices(1000):
+def _rows(run: RunStore, table: str) -> Iterator[Row]:
+    for piece in priced_summaries(run) if table == "summaries" else run.pieces(table):
+        for part in piece.iter_slices(1000):
             yield from part.iter_rows(named=True)
 
 
@@ -339,14 +341,3 @@ def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[t
         for row in sorted(own, key=itemgetter("insight_id")):
             numbers = sorted(gold[haystack_id].get(row["insight_id"]) or ())
             yield f"{_shelf(haystack_id)}/{row['insight_id']}", {"text": row["text"], "gold": numbers}
-
-
-def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:
-    prompts = {}
-    for judge in judges:
-        record = holders[judge.runs[0]].record
-        for entry in judge_entries(holders[judge.runs[0]]):
-            if (entry["name"] or entry["model"]) == judge.label:
-                own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
-                prompts[judge.judge] = prompt_template(own, entry["strategy"])
-    return prompts

@@ -24,8 +24,8 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     judge_of_record,
     judged_pieces,
     judges_of,
+    judging_ids,
     known_biases,
-    rejudge_ids,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
@@ -233,7 +233,7 @@ def score_run(
     """
     check_judged(run)
     of_record = judge_of_record(run, judge)
-    judges = judges_of(run) if judge or (rejudged and rejudge_ids(run)) else None
+    judges = judges_of(run) if judge or (rejudged and judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
