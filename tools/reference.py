@@ -272,7 +272,8 @@ def json_fields() -> Any:
     described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
     for part in described["parts"].values():
         if part.get("every"):
-            part["fields"] = dict.fromkeys(attributes(part["class"])) | part["fields"]
+            known = {path.partition(".")[0] for path in part["fields"]}
+            part["fields"] |= {name: None for name in attributes(part["class"]) if name not in known}
     return described
 
 
