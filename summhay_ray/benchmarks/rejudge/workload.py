@@ -29,7 +29,7 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_judges, check_prompts
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_models, check_prompts
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
@@ -143,7 +143,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
         """For each cascade: cell_id -> ids of the insights that it passes on, if chosen over all summaries."""
         if inputs.record is None:
-            check_judges(spec.parts(), inputs.folder)
+            check_models(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
 
     def identity(self) -> Any:

@@ -86,25 +86,17 @@ class OfHaystacks(Benchmark[S]):
         yield from ((INPUT, digest) for digest in run.record.get("answers", {}).values())
 
 
-def check_judges(judges: Sequence[JudgeSpec], folder: Path) -> None:
-    """Raises SpecError for a judge that cannot be made or whose local model is missing.
+def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
+    """Raises SpecError for a judge that cannot be made, or a local model that does not exist.
 
     `folder`: the base of relative model paths.
     """
     try:
-        for judging in judges:
-            try_judge(judging.strategy)
-            check_model(judging.model, folder)
-    except (UnknownName, judge.BadName) as error:
-        raise SpecError(f"spec: {error}") from error
-
-
-def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
-    """Raises SpecError for a local model that does not exist. `folder`: the base of relative model paths."""
-    try:
         for model in models:
+            if isinstance(model, JudgeSpec):
+                try_judge(model.strategy)
             check_model(model.model, folder)
-    except UnknownName as error:
+    except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
 
 

@@ -16,7 +16,7 @@ from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, Item, RunModels
 from summhay_ray.benchmarks.retrieval import Retrievers
 from summhay_ray.benchmarks.summarizing import check_strategy
-from summhay_ray.benchmarks.summhay.grid.entries import Entries, check_judges, check_models, check_prompts
+from summhay_ray.benchmarks.summhay.grid.entries import Entries, check_models, check_prompts
 from summhay_ray.benchmarks.summhay.grid.retrieval import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -79,8 +79,8 @@ class Grid:
                 check_strategy(summarizer.strategy)
         except (UnknownName, judge.BadName) as error:
             raise SpecError(f"spec: {error}") from error
-        check_judges(spec.parts(), folder)
-        check_models([*spec.summarizers, *(one.reduce for one in spec.summarizers if one.reduce)], folder)
+        reducers = [one.reduce for one in spec.summarizers if one.reduce]
+        check_models([*spec.parts(), *spec.summarizers, *reducers], folder)
         check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
 
     @functools.cached_property

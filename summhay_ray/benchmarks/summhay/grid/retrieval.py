@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
@@ -98,13 +98,13 @@ NOTES = "notes"
 """The field of a run's record with notes on the corpora's judgments."""
 
 
-@dataclass(frozen=True)
 class HaystackCorpora(Corpora):
     """The haystacks and BEIR folders of a spec."""
 
-    spec: RetrievalSpec
-    inputs: Inputs
-    haystacks: Haystacks
+    def __init__(self, spec: RetrievalSpec, inputs: Inputs, haystacks: Haystacks) -> None:
+        self.spec, self.inputs, self.haystacks = spec, inputs, haystacks
+        self._corpus = functools.lru_cache(maxsize=2)(self._read_corpus)
+        self._judged = functools.lru_cache(maxsize=2)(self._read_folder)
 
     def queries(self) -> Mapping[str, Sequence[str]]:
         """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
@@ -133,19 +133,15 @@ class HaystackCorpora(Corpora):
     def corpus(self, corpus_id: str) -> Corpus:
         return self._corpus(corpus_id)[0]
 
-    @functools.cached_property
-    def _corpus(self) -> Callable[[str], tuple[Corpus, list[str]]]:
-        def read(corpus_id: str) -> tuple[Corpus, list[str]]:
-            if corpus_id in self.folders:
-                return self._judged(self.folders[corpus_id].folder)
-            haystack = self.haystacks[corpus_id]
-            corpus = corpus_of(haystack)
-            if self.qrels is not None:
-                return with_qrels(corpus, self.qrels)
-            absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
-            return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
-
-        return functools.lru_cache(maxsize=2)(read)
+    def _read_corpus(self, corpus_id: str) -> tuple[Corpus, list[str]]:
+        if corpus_id in self.folders:
+            return self._judged(self.folders[corpus_id].folder)
+        haystack = self.haystacks[corpus_id]
+        corpus = corpus_of(haystack)
+        if self.qrels is not None:
+            return with_qrels(corpus, self.qrels)
+        absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
+        return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
 
     def notes(self) -> list[str]:
         """Notes on the corpora's judgments, one sentence each."""
@@ -181,34 +177,29 @@ class HaystackCorpora(Corpora):
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return known
 
-    @functools.cached_property
-    def _judged(self) -> Callable[[str], tuple[Corpus, list[str]]]:
+    def _read_folder(self, folder: str) -> tuple[Corpus, list[str]]:
         """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
-
-        def read(folder: str) -> tuple[Corpus, list[str]]:
-            spec, text = self.spec, self.inputs.text
-            try:
-                if not folder:
-                    assert self.qrels is not None, "a spec without corpora has qrels"
-                    return with_qrels(
-                        corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
-                    )
-                name = _folder_name(folder)
-                own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
-                corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
-                qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
-                if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
-                    raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
-                corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
-                if own and not corpus.queries:
-                    raise BadTrec(f"{qrels.name}: judges no query; name another split")
-                if not spec.split and own and QRELS not in qrels.name:
-                    notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
-                return corpus, notes
-            except BadTrec as error:
-                raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
-
-        return functools.lru_cache(maxsize=2)(read)
+        spec, text = self.spec, self.inputs.text
+        try:
+            if not folder:
+                assert self.qrels is not None, "a spec without corpora has qrels"
+                return with_qrels(
+                    corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
+                )
+            name = _folder_name(folder)
+            own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
+            corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
+            qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
+            if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
+                raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
+            corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
+            if own and not corpus.queries:
+                raise BadTrec(f"{qrels.name}: judges no query; name another split")
+            if not spec.split and own and QRELS not in qrels.name:
+                notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
+            return corpus, notes
+        except BadTrec as error:
+            raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
 
     def judgments(self, folder: str) -> list[str]:
         """The paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""

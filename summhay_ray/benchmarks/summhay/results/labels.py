@@ -25,7 +25,7 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import Corrected, LabelledScore, SystemScore, Weighting, by_labels, corrected_mean, score_summary
-from summhay_ray.records import COVERAGE_VALUE, Coverage, Gold, Judgment, Score
+from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
 from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
@@ -205,7 +205,15 @@ def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"
                     raise UserError(f"the sheet: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
-            people, n_judged = _peoples(own, summary, gold), Counter(row.judge for row in rows)
+            # Joint of the covered insights whose bullet people name.
+            named = [
+                Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
+                for place, label in enumerate(own.values())
+                if label.bullet is not None and label.insight_id in gold
+            ]
+            scored = score_summary(named, summary.bullets, gold)
+            people = {one.insight_id: one.joint for one in scored if isinstance(one, Score)}
+            n_judged = Counter(row.judge for row in rows)
             seen |= {(summary.cell_id, insight_id) for insight_id in own if insight_id in gold}
             for row in rows:
                 said = own.get(row.insight_id)
@@ -223,16 +231,6 @@ def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
             f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
         )
     return pairs
-
-
-def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, float | None]:
-    """insight_id -> joint of the covered insights whose bullet people name."""
-    rows = [
-        Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
-        for place, label in enumerate(own.values())
-        if label.bullet is not None and label.insight_id in gold
-    ]
-    return {one.insight_id: one.joint for one in score_summary(rows, summary.bullets, gold) if isinstance(one, Score)}
 
 
 def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:

@@ -239,11 +239,15 @@ def score_run(
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, run.record)
     gold = gold_by_insight(metadata)
-    unasked, so_far = _unasked(run, judges)
-    scorer, failures = _scorer(run, metadata, gold, judges, compat, unasked)
+    own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
+    scored_by = own if judges is None else [judged.judge for judged in judges]
+    unasked, so_far = _unasked(run, judges, scored_by or own)
+    scorer, failures = _scorer(run, metadata, gold, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
     scorers = sorted(named, key=lambda name: (name != of_record, name))
-    scorer = replace(scorer, biases={name: known(name) for name in scorers})
+    shared = Counter(one.name for one in metadata)
+    ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
+    scorer = replace(scorer, biases={name: known(name) for name in scorers}, ids=ids)
     pooled, by_query = (scorer.pooled(weighting) for weighting in WEIGHTINGS)
     over_systems = dict[str, Corrected]()
     if labels is not None:
@@ -282,20 +286,21 @@ def _scorer(
     metadata: Sequence[HaystackMetadata],
     gold: pl.DataFrame,
     judges: Sequence[JudgedBy] | None,
+    scored_by: list[str],
     compat: Compat,
     unasked: pl.DataFrame,
 ) -> tuple[Scorer, list[Failure]]:
-    """The scorer of a run, without biases, and the judgments that cannot be used.
+    """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
 
-    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own. `unasked`: see `_unasked`.
+    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own. `scored_by`: their names. `unasked`:
+    see `_unasked`.
     """
     run = run.at()
     # The last repeat of each system, in the order of its first summary.
     last = pl.col("repeat").max()
     pieces = [one.group_by(SYSTEM, maintain_order=True).agg(last) for one in run.pieces("summaries", (*SYSTEM, "repeat"))]
     summaries = pl.concat(pieces).group_by(SYSTEM, maintain_order=True).agg(last)
-    named, own = _expected_systems(run, summaries)
-    systems = named, own if judges is None else [judged.judge for judged in judges]
+    systems = _expected_systems(run, summaries), scored_by
     kinds = _kinds(metadata, systems, summaries)
     gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
@@ -318,22 +323,23 @@ def _scorer(
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
-        figures = said.with_columns(**{name: figure(mine["bullets"]) for name, figure in BULLET_FIGURES.items()})
+        figures = said.with_columns(
+            figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in BULLET_FIGURES.items()
+        )
         return insight_sums(insights), figures, nugget_sums(insights.join(nuggets, on=on)), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *BULLET_FIGURES)), *bullets])
-    shared = Counter(one.name for one in metadata)
     scorer = Scorer(
         sums=added([insight_sums(none), *sums]),
         expected=expected,
         bullets=of_bullets.join(_typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"),
         nuggets=nugget_scores_by_query([nugget_sums(none.join(nuggets, on=on)), *judged], expected, nuggets),
         biases={},
-        claims=Claims(run, metadata, {system[0]: repeats for system, repeats in named.items()}),
-        ids={one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata},
+        claims=Claims(run, metadata, {system[0]: repeats for system, repeats in systems[0].items()}),
+        ids={},
     )
     return scorer, [failure for odd in failures for failure in odd]
 
@@ -363,20 +369,14 @@ Systems = Mapping[tuple[str, str, str, str], int]
 """(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
 
 
-def _expected_systems(run: RunStore, summaries: pl.DataFrame) -> tuple[Systems, list[str]]:
-    """The systems that must answer each query, and the judges of the run. `summaries`: SYSTEM, and the last repeat of each."""
+def _expected_systems(run: RunStore, summaries: pl.DataFrame) -> Systems:
+    """The systems that must answer each query. `summaries`: SYSTEM, and the last repeat of each."""
     if "spec" in run.record:
         workload: Any = Benchmark.of(run)
         grid: Grid = workload.grid
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
-        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
-        return named, [judge.label for judge in grid.spec.judges]
-    return {row[:4]: row[4] + 1 for row in summaries.iter_rows()}, _own_judges(run)
-
-
-def _own_judges(run: RunStore) -> list[str]:
-    """The labels of the run's own judges."""
-    return [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
+        return {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+    return {row[:4]: row[4] + 1 for row in summaries.iter_rows()}
 
 
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
-def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> tuple[pl.DataFrame, str]:
+def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]) -> tuple[pl.DataFrame, str]:
     """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
     Columns: system, haystack_id, subtopic_id, judge, and `unasked`: the number of repeats that the run has not summarized yet, or
@@ -407,7 +407,7 @@ def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> tuple[pl.DataF
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
-    parts = [grid.with_columns(judge=pl.lit(name)) for name in ([one.judge for one in judges] if judges else _own_judges(run))]
+    parts = [grid.with_columns(judge=pl.lit(name)) for name in scored_by]
     for later in (one for one in judges or () if run.run_id not in one.runs):
         known = {cell for name in later.runs for cell in Benchmark.finished_items(run.store.run(name))}
         cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
