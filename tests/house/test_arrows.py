@@ -95,7 +95,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, like tables. The label of a system is defined with its records.
-    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "records", "store", "text"},
+    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
     "api": {
         "benchmarks",
         "comparison",
