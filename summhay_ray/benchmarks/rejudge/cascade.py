@@ -40,6 +40,12 @@ class Uncertain:
     insights: Sequence[str]
     uncertainties: Sequence[float]
 
+    @classmethod
+    def of(cls, free: RunStore, label: str) -> Uncertain:
+        """Read them from a finished rejudge by the free judge, whose label is `label`."""
+        rows = free.table("judgments").filter((pl.col("judge") == label) & pl.col("uncertainty").is_not_null())
+        return cls(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
+
     def asked(self, share: float) -> dict[str, list[str]]:
         """cell_id -> its insights among the `share` that is least certain overall."""
         chosen: dict[str, list[str]] = defaultdict(list)
@@ -155,9 +161,7 @@ def with_cascades(
         return workload
     free_workload = free_of(workload)
     [judging] = free_workload.spec.judges
-    certain = pl.col("uncertainty").is_not_null()
-    rows = by_free_judge(free_workload).table("judgments").filter((pl.col("judge") == judging.label) & certain)
-    free = Uncertain(*(rows[name].to_list() for name in ("cell_id", "insight_id", "uncertainty")))
+    free = Uncertain.of(by_free_judge(free_workload), judging.label)
     bought: dict[str, tuple[float, float]] = {}
     for name in (name for name in request.judges if is_open(name) and budget_usd is not None):
         spec, _ = cascades_of(workload)[parse_name(name).text]
