@@ -168,7 +168,8 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
             bullets=bullets_of(raw.text),
         )
         if spec.recite is not None and not ask.planning:
-            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
+            documents = [(document.document_id, document.text) for document in haystack.documents]
+            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, documents)
             summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
         return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)

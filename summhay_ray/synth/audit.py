@@ -1,4 +1,4 @@
-"""Audits of haystacks by people: the sheet, and its labels. Imported from `summhay_ray.synth`.
+"""Audits of haystacks by people: the sheet, its labels, and the figures of labels.
 
 After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the plan assigns insights to subtopics (Table 4) and
 says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
@@ -19,7 +19,6 @@ from typing import Any
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.records import Check
-from summhay_ray.synth.audits.audit_tables import Assigned, Labels, Present, haystack_tables
 from summhay_ray.text import quoted, text_hash, unquoted
 
 COLUMNS = ("row", "kind", "haystack", "domain", "document", "text", "insight", "subtopics", "question", "answer")
@@ -33,6 +32,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}(?:\.0*)?")
 """Spreadsheets may write 3 as 3.0."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 _LONGEST_FIELD = 100_000_000
+ALL = "all"
 _STATED, _OTHERS = 55, 100
 """The 155 questions of the paper's Table 5: insights that are in the document according to the haystack, and others."""
 
@@ -52,11 +52,7 @@ class AuditRow:
     insight: str
     subtopics: str
     """The subtopics, numbered, one per line; empty for document_insight."""
-
-    @property
-    def question(self) -> str:
-        """The question's text."""
-        return PRESENT if self.kind == "document_insight" else ASSIGN
+    question: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,37 @@ class _Item:
         return text_hash(content)[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """An insight that a person assigned to subtopics (indices from 0). `expected`: its subtopic in the plan."""
+
+    haystack: str
+    domain: str
+    insight_id: str
+    expected: int
+    chosen: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """An insight that a person looked for in a document. `expected`: whether the haystack says that it is there."""
+
+    haystack: str
+    domain: str
+    document_id: str
+    insight_id: str
+    expected: bool
+    said: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """A person's labels, in the sheet's order."""
+
+    insights: tuple[Assigned, ...]
+    documents: tuple[Present, ...]
+
+
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
     """The questions of an audit: about `n_insights` insights and `n_documents` documents, over all haystacks (released JSON).
 
@@ -97,7 +124,15 @@ def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents
     )
     for raw, document in shared:
         items += _questions(raw, document, seed)
-    return [_row(item, number, len(items)) for number, item in enumerate(items, 1)]
+    rows = []
+    for number, item in enumerate(items, 1):
+        # A digest, because the ids of documents and insights may show which belong together.
+        row = f"r{number}of{len(items)}-{item.digest}"
+        subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
+        question = PRESENT if item.kind == "document_insight" else ASSIGN
+        about = (item.kind, item.haystack, item.domain, item.document_id, item.text, item.insight)
+        rows.append(AuditRow(row, *about, subtopics, question))
+    return rows
 
 
 def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
@@ -114,12 +149,18 @@ def write_audit(path: Path, rows: Iterable[AuditRow]) -> None:
 def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
     """The labels in a sheet that was written for these haystacks. Raises UserError, which names row and column in one line."""
     _named_apart(raws)
-    items = {item.digest: item for raw in raws for item in _all_items(raw)}
+    items = {item.digest: item for raw in raws for item in _assignments(raw)}
+    items |= {item.digest: item for raw in raws for document in raw["documents"] for item in _readings(raw, document)}
     seen: dict[int, int] = {}
     total = 0
     insights, documents = [], []
     for line, record in _records(path):
-        number, total, digest = _identified(path, line, record["row"].strip(), total)
+        match = _ROW.fullmatch(record["row"].strip())
+        # All ids of a sheet have the same number of rows.
+        if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
+            row = record["row"].strip()
+            raise UserError(f"{path} row {line}, column row: {row!r} is not an id of this sheet; leave the ids as written")
+        number, total, digest = int(match[1]), int(match[2]), match[3]
         if digest not in items:
             raise UserError(
                 f"{path} row {line}, column row: {record['row']!r} belongs to no haystack of this run; leave the ids as written"
@@ -132,7 +173,8 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
             chosen = _numbers(path, line, answer, len(item.subtopics))
             insights.append(Assigned(item.haystack, item.domain, item.insight_id, item.expected, chosen))
         else:
-            said = _yes_or_no(path, line, answer)
+            if (said := _YES_NO.get(answer.lower().rstrip(".!"))) is None:
+                raise UserError(f"{path} row {line}, column answer: {answer!r} is neither yes nor no; write yes or no")
             documents.append(Present(item.haystack, item.domain, item.document_id, item.insight_id, bool(item.expected), said))
     missing = next((number for number in range(1, total + 1) if number not in seen), None)
     if missing is not None or not total:
@@ -202,12 +244,6 @@ def _readings(raw: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[_
             yield _Item("document_insight", *about, str(insight["insight_id"]), str(insight["insight"]), (), int(there))
 
 
-def _all_items(raw: Mapping[str, Any]) -> Iterator[_Item]:
-    yield from _assignments(raw)
-    for document in raw["documents"]:
-        yield from _readings(raw, document)
-
-
 def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -> list[_Item]:
     """Questions about the insights of the document, and about others in the paper's proportion if there are enough; shuffled."""
     items = list(_readings(raw, document))
@@ -217,13 +253,6 @@ def _questions(raw: Mapping[str, Any], document: Mapping[str, Any], seed: int) -
     # A document without insights gets questions too, as a person may find some in it.
     number = round(max(1, len(held)) * _OTHERS / _STATED)
     return _shuffled(held + others[:number], seed, where, raw)
-
-
-def _row(item: _Item, number: int, total: int) -> AuditRow:
-    subtopics = "\n".join(f"{place}. {text}" for place, text in enumerate(item.subtopics, 1))
-    # A digest, because the ids of documents and insights may show which belong together.
-    row = f"r{number}of{total}-{item.digest}"
-    return AuditRow(row, item.kind, item.haystack, item.domain, item.document_id, item.text, item.insight, subtopics)
 
 
 def _shuffled(items: list[Any], seed: int, what: str, raw: Mapping[str, Any]) -> list[Any]:
@@ -271,15 +300,6 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
             yield line, dict(zip(columns, values, strict=False))
 
 
-def _identified(path: Path, line: int, row: str, total: int) -> tuple[int, int, str]:
-    """The parts of a row's id: its number, the number of rows, and the digest. `total`: number of rows according to the ids
-    before, or 0."""
-    match = _ROW.fullmatch(row)
-    if not match or not 1 <= int(match[1]) <= int(match[2]) or total not in (0, int(match[2])):
-        raise UserError(f"{path} row {line}, column row: {row!r} is not an id of this sheet; leave the ids as written")
-    return int(match[1]), int(match[2]), match[3]
-
-
 def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
     parts = [part for part in re.split(r"[\s,;&]+|\band\b", answer) if part]
     hint = f"write a number from 1 to {most}, several with commas, or 0 for none"
@@ -294,8 +314,67 @@ def _numbers(path: Path, line: int, answer: str, most: int) -> tuple[int, ...]:
     return tuple(sorted(chosen - {-1}))
 
 
-def _yes_or_no(path: Path, line: int, answer: str) -> bool:
-    said = _YES_NO.get(answer.lower().rstrip(".!"))
-    if said is None:
-        raise UserError(f"{path} row {line}, column answer: {answer!r} is neither yes nor no; write yes or no")
-    return said
+def audit_tables(labels: Labels) -> dict[str, list[dict[str, Any]]]:
+    """Tables 4 and 5: a row per domain and one for all. Figures in percent; None if the denominator is 0.
+
+    An insight assigned to several subtopics is correct if the expected one is among them, since its query leads to it. A separate
+    column has the share of such insights (0.8 % in the paper). Precision: among the insights that the person found in documents,
+    the share that the haystack confirms. Recall: among those that the haystack lists, the share that the person found.
+    `stated_present`: number of samples that the haystack lists as present. Accuracy, precision and F1 depend on their share (in
+    the paper 20 of 70 and 35 of 85, as its recall and accuracy imply).
+    """
+    domains = sorted({label.domain for label in labels.insights} | {label.domain for label in labels.documents})
+    groups = [(domain, [domain]) for domain in domains] + [(ALL, domains)]
+    return {
+        "insight_subtopic": [
+            _table_4(name, [insight for insight in labels.insights if insight.domain in among]) for name, among in groups
+        ],
+        "document_insight": [
+            _table_5(name, [document for document in labels.documents if document.domain in among]) for name, among in groups
+        ],
+    }
+
+
+def haystack_tables(labels: Labels) -> dict[str, Any]:
+    """Table name -> figures of Tables 4 and 5 for the labels of one haystack; a figure without labels is None."""
+    tables = {"insight_subtopic": _table_4(ALL, labels.insights), "document_insight": _table_5(ALL, labels.documents)}
+    return {name: {what: figure for what, figure in row.items() if what != "domain"} for name, row in tables.items()}
+
+
+def by_haystack(labels: Labels) -> dict[str, Labels]:
+    """Name of a haystack -> its labels."""
+    names = sorted({label.haystack for label in labels.insights} | {label.haystack for label in labels.documents})
+    return {
+        name: Labels(
+            tuple(label for label in labels.insights if label.haystack == name),
+            tuple(label for label in labels.documents if label.haystack == name),
+        )
+        for name in names
+    }
+
+
+def _table_4(domain: str, labels: Sequence[Assigned]) -> dict[str, Any]:
+    return {
+        "domain": domain,
+        "insights_annotated": len(labels),
+        "assigned_to_several": _percent(sum(len(label.chosen) > 1 for label in labels), len(labels)),
+        "accuracy": _percent(sum(label.expected in label.chosen for label in labels), len(labels)),
+    }
+
+
+def _table_5(domain: str, labels: Sequence[Present]) -> dict[str, Any]:
+    both = sum(label.said and label.expected for label in labels)
+    said, expected = sum(label.said for label in labels), sum(label.expected for label in labels)
+    return {
+        "domain": domain,
+        "num_samples": len(labels),
+        "stated_present": expected,
+        "accuracy": _percent(sum(label.said == label.expected for label in labels), len(labels)),
+        "precision": _percent(both, said),
+        "recall": _percent(both, expected),
+        "f1": _percent(2 * both, said + expected),
+    }
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
