@@ -22,7 +22,6 @@ _names_differ
 _no_prompt
 _overlap_is_less
 _price_is_whole
-_is_free
 _one_of_both
 _retrievers_differ
 _has_corpora
@@ -58,6 +57,7 @@ BartScore
 BertScore
 BertScoreF1
 Lead
+Words
 Names
 Order
 Support

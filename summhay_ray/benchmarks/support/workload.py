@@ -29,7 +29,7 @@ from summhay_ray.benchmark import (
     Store,
     Tables,
 )
-from summhay_ray.benchmarks.retrieval import Computing, StoredModels
+from summhay_ray.benchmarks.retrieval import StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.results.other_figures import absent_queries
@@ -178,7 +178,7 @@ class SupportBench(Benchmark[SupportSpec]):
     @functools.cached_property
     def _stored(self) -> StoredModels:
         """The numbers that NLI models have computed."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec))
+        return StoredModels(self.inputs.store, self.spec)
 
     # --- results --------------------------------------------------------------------------------------------------------
 

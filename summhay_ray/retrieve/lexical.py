@@ -1,8 +1,8 @@
-"""BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations.
+"""Retrievers that compare words: `keywords`, and BM25 as `bm25` or `{bm25: split|words|stems|wordnet}`.
 
-The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of
-any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such weight of common terms.
-tools/bm25_costs.py measures the cost of each.
+BM25 uses an inverted index. Its scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the
+mean weight) on a corpus of any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such
+weight of common terms. tools/bm25_costs.py measures the cost of each.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import math
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from summhay_ray.plugins import UnknownName, unknown
-from summhay_ray.retrieve.base import Ranked, best_first
-from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.per_corpus import PerCorpus
-from summhay_ray.retrieve.plain import OfWords
+from summhay_ray.retrieve.base import Ranked, best_first, by_score
+from summhay_ray.retrieve.baselines import OverCorpus, Plain
+from summhay_ray.retrieve.corpus import Corpus, PerCorpus, Query
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
-from summhay_ray.text import whole_nltk, words_of
+from summhay_ray.text import Script, is_latin, whole_nltk, words_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,39 +32,74 @@ K1, B, EPSILON = 1.5, 0.75, 0.25
 _WORD = re.compile(r"[^\W_]+")
 _NO_WORD = re.compile(r"[^\w\s]")
 _STORY_WORDS = ("plot", "story", "setting")
+_is_latin = PerCorpus(lambda corpus: all(map(is_latin, corpus.texts)))
+"""Whether every document of a corpus is in Latin script."""
 
 
-def _split(text: str) -> list[str]:
-    """The strings between single spaces, unchanged: `str.split(" ")`, the tokenization of ODSum's release."""
-    return text.split(" ")
+class OfWords(OverCorpus):
+    """Base of retrievers that compare words: the papers' words, or ICU's if a document of the corpus is not Latin."""
+
+    script: Script = "auto"
+
+    def latin(self, corpus: Corpus) -> bool:
+        """Whether texts are split into words as in the papers."""
+        return self.script == "latin" or _is_latin(corpus)
 
 
-def _words(text: str) -> list[str]:
-    """Runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none."""
+def _vocabularies(latin: bool, corpus: Corpus) -> list[frozenset[str]]:
+    return [frozenset((word_tokens if latin else words_of)(text)) for text in corpus.texts]
+
+
+_VOCABULARIES = {latin: PerCorpus(functools.partial(_vocabularies, latin)) for latin in (True, False)}
+
+
+class Keywords(OfWords, Plain):
+    """The share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count.
+
+    Defined as in the release (paper, section 5.1, "KWs"). In a Latin corpus punctuation marks are tokens. If a search text has
+    only stop words, every document scores 0.
+    """
+
+    name: ClassVar[str] = "keywords"
+    whole: ClassVar[bool] = False
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """All documents, the largest share first."""
+        latin = self.latin(corpus)
+        tokens = word_tokens(query.text) if latin else words_of(query.text)
+        wanted = [token for token in tokens if token not in stop_words()]
+        counts = (sum(token in vocabulary for token in wanted) for vocabulary in _VOCABULARIES[latin](corpus))
+        return by_score([count / len(wanted) if wanted else 0.0 for count in counts])
+
+
+def terms_of(text: str, tokenization: Tokenization, latin: bool) -> list[str]:
+    """The terms of a text in a corpus.
+
+    - split: the strings between single spaces, as in ODSum's release.
+    - wordnet: Porter stems of WordNet's noun lemmas, as in the second BM25 of that release (its Table 6 and story rankings).
+    - words: runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none. If the
+      corpus is not `latin`, the words that ICU finds; those in ASCII are split in the same way.
+    - stems: Snowball stems (Porter 2) of these, of ASCII words only if the corpus is not `latin`.
+    """
     stop = stop_words()
-    return [term for term in _WORD.findall(text.lower()) if term not in stop]
+    if tokenization == "split":
+        return text.split(" ")
+    if tokenization == "wordnet":
+        words = word_tokens(_NO_WORD.sub("", text.lower()))
+        return [_lemma_stem(word) for word in words if word not in stop and word not in _STORY_WORDS]
+    terms: list[str] = []
+    for word in [text] if latin else words_of(text):
+        if latin or word.isascii():
+            terms += [term for term in _WORD.findall(word.lower()) if term not in stop]
+        else:
+            terms.append(word)
+    return [_stem(term) if latin or term.isascii() else term for term in terms] if tokenization == "stems" else terms
 
 
-def _stems(text: str) -> list[str]:
-    """Snowball stems (Porter 2) of `_words`."""
-    return [_stem(term) for term in _words(text)]
-
-
-def _any_words(text: str) -> list[str]:
-    """The words that ICU finds in a text of any script; ASCII words are the same as in `_words`."""
-    return [term for word in words_of(text) for term in (_words(word) if word.isascii() else [word])]
-
-
-def _any_stems(text: str) -> list[str]:
-    """`_any_words`, with stems of ASCII words."""
-    return [_stem(term) if term.isascii() else term for term in _any_words(text)]
-
-
-def _wordnet(text: str) -> list[str]:
-    """Porter stems of WordNet's noun lemmas: the second BM25 of ODSum's release, used for its Table 6 and story rankings."""
-    terms = word_tokens(_NO_WORD.sub("", text.lower()))
-    left_out = stop_words().union(_STORY_WORDS)
-    return [_lemma_stem(term) for term in terms if term not in left_out]
+@functools.lru_cache(maxsize=200_000)
+def _stem(term: str) -> str:
+    stem: str = whole_nltk().stem.snowball.EnglishStemmer().stem(term)
+    return stem
 
 
 @functools.lru_cache(maxsize=200_000)
@@ -86,27 +120,6 @@ def _wordnets() -> tuple[Any, Any]:
         mend = "run python -m nltk.downloader wordnet, or take {bm25: stems}"
         raise UnknownName(f"{{bm25: wordnet}} needs WordNet's data, which is not installed; {mend}") from None
     return lemmatizer, stem.PorterStemmer()
-
-
-@functools.lru_cache(maxsize=200_000)
-def _stem(term: str) -> str:
-    stem: str = _stemmer().stem(term)
-    return stem
-
-
-@functools.cache
-def _stemmer() -> Any:
-    return whole_nltk().stem.snowball.EnglishStemmer()
-
-
-_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
-    "split": _split,
-    "words": _words,
-    "stems": _stems,
-    "wordnet": _wordnet,
-}
-_ANY_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {**_TERMS, "words": _any_words, "stems": _any_stems}
-"""The terms of corpora that are not Latin. `split` and `wordnet` follow the release, whatever the script."""
 
 
 class Index:
@@ -153,18 +166,16 @@ class Index:
         return scores
 
 
-def _terms(tokenization: Tokenization, latin: bool) -> Callable[[str], list[str]]:
-    return (_TERMS if latin else _ANY_TERMS)[tokenization]
-
-
-def _index(tokenization: Tokenization, latin: bool) -> Callable[[Corpus], Index]:
+def _index(tokenization: Tokenization, latin: bool, corpus: Corpus) -> Index:
     # With few documents, the mean weight, and so the weight of common terms, can be negative: a document would lose score by
     # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
-    return lambda corpus: Index(map(_terms(tokenization, latin), corpus.texts), floor)
+    return Index((terms_of(text, tokenization, latin) for text in corpus.texts), floor)
 
 
-_INDEXES = {(name, latin): PerCorpus(_index(name, latin)) for name in _TERMS for latin in (True, False)}
+_INDEXES = {
+    (name, latin): PerCorpus(functools.partial(_index, name, latin)) for name in get_args(Tokenization) for latin in (True, False)
+}
 
 
 class Bm25(OfWords):
@@ -188,6 +199,6 @@ class Bm25(OfWords):
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
         """All documents, best first; a document without any term of the query scores 0."""
         latin = self.latin(corpus)
-        index, terms = _INDEXES[self.tokenization, latin](corpus), _terms(self.tokenization, latin)(query.text)
+        index, terms = _INDEXES[self.tokenization, latin](corpus), terms_of(query.text, self.tokenization, latin)
         # The release sorts in ascending order and reverses: among equal scores the later document comes first.
         return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")

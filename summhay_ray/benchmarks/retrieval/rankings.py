@@ -1,22 +1,24 @@
-"""Measures the rankings of a run: a row per retriever and k, with intervals over queries, and the report's section."""
+"""The rankings of a run, for any benchmark with corpora: their tables, measures with intervals, and the section of a report."""
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from summhay_ray.benchmark import ByQuery, Section
+from summhay_ray.benchmark import ByQuery, Rows, RunStore, RunTables, Section, Table
 from summhay_ray.metrics import Ranking, floor_of, scores_at_cuts, unit_means
+from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.text import count_tokens
 
 if TYPE_CHECKING:
     import polars as pl
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
-_TOGETHER = 100
-"""Number of rankings measured together: a measure takes some hundred bytes for each document of a ranking."""
+BATCH_SIZE = 100
+"""Rankings measured at a time: a measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 
 
@@ -37,6 +39,138 @@ class Retrieved:
     """Tokens of the documents shown."""
     ordered: bool = True
     """False if the ranking is the corpus itself, in document order."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """One document in a retriever's ranking for a query."""
+
+    corpus_id: Annotated[str, "content hash of the corpus"]
+    query_id: Annotated[str, "the query, unique within its corpus"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    rank: Annotated[int, "position in the ranking, from 1; ties are in document order"]
+    number: Annotated[int, "document number in the corpus, from 1"]
+    document_id: Annotated[str, "document identifier"]
+    score: Annotated[float, "the retriever's relevance score"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedQuery:
+    """One retriever's result for one query: the data by which its ranking is measured."""
+
+    corpus_id: Annotated[str, "content hash of the corpus"]
+    query_id: Annotated[str, "the query, unique within its corpus"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    shown: Annotated[int, "number of first documents within the token budget, including one that the budget cuts"]
+    tokens: Annotated[int, "cl100k tokens of those documents"]
+    ordered: Annotated[bool, "false if the ranking is the corpus itself, in document order"]
+    gold: Annotated[tuple[str, ...], "ids of the relevant documents; if a judged query has none, ids of the judged ones"]
+    grades: Annotated[tuple[float, ...], "grade of each of them: 1 if relevance is binary, 0 if judged irrelevant"]
+
+
+@dataclass(frozen=True, slots=True)
+class CutTexts:
+    """The part of its texts that a retriever's model did not read: documents or their pieces, queries, or pairs."""
+
+    corpus_id: Annotated[str, "content hash of the corpus"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    query_id: Annotated[str, "the query, if a service makes its ranking; empty: all queries of the corpus"]
+    model: Annotated[str, "the model"]
+    texts: Annotated[int, "number of texts that the model was given"]
+    cut: Annotated[int, "number of texts longer than the model's limit"]
+    tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
+
+
+CUT_TEXTS = Table("cut_texts", CutTexts, ("corpus_id", "retriever", "query_id", "model"))
+RANKING_TABLES = (
+    Table("ranked", RankedDocument, ("corpus_id", "retriever", "query_id", "rank")),
+    Table("retrieved", RetrievedQuery, ("corpus_id", "retriever", "query_id")),
+)
+
+
+def ranking_rows(
+    corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
+) -> Rows:
+    """The rows of one query's ranking. Keeps the first `depth` documents, and all within the token budget.
+
+    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, regardless of the budget.
+    """
+    if corpus.ignore_identical_ids:
+        ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
+    shown, tokens = len(ranking), 0
+    for place, one in enumerate(ranking, start=1):
+        tokens += count_tokens(corpus.texts[one.number - 1])
+        if not whole and tokens >= token_budget:
+            # The budget may cut the last document.
+            shown, tokens = place, token_budget
+            break
+    here = corpus.corpus_id, query.query_id, retriever
+    kept = ranking if whole else ranking[: max(depth, shown)]
+    ranked = [
+        RankedDocument(*here, rank, one.number, corpus.document_ids[one.number - 1], float(one.score))
+        for rank, one in enumerate(kept, start=1)
+    ]
+    gold = corpus.grades(query)
+    return {
+        "ranked": ranked,
+        "retrieved": [RetrievedQuery(*here, shown, tokens, not whole, tuple(gold), tuple(gold.values()))],
+    }
+
+
+def cut_texts(run: RunStore) -> list[dict[str, Any]]:
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut. Covers all corpora; if a
+    service is asked query by query, it covers the query with the most."""
+    import polars as pl
+
+    if CUT_TEXTS.name not in run.declared:
+        return []
+    by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
+    worst = run.table(CUT_TEXTS.name).group_by("corpus_id", *by).agg(figure.max() for figure in figures)
+    return worst.group_by(by).agg(figure.sum() for figure in figures).sort(by).to_dicts()
+
+
+def cut_warnings(run: RunStore) -> list[str]:
+    """A warning for each row of `cut_texts`."""
+    return [
+        f"{row['retriever']}: {row['model']} cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all; "
+        "embed documents in chunks, or take a model that reads longer texts"
+        for row in cut_texts(run)
+    ]
+
+
+def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
+    """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
+
+    Reads only the first `deepest` documents of each ranking and those within the token budget.
+    """
+    by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
+    # One corpus at a time: rankings take many times the memory as Python strings.
+    for piece in tables.pieces("ranked", ["document_id"]):
+        for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
+            yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
+    # A retriever may rank no document.
+    for retrieved in by_corpus.values():
+        yield from _of_corpus(retrieved, None, deepest)
+
+
+def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: int) -> Iterator[Retrieved]:
+    import polars as pl
+
+    keys, documents = ["retriever", "query_id"], {}
+    if ranked is not None:
+        own = ranked.join(retrieved.select(*keys, "shown"), on=keys)
+        own = own.filter(pl.col("rank") <= pl.max_horizontal("shown", pl.lit(deepest))).sort(*keys, "rank")
+        documents = {key: part["document_id"].to_list() for key, part in own.group_by(keys)}
+    for row in retrieved.iter_rows(named=True):
+        yield Retrieved(
+            retriever=row["retriever"],
+            query=f"{row['corpus_id']}/{row['query_id']}",
+            document_ids=documents.get((row["retriever"], row["query_id"]), []),
+            gold=dict(zip(row["gold"], row["grades"], strict=True)),
+            shown=row["shown"],
+            tokens=row["tokens"],
+            ordered=row["ordered"],
+        )
 
 
 def retrieval_table(
@@ -90,7 +224,7 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
     schema |= dict.fromkeys(MEASURES, pl.Float64)
     measured = (one for one in found if one.gold)
     parts, values = [pl.DataFrame(schema=schema)], operator.attrgetter(*MEASURES)
-    while batch := list(itertools.islice(measured, _TOGETHER)):
+    while batch := list(itertools.islice(measured, BATCH_SIZE)):
         rows: list[tuple[Any, ...]] = []
         for ordered in (True, False):
             alike = [one for one in batch if (one.ordered and one.retriever not in unordered) == ordered]
@@ -129,16 +263,13 @@ def retrieval_by_query(
     return ByQuery(named, dict.fromkeys(figures, "%"), expected=expected, may_lack=at_k, ceilings=("oracle",))
 
 
-def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows of `summhay retrieve --json`: fractions; k is null in the row at the token budget."""
-    return table.select("retriever", "k", "n", *MEASURES).to_dicts()
-
-
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
-    """Fields of a run's JSON document: the rows, and separately their intervals and tokens."""
+    """Fields of a run's JSON document: the rows (fractions; k is null at the token budget), and their intervals and tokens."""
     intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "reason", "floor")]
-    rows = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
-    return {"retrieval": retrieval_rows(table), "retrieval_intervals": rows}
+    return {
+        "retrieval": table.select("retriever", "k", "n", *MEASURES).to_dicts(),
+        "retrieval_intervals": table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts(),
+    }
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:

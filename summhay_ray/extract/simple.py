@@ -1,8 +1,9 @@
-"""`support`: every sentence of the summary gets its best source sentence before any gets a second.
+"""`lead` and `support`: extractors that run no model.
 
-For judges of faithfulness: a statement whose source is not in the extract looks unfaithful. Methods that maximize joint recall
-may spend the budget on a few statements; here all take turns. The neighbours of the best sources follow, because pronouns refer
-to them. Not in the paper.
+`lead` takes the source's first sentences (paper, section 2). `support`, not in the paper, gives every sentence of the summary its
+best source sentence before any gets a second. It is for judges of faithfulness: a statement whose source is not in the extract
+looks unfaithful. Methods that maximize joint recall may spend the budget on a few statements; here all take turns. The neighbours
+of the best sources follow, because pronouns refer to them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,17 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from summhay_ray.extract.base import AsReleased, Document
+
+
+class Lead:
+    """Sentences in source order, whatever the summary says. It takes whole sentences; the paper takes the first tokens."""
+
+    name: ClassVar[str] = "lead"
+    takes_model: ClassVar[bool] = False
+    released: ClassVar[AsReleased] = AsReleased(newline=False)
+
+    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+        return iter(range(len(document.sentences)))
 
 
 class Support:
