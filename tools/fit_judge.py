@@ -22,10 +22,9 @@ from summhay_ray.errors import UserError
 from summhay_ray.judge import bench
 from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER
 from summhay_ray.judge.fit import Measured, fitted, held_out, measure
-from summhay_ray.judge.offline import Parameters, Rated, rate
+from summhay_ray.judge.offline import Coefficients, Parameters, Rated, rate
 from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
 

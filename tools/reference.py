@@ -248,7 +248,7 @@ def tables_page() -> str:
 
 def json_page() -> str:
     """Every field of the JSON documents that commands print."""
-    described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
+    described = json_fields()
     parts = [
         "What each command prints with `--json`. A dot leads into a mapping, `[]` into the rows of a list. A word in capitals "
         "stands for any name. A figure or an interval that does not exist is null, never 0."
@@ -265,6 +265,16 @@ def json_page() -> str:
         ]
         parts.append(_json_table(one))
     return page("JSON documents", *parts)
+
+
+def json_fields() -> Any:
+    """`JSON_FIELDS`; a part with `every` has all documented attributes of its class."""
+    described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
+    for part in described["parts"].values():
+        if part.get("every"):
+            known = {path.partition(".")[0] for path in part["fields"]}
+            part["fields"] |= {name: None for name in attributes(part["class"]) if name not in known}
+    return described
 
 
 def _json_table(described: Mapping[str, Any]) -> str:
@@ -289,7 +299,7 @@ def attributes(name: str) -> dict[str, str]:
 
 def undescribed(command: str, document: Any) -> list[str]:
     """Paths of a command's document that its page does not describe."""
-    described = yaml.safe_load(JSON_FIELDS.read_text(encoding="utf-8"))
+    described = json_fields()
     one = described["commands"][command]
     known = [path for part in one.get("parts", ()) for path in described["parts"][part]["fields"]]
     # The rows of systems have a section of their own.

@@ -91,9 +91,7 @@ class ExtractSpec(Strict):
 
 
 # Cached, since a plan goes through an item in three sizes, and several criteria read the same extract.
-@functools.lru_cache(maxsize=512)
-def _extracted(source: str, question: str, method: str, tokens: int) -> str:
-    return extracts.cut_down(source, question, method, tokens)
+_extracted = functools.lru_cache(maxsize=512)(extracts.cut_down)
 
 
 def extract_code(*options: ExtractSpec | None) -> list[str]:

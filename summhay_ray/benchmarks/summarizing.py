@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray import plugins, summarize
-from summhay_ray.benchmark import Inputs, Model, ModelSpec, RawAnswer, Request, RunModels, Store, Text
+from summhay_ray.benchmark import Model, ModelSpec, RawAnswer, Request, RunModels, Text
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.plugins import STOPS, error_line, planning
@@ -157,15 +157,13 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
             several = uses[_name_of(entry)] > 1 and not entry.get("name") and isinstance(entry["strategy"], str | Mapping)
             summarizers.append(_named(entry, entry.get("model")) if several else entry)
         else:
-            summarizers += [_named(_with(entry, strategy), _name_of(entry)) for strategy in strategies] or [entry]
+            for strategy in strategies:
+                # `reduce` is only for strategies that merge summaries.
+                own = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
+                summarizers.append(_named(_folded({**own, "strategy": strategy}), _name_of(entry)))
+            if not strategies:
+                summarizers.append(entry)
     return {**fields, "summarizers": summarizers}
-
-
-def _with(entry: Mapping[str, Any], strategy: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """An entry with one of a spec's strategies; keeps `reduce` only for strategies that merge summaries."""
-    kept = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
-    found: Mapping[str, Any] = _folded({**kept, "strategy": strategy})
-    return found
 
 
 def _named(entry: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
@@ -191,12 +189,6 @@ def reducer_of(models: RunModels, entry: SummarizerSpec) -> summarize.Reducer | 
 def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
     """The identity of that model; empty without one, so that the ids of earlier runs remain valid."""
     return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
-
-
-def keep_answers(models: RunModels, inputs: Inputs, store: Store) -> dict[str, str]:
-    """Put the files of answers into the store; returns name in the spec -> sha256 (hex)."""
-    files = [given.file for given in models.given_answers.values()]
-    return {file: store.put_object(INPUT, inputs.read(file)) for file in files}
 
 
 async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:

@@ -10,34 +10,19 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from summhay_ray import plugins
-from summhay_ray.judge.absence import Absence, judge_absence, rate_absence
-from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
+from summhay_ray.judge.absence import Absence, judge_absence
+from summhay_ray.judge.answer import usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
 from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel, usable_on
-from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name, repeated
-from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
-from summhay_ray.judge.rating import (
-    CRITERIA,
-    ByLogprobs,
-    Criterion,
-    OfflineRater,
-    Rater,
-    Rating,
-    Scale,
-    check_logprobs,
-    expected_rating,
-    rate_text,
-    rating_requests,
-    read_rating,
-)
+from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, default_strategy, name_of, parse_name, repeated, strategy_of
+from summhay_ray.judge.offline import OfflineJudge, Rated, rate
+from summhay_ray.judge.rating.answer import Scale, check_logprobs
+from summhay_ray.judge.rating.base import CRITERIA, Criterion, OfflineRater, Rater, Rating, rate_text, rating_requests
 from summhay_ray.judge.strategies import (
     asks_alone,
     check_prompt,
-    default_strategy,
-    name_of,
     prompt_identity,
     prompt_template,
-    strategy_of,
 )
 from summhay_ray.llm import Ask
 from summhay_ray.records import Insight
@@ -47,7 +32,6 @@ __all__ = [
     "DEFAULT_SHARE",
     "Absence",
     "BadName",
-    "ByLogprobs",
     "Composed",
     "Criterion",
     "Judge",
@@ -66,7 +50,6 @@ __all__ = [
     "check_prompt",
     "default_strategy",
     "doubtful",
-    "expected_rating",
     "is_tied",
     "judge_absence",
     "label_of",
@@ -80,14 +63,10 @@ __all__ = [
     "prompt_identity",
     "prompt_template",
     "rate",
-    "rate_absence",
     "rate_text",
     "rating_requests",
-    "read_rating",
-    "read_verdict",
     "repeated",
     "strategy_of",
-    "uncertainty_at",
     "usable_bullet",
     "usable_on",
     "usable_verdict",

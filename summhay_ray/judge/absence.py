@@ -96,39 +96,25 @@ def rate_absence(query: str, bullets: Sequence[str]) -> Absence:
     """Judge by patterns: an answer invents if one of its clauses does not state an absence and has content beyond the query."""
     asked = {*roots(query)}
     for number, bullet in enumerate(bullets, start=1):
-        for clause in _clauses(without_citations(bullet)):
-            if not _is_empty(clause, asked) and (not _absence().search(clause) or _figures(clause) - {*_figures(query)}):
+        plain = re.sub(r"[*_#`>|]+", " ", without_citations(bullet)).replace("\u2019", "'").casefold()
+        parts = [part for one in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", one)) if part]
+        for clause in filter(None, (" ".join(part.split()) for part in parts)):
+            found = {*roots(clause)}
+            # A heading of the query's words, a greeting, advice to look elsewhere.
+            is_empty = not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
+            if not is_empty and (not _patterns()[0].search(clause) or _figures(clause) - _figures(query)):
                 return Absence(1.0, number, 0.0 if _figures(clause) else UNSURE)
     return Absence(0.0, uncertainty=0.0)
 
 
-def _clauses(text: str) -> list[str]:
-    plain = re.sub(r"[*_#`>|]+", " ", text).replace("\u2019", "'").casefold()
-    parts = [part for sentence in sentences(plain) for part in _BREAK.split(_CONCESSION.sub(r"\1;", sentence))]
-    return [" ".join(part.split()) for part in parts if part and part.strip()]
-
-
-def _is_empty(clause: str, asked: set[str]) -> bool:
-    """Whether a clause has no content: a heading of the query's words, a greeting, advice to look elsewhere."""
-    found = {*roots(clause)}
-    return not found - asked - _BARE and not (found & asked and _DENIAL.search(clause))
-
-
 def _figures(clause: str) -> set[str]:
     """The numbers that do not count documents."""
-    return {*re.findall(r"\d[\d.,]*", _counted().sub(" ", clause))}
+    return {*re.findall(r"\d[\d.,]*", _patterns()[1].sub(" ", clause))}
 
 
 @cache
-def _counted() -> re.Pattern[str]:
-    """A count of documents, document numbers, or the number of a list entry."""
-    source, many = _patterns()["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
-    return re.compile(rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s")
-
-
-@cache
-def _patterns() -> dict[str, str]:
-    """The named expressions of absence_patterns.txt; all others are combined under `ABSENCE`."""
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """(A statement of absence, by absence_patterns.txt; a count of documents, document numbers, or a list entry's number.)"""
     named: dict[str, str] = {}
     others = []
     for line in shipped("absence_patterns.txt").splitlines():
@@ -140,12 +126,9 @@ def _patterns() -> dict[str, str]:
             named[definition[1]] = text
         elif line and not line.startswith("#"):
             others.append(f"(?:{text})")
-    return {**named, "ABSENCE": "|".join(others)}
-
-
-@cache
-def _absence() -> re.Pattern[str]:
-    return re.compile(_patterns()["ABSENCE"])
+    source, many = named["SOURCE"], r"\d+(?:\s*(?:-|\u2013|to|and|,)\s*\d+)*"
+    counted = rf"\b(?:\d[\d,]*\s+(?:\w+\s+)?{source}|{source}\s+(?:nos?\.?\s*)?{many})|^\W*\d+[.)]\s"
+    return re.compile("|".join(others)), re.compile(counted)
 
 
 _BREAK = re.compile(

@@ -95,7 +95,9 @@ def _summary(row: Any) -> AnnotatedSummary:
     bullets = tuple(_listed(row, "summary"))
     if odd := [bullet for bullet in bullets if not isinstance(bullet, str)]:
         raise ValueError(f"a bullet of summary is {_shown(odd[0])} and no text")
-    texts = {name: _text(insight, "insight") for name, insight in _by_insight(row, "reference_insights").items()}
+    texts = {name: insight["insight"] for name, insight in _by_insight(row, "reference_insights").items()}
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+        raise ValueError(f"insight of {_shown(wrong[0])} is {_shown(texts[wrong[0]])} and no text")
     people = {name: _person(judged, len(bullets)) for name, judged in _by_insight(row, "annotation").items()}
     if not people:
         raise ValueError("it has no annotation")
@@ -136,12 +138,6 @@ def _by_insight(row: Mapping[str, Any], name: str) -> dict[str | int, Mapping[st
     return entries
 
 
-def _text(entry: Mapping[str, Any], name: str) -> str:
-    if not isinstance(entry[name], str):
-        raise ValueError(f"{name} of {_shown(entry['insight_id'])} is {_shown(entry[name])} and no text")
-    return str(entry[name])
-
-
 def _named(row: Mapping[str, Any], name: str) -> str:
     """An optional name of a row; empty if it is absent."""
     value = row.get(name)
@@ -169,17 +165,15 @@ def _stored(verdicts: Sequence[Any], names: Sequence[Any]) -> tuple[Verdict | No
     only."""
     said: dict[str, set[Verdict | None]] = {}
     for entry in verdicts:
-        if isinstance(entry, Mapping):
-            said.setdefault(str(entry.get("insight_id")), set()).add(_verdict(entry))
+        if not isinstance(entry, Mapping):
+            continue
+        coverage, verdict = entry.get("coverage"), None
+        if isinstance(coverage, str) and coverage in COVERAGE_VALUE:
+            # As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped.
+            verdict = Verdict(coverage, json.dumps(entry.get("bullet_id")), expected_of(entry.get("value"), coverage))
+        said.setdefault(str(entry.get("insight_id")), set()).add(verdict)
     votes = (said.get(str(name), set()) for name in names)
     return tuple(next(iter(verdicts)) if len(verdicts) == 1 else None for verdicts in votes)
-
-
-def _verdict(entry: Mapping[str, Any]) -> Verdict | None:
-    """One stored verdict. As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped."""
-    if not isinstance(entry.get("coverage"), str) or entry["coverage"] not in COVERAGE_VALUE:
-        return None
-    return Verdict(entry["coverage"], json.dumps(entry.get("bullet_id")), expected_of(entry.get("value"), entry["coverage"]))
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The contract of a judge.
 
-To add one: put a file into this folder with a class that has a `name` and the method below. A spec uses it with
+To add one: write a class in this folder that has a `name` and the method below. A spec uses it with
 `judges: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.
 """
 
@@ -35,7 +35,12 @@ class Verdict:
         if not isinstance(self.coverage, str):
             raise TypeError(f"Verdict: coverage is {self.coverage!r:.60}; expected a word such as FULL_COVERAGE")
         if not isinstance(self.bullet_id, str):
-            object.__setattr__(self, "bullet_id", _json_text(self.bullet_id))
+            bullet: object = self.bullet_id
+            try:
+                is_whole = isinstance(bullet, numbers.Integral) and not isinstance(bullet, bool)
+                object.__setattr__(self, "bullet_id", str(int(bullet)) if is_whole else json.dumps(bullet))
+            except (TypeError, ValueError):
+                raise TypeError(f"Verdict: bullet_id is {bullet!r:.60}; expected a number or JSON text") from None
         for name in ("value", "uncertainty"):
             number = getattr(self, name)
             if number is not None and (isinstance(number, bool) or not isinstance(number, numbers.Real)):
@@ -71,12 +76,3 @@ class Judge(Protocol):
     ) -> list[Outcome[Verdict]]:
         """One outcome per insight, in the order of `insights`."""
         ...
-
-
-def _json_text(bullet: object) -> str:
-    try:
-        if isinstance(bullet, numbers.Integral) and not isinstance(bullet, bool):
-            return str(int(bullet))
-        return json.dumps(bullet)
-    except (TypeError, ValueError):
-        raise TypeError(f"Verdict: bullet_id is {bullet!r:.60}; expected a number or JSON text") from None

@@ -55,7 +55,6 @@ __all__ = [
     "read_biases",
     "read_summaries",
     "shipped_biases",
-    "stored_keys",
     "stored_micros",
     "stored_verdicts",
 ]
@@ -129,11 +128,8 @@ class _Scored:
     theirs: list[float]
     our_links: list[int | None]
     their_links: list[int | None]
-
-    @property
-    def delta(self) -> float:
-        """The judge's mean coverage minus people's (appendix A.3)."""
-        return statistics.fmean(self.labels) - statistics.fmean(self.theirs)
+    delta: float
+    """The judge's mean coverage minus people's (appendix A.3); 0 without a verdict."""
 
 
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]) -> Agreement:
@@ -147,6 +143,8 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
     correlated, linked = _intervals([judged for judged, _ in kept])
     bias = _by_summarizer(kept)
+    lengths = words_per_bullet([judged.summary.bullets for judged, _ in kept])
+    sized = [(length, judged) for length, (judged, _) in zip(lengths, kept, strict=True) if length is not None]
     return Agreement(
         correlation=pearson(ours, theirs),
         correlation_ci=None if pearson(ours, theirs) is None else correlated,
@@ -156,8 +154,8 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
         linking_n=linking_n,
         bias=bias,
         bias_mean=statistics.fmean(bias.values()) if bias else None,
-        length_score_corr=_with_length(kept, lambda judged: statistics.fmean(judged.labels)),
-        length_delta_corr=_with_length(kept, lambda judged: judged.delta),
+        length_score_corr=pearson([one for one, _ in sized], [statistics.fmean(judged.labels) for _, judged in sized]),
+        length_delta_corr=pearson([one for one, _ in sized], [judged.delta for _, judged in sized]),
         n_scored=len(ours),
         n_expected=sum(len(summary.insights) for summary in summaries),
         kappa=cohens_kappa(labels, theirs),
@@ -195,11 +193,6 @@ def measured_bias(
         summarizers=_by_summarizer(kept),
         topics=tuple(one_mean for one_mean, _ in biases.values()),
     )
-
-
-def stored_keys(summaries: Sequence[AnnotatedSummary]) -> list[str]:
-    """The keys of stored predictions, in order of first appearance."""
-    return list(dict.fromkeys(key for summary in summaries for key in summary.stored))
 
 
 def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts:
@@ -291,13 +284,15 @@ def _scored(summary: AnnotatedSummary, row: Sequence[Verdict | None]) -> _Scored
         for verdict, coverage, bullet in zip(row, summary.coverage, summary.bullet, strict=True)
         if verdict is not None
     ]
+    labels, theirs = [COVERAGE_VALUE[verdict.coverage] for verdict, _, _ in faced], [coverage for _, coverage, _ in faced]
     return _Scored(
         summary,
         ours=[verdict.expected for verdict, _, _ in faced],
-        labels=[COVERAGE_VALUE[verdict.coverage] for verdict, _, _ in faced],
-        theirs=[coverage for _, coverage, _ in faced],
+        labels=labels,
+        theirs=theirs,
         our_links=[linked_bullet(verdict) for verdict, _, _ in faced],
         their_links=[bullet for _, _, bullet in faced],
+        delta=statistics.fmean(labels) - statistics.fmean(theirs) if faced else 0.0,
     )
 
 
@@ -306,12 +301,6 @@ def _by_summarizer(kept: Sequence[tuple[_Scored, str]]) -> dict[str, float]:
     for judged, name in kept:
         deltas[name].append(judged.delta)
     return {name: statistics.fmean(values) for name, values in sorted(deltas.items())}
-
-
-def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored], float]) -> float | None:
-    lengths = words_per_bullet([judged.summary.bullets for judged, _ in kept])
-    pairs = [(length, figure(judged)) for length, (judged, _) in zip(lengths, kept, strict=True) if length is not None]
-    return pearson([length for length, _ in pairs], [value for _, value in pairs])
 
 
 def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[float]]) -> NDArray[np.float64]:

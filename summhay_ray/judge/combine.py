@@ -21,7 +21,7 @@ from summhay_ray.judge import offline
 from summhay_ray.judge.answer import usable_bullet, usable_verdict
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.names import DEFAULT_SHARE, Named
-from summhay_ray.judge.per_summary import priced
+from summhay_ray.judge.strategies import priced
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.records import COVERAGE_VALUE, Coverage
@@ -108,7 +108,12 @@ class Composed(Generic[Q, V]):
                 share *= DEFAULT_SHARE if named.share is None else named.share
                 chosen = range(len(questions))
         else:
-            outcomes = [_with_uncertainty(outcome) for outcome in await self.judge(free, questions, share)]
+            outcomes = await self.judge(free, questions, share)
+            for place, outcome in enumerate(outcomes):
+                if isinstance(outcome, Answer) and outcome.value.uncertainty is None:
+                    why = "the free judge's answer does not say how uncertain it is, so that a cascade cannot choose whom to ask"
+                    malformed = Malformed("no_uncertainty", why, outcome.key, outcome.attempts, outcome.usd_micros)
+                    outcomes[place] = malformed
             sure = [outcome.value.uncertainty or 0.0 if isinstance(outcome, Answer) else -1.0 for outcome in outcomes]
             chosen = self.choose(named, questions, sure) or ()
         places = sorted(chosen)
@@ -116,13 +121,6 @@ class Composed(Generic[Q, V]):
         for place, outcome in zip(places, asked, strict=True):
             outcomes[place] = priced(self._checked(questions[place], outcome), outcomes[place].usd_micros)
         return outcomes
-
-
-def _with_uncertainty(outcome: Outcome[Any]) -> Outcome[Any]:
-    if isinstance(outcome, Answer) and outcome.value.uncertainty is None:
-        message = "the free judge's answer does not say how uncertain it is, so that a cascade cannot choose whom to ask"
-        return Malformed("no_uncertainty", message, outcome.key, outcome.attempts, outcome.usd_micros)
-    return outcome
 
 
 # --- coverage ------------------------------------------------------------------------------------------------------------
@@ -155,10 +153,15 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
     ]
     total = math.fsum(part for part, _ in weighted)
     uncertainty = math.fsum(part / total * doubt for part, doubt in weighted) if total > 0 else None
-    coverage, bullet = label_of(value), _bullet(judge, free)
-    if coverage == "NO_COVERAGE" or bullet is None:
-        coverage, bullet = "NO_COVERAGE", '"NA"'
-    return Verdict(coverage, bullet, value, uncertainty)
+    covers = judge.coverage != "NO_COVERAGE"
+    offered = [*([judge.bullet_id] if covers else []), free.bullet_id]
+    bullet = next((one for one in offered if usable_bullet(one, sys.maxsize) is not None), None)
+    if bullet is None and covers:
+        # The judge contradicts itself (covered, but by no bullet). Keep this, so that scoring finds it.
+        bullet = judge.bullet_id
+    if label_of(value) == "NO_COVERAGE" or bullet is None:
+        return Verdict("NO_COVERAGE", '"NA"', value, uncertainty)
+    return Verdict(label_of(value), bullet, value, uncertainty)
 
 
 def panel(verdicts: Sequence[Verdict]) -> Verdict:
@@ -185,17 +188,12 @@ def majority(labels: Sequence[str], value: float, worth: Mapping[str, float]) ->
 
     In a tie (`is_tied`), it is the tied label nearest to `value`, and the lower one if two are equally near.
     """
-    return min(_most(labels), key=lambda label: (abs(worth[label] - value), worth[label]))
+    return min(statistics.multimode(labels), key=lambda label: (abs(worth[label] - value), worth[label]))
 
 
 def is_tied(labels: Sequence[str]) -> bool:
     """Whether two or more labels share the highest number of votes."""
-    return len(_most(labels)) > 1
-
-
-def _most(labels: Sequence[str]) -> list[str]:
-    votes = Counter(labels)
-    return [label for label, n in votes.items() if n == max(votes.values())]
+    return len(statistics.multimode(labels)) > 1
 
 
 def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
@@ -231,13 +229,3 @@ def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
         raise ValueError("an uncertainty is not a number; every insight needs one")
     order = sorted(range(len(uncertainties)), key=lambda index: (-uncertainties[index], index))
     return set(order[: round(share * len(uncertainties))])
-
-
-def _bullet(judge: Verdict, free: Verdict) -> str | None:
-    """The blend's bullet id; None if neither judge names a bullet and neither contradicts itself."""
-    covers = judge.coverage != "NO_COVERAGE"
-    for named in ([judge.bullet_id] if covers else []), [free.bullet_id]:
-        if named and usable_bullet(named[0], sys.maxsize) is not None:
-            return named[0]
-    # The judge contradicts itself (covered, but by no bullet). Keep this, so that scoring finds it.
-    return judge.bullet_id if covers else None

@@ -25,7 +25,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from summhay_ray.text import FUNCTION_WORDS, UNSPACED, find_contradictions, root
@@ -107,63 +107,45 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
     insight_texts = [_read(insight) for insight in insights]
     if not bullet_texts:
         return [None] * len(insight_texts)
-    weights = _weights(insight_texts, bullet_texts)
-    said = frozenset().union(*(text.kinds for text in bullet_texts))
-    norms = [_norm(text, weights) for text in bullet_texts]
-    shown = [_Shown(text, weights, said) for text in insight_texts]
-    fits = [[insight.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for insight in shown]
-    found = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
-    return [feature and _held_against(feature, insight, bullets) for feature, insight in zip(found, insights, strict=True)]
-
-
-def _held_against(feature: Features, insight: str, bullets: Sequence[str]) -> Features:
-    following = bullets[feature.bullet + 1] if feature.bullet + 1 < len(bullets) else ""
-    passage = bullets[feature.bullet] + (f"\n{following}" if _CONTINUES.match(following) else "")
-    return replace(feature, contradicted=bool(find_contradictions(insight, passage)))
-
-
-class _Shown:
-    """An insight with its word weights for one summary."""
-
-    def __init__(self, text: _Text, weights: dict[str, float], said: frozenset[str]) -> None:
-        self.text = text
-        self._weights = weights
-        self._wanted = {word: weights[word] * (1.0 if word in said else UNSAID) for word in text.words}
-        self._norm = _norm(text, weights)
-        self.total = math.fsum(self._wanted.values())
-        self.whole = self.share(said)
-
-    def fit(self, text: _Text, norm: float) -> float:
-        """The cosine, 0..1, with a bullet of this `norm`."""
-        norms = self._norm * norm
-        return math.fsum(self._weights[word] ** 2 for word in self.text.words if word in text.kinds) / norms if norms else 0.0
-
-    def share(self, kinds: frozenset[str]) -> float:
-        return math.fsum(weight for word, weight in self._wanted.items() if word in kinds) / self.total if self.total else 0.0
-
-
-def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: Sequence[Sequence[float]]) -> Features:
-    own = fits[place]
-    bullet = max(range(len(own)), key=own.__getitem__)
-    pairs = math.log1p(len(insight.text.pairs & bullet_texts[bullet].pairs))
-    others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
-    rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
-    return Features(bullet, (insight.share(bullet_texts[bullet].kinds), insight.whole, pairs, own[bullet] - rival))
-
-
-def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> dict[str, float]:
     # A single insight does not show which words are rare among insights.
-    counted = (*insight_texts, *bullet_texts) if len(insight_texts) > 1 else bullet_texts
+    counted = [*insight_texts, *bullet_texts] if len(insight_texts) > 1 else bullet_texts
     frequency = Counter(word for text in counted for word in text.words)
-    return {
+    weights = {
         word: math.log((len(counted) + 1) / max(frequency[word], 1)) * (COMMON_WEIGHT if word in COMMON_ROOTS else 1.0)
         for text in (*insight_texts, *bullet_texts)
         for word in text.words
     }
-
-
-def _norm(text: _Text, weights: dict[str, float]) -> float:
-    return math.sqrt(math.fsum(weights[word] ** 2 for word in text.words))
+    norms, own_norms = (
+        [math.sqrt(math.fsum(weights[word] ** 2 for word in text.words)) for text in texts]
+        for texts in (bullet_texts, insight_texts)
+    )
+    fits = [
+        # The cosine, 0..1, with each bullet.
+        [
+            math.fsum(weights[word] ** 2 for word in insight.words if word in bullet.kinds) / (own * norm) if own * norm else 0.0
+            for bullet, norm in zip(bullet_texts, norms, strict=True)
+        ]
+        for insight, own in zip(insight_texts, own_norms, strict=True)
+    ]
+    said = frozenset().union(*(text.kinds for text in bullet_texts))
+    found: list[Features | None] = []
+    for place, (insight, own) in enumerate(zip(insight_texts, fits, strict=True)):
+        wanted = {word: weights[word] * (1.0 if word in said else UNSAID) for word in insight.words}
+        total = math.fsum(wanted.values())
+        if not total:
+            found.append(None)
+            continue
+        best = max(range(len(own)), key=own.__getitem__)
+        kinds = (bullet_texts[best].kinds, said)
+        recall, whole = (math.fsum(weight for word, weight in wanted.items() if word in some) / total for some in kinds)
+        pairs = math.log1p(len(insight.pairs & bullet_texts[best].pairs))
+        others = [fit[best] for other, fit in enumerate(fits) if other != place]
+        rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != best), default=0.0)
+        following = bullets[best + 1] if best + 1 < len(bullets) else ""
+        passage = bullets[best] + (f"\n{following}" if _CONTINUES.match(following) else "")
+        contradicted = bool(find_contradictions(insights[place], passage))
+        found.append(Features(best, (recall, whole, pairs, own[best] - rival), contradicted))
+    return found
 
 
 def _read(text: str) -> _Text:

@@ -1,4 +1,4 @@
-"""The grammar of judges' names, in commands and specs, for judges of any kind.
+"""The grammar of judges' names, in commands and specs, for judges of any kind; and the model and strategy of a named judge.
 
 A name gives the model and how to ask it: `openai/gpt-5.4` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
 annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
@@ -90,7 +90,22 @@ def parse_name(text: str, free: str = OFFLINE) -> Named:
         raise BadName(f"a judge's name of {len(shown)} characters begins with {shown[:40]!r}; expected at most {_LONGEST}")
     call = _CALL.fullmatch(shown)
     if call is None:
-        return _plain(shown, free)
+        if not shown:
+            raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
+        if shown in FORMS:
+            raise BadName(f"judge {shown!r} needs the judge that it asks in brackets: {FORMS[shown]}")
+        if not _WORD.fullmatch(shown):
+            raise BadName(f"judge {shown!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
+        if shown in ("offline", free):
+            return Named(free, "offline")
+        root, _, rest = shown.partition("/")
+        near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
+        if near and (root not in _ROOTS or not rest):
+            nearest = f"stored/{rest or 'KEY'}" if near[0] == "stored" else f"offline/{rest}" if rest else "offline"
+            raise plugins.UnknownName(f"no judge is named {shown!r}; did you mean {nearest!r}?")
+        if root == "stored":
+            return Named(shown, "stored")
+        return Named(shown, "code" if _CODE.fullmatch(shown) else "model")
     if call[1] not in FORMS:
         raise plugins.unknown("form of judge", call[1], FORMS)
     texts = _arguments(call[2], shown)
@@ -111,30 +126,6 @@ def read_share(text: str, where: str) -> float:
     if match is None or not 0 < float(match[1]) <= 1:
         raise BadName(f"{where}: the share is {text.strip()!r}; expected a number above 0 and at most 1, such as 0.1")
     return float(match[1])
-
-
-def _plain(text: str, free: str) -> Named:
-    if not text:
-        raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
-    if text in FORMS:
-        raise BadName(f"judge {text!r} needs the judge that it asks in brackets: {FORMS[text]}")
-    if not _WORD.fullmatch(text):
-        raise BadName(f"judge {text!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
-    if text in ("offline", free):
-        return Named(free, "offline")
-    root, _, rest = text.partition("/")
-    near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
-    if near and (root not in _ROOTS or not rest):
-        raise plugins.UnknownName(f"no judge is named {text!r}; did you mean {_spelt(near[0], rest)!r}?")
-    if root == "stored":
-        return Named(text, "stored")
-    return Named(text, "code" if _CODE.fullmatch(text) else "model")
-
-
-def _spelt(root: str, rest: str) -> str:
-    if root == "stored":
-        return f"stored/{rest or 'KEY'}"
-    return f"offline/{rest}" if rest else "offline"
 
 
 def _arguments(text: str, shown: str) -> list[str]:
@@ -177,7 +168,7 @@ def _blend(parts: Sequence[Named], shown: str) -> Named:
         raise BadName(f"judge {shown!r}: blend takes the free judge last; write blend({second.text},offline)")
     if first.kind == "offline" or first.composed or second.composed:
         raise BadName(f"judge {shown!r}: blend mixes a judge with another: {FORMS['blend']}; a cascade or panel may ask a blend")
-    return Named(f"blend({_listed(parts)})", "blend", (first, second))
+    return Named(f"blend({','.join(map(_short, parts))})", "blend", (first, second))
 
 
 def _cascade(parts: Sequence[Named], share: float | None, shown: str) -> Named:
@@ -190,7 +181,7 @@ def _cascade(parts: Sequence[Named], share: float | None, shown: str) -> Named:
         raise BadName(f"judge {shown!r}: a cascade begins with the free judge, which says how uncertain it is; write {mend}")
     if second.kind in ("offline", "cascade"):
         raise BadName(f"judge {shown!r}: a cascade asks a judge that is neither free nor a cascade: {FORMS['cascade']}")
-    return Named(f"cascade({_listed(parts)}{tail})", "cascade", (first, second), share)
+    return Named(f"cascade({','.join(map(_short, parts))}{tail})", "cascade", (first, second), share)
 
 
 def _panel(parts: Sequence[Named], shown: str) -> Named:
@@ -199,12 +190,52 @@ def _panel(parts: Sequence[Named], shown: str) -> Named:
     texts = [_short(part) for part in parts]
     if twice := [text for text in texts if texts.count(text) > 1]:
         raise BadName(f"judge {shown!r}: {twice[0]} sits on the panel twice; name each member once")
-    return Named(f"panel({_listed(parts)})", "panel", tuple(parts))
-
-
-def _listed(parts: Sequence[Named]) -> str:
-    return ",".join(map(_short, parts))
+    return Named(f"panel({','.join(map(_short, parts))})", "panel", tuple(parts))
 
 
 def _short(named: Named) -> str:
     return "offline" if named.kind == "offline" else named.text
+
+
+def default_strategy(model: str) -> str:
+    """The default strategy of a model: whole summaries for the free judge, single insights for any other."""
+    return "per_summary" if model == OFFLINE else "per_insight"
+
+
+def strategy_of(named: Named) -> tuple[str, str]:
+    """(model, strategy) of a spec's entry for the named judge. Raises BadName for a judge that a run cannot ask.
+
+    The model of a composed judge is its first paid one. A user's own judge (`module:Class`) gets the free model; to use another
+    model, write both in a spec.
+    """
+    if named.composed:
+        if two := next((blend for blend in named.inner("blend") if blend.parts[1].kind != "offline"), None):
+            mend = two.text.replace("blend", "panel", 1)
+            raise BadName(f"judge {two.text!r}: a run blends with offline alone; write {mend}")
+        models = [strategy_of(leaf)[0] for leaf in named.leaves()]
+        return next((model for model in models if model != OFFLINE), OFFLINE), named.text
+    if named.kind == "few_shot" and named.parts[0].kind == "per_summary":
+        return named.parts[0].parts[0].text, "few_shot+per_summary"
+    if named.kind in ("few_shot", "per_summary", "per_insight"):
+        return named.parts[0].text, named.kind
+    if named.kind == "stored":
+        raise BadName(f"judge {named.text!r} stands in an annotations file; `summhay judge-bench` alone reads it")
+    if named.kind == "code":
+        return OFFLINE, named.text
+    return named.text, default_strategy(named.text)
+
+
+def name_of(model: str, strategy: str) -> Named:
+    """The name of the judge with this model and strategy: the inverse of `strategy_of`. Raises BadName, UnknownName."""
+    if "(" in strategy:
+        return parse_name(strategy)
+    if ":" in strategy:
+        return Named(strategy, "code")
+    asked = Named(model, "offline" if model == OFFLINE else "model")
+    if strategy == default_strategy(model):
+        return asked
+    shown = "offline" if model == OFFLINE else model
+    if strategy == "few_shot+per_summary":
+        asked, strategy, shown = Named(f"per_summary({shown})", "per_summary", (asked,)), "few_shot", f"per_summary({shown})"
+    kind: Kind = "few_shot" if strategy == "few_shot" else "per_summary" if strategy == "per_summary" else "per_insight"
+    return Named(f"{strategy}({shown})", kind, (asked,))

@@ -1,14 +1,16 @@
 """`offline/judge`, the free judge: it needs no key.
 
-It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
-turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
-which also holds the held-out agreement). A summary with another number, date or name, or one that denies the insight, does not
-cover it (`text.find_contradictions`). Apart from that, the judge does not understand meaning.
+It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, an ordinal
+logistic model turns features into probabilities of coverage, and `fit.py` fits its parameters to people's judgments. They are so
+few that a person can review them (`offline_judge.json`, which also holds the held-out agreement). A summary with another number,
+date or name, or one that denies the insight, does not cover it (`text.find_contradictions`). Apart from that, the judge does not
+understand meaning.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +19,6 @@ from typing import Any, ClassVar
 
 from summhay_ray.judge.absence import free_answer
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER, Features, features
 from summhay_ray.judge.prompt import read
 from summhay_ray.llm import Request
@@ -27,6 +28,51 @@ SHIPPED = "offline_judge.json"
 _DIGITS = 4
 _CONTRADICTED = 0.1
 """The greatest expected coverage of an insight that the summary contradicts: the words of some denials are misleading."""
+
+MOST_UNCERTAIN = 0.5
+"""The greatest standard deviation of a coverage between 0 and 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """The probabilities that a person calls an insight covered at all, and fully covered; `full` is never above `some`."""
+
+    some: float
+    full: float
+
+    @property
+    def value(self) -> float:
+        """The expected coverage, 0..1, with 0 for NO, 0.5 for PARTIAL and 1 for FULL."""
+        return (self.some + self.full) / 2
+
+    @property
+    def uncertainty(self) -> float:
+        """The standard deviation of that coverage, 0..0.5."""
+        return math.sqrt(max(0.0, (self.some - self.full) / 4 + self.full - self.value**2))
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """The fitted parameters for one set of features, and the thresholds on `Chances.value` for the labels."""
+
+    weights: tuple[float, ...]
+    some: float
+    """Intercept of "covered at all"; `full`, which is lower, is the intercept of "fully covered"."""
+    full: float
+    partial_from: float = 0.0
+    full_from: float = 0.0
+
+    def chances(self, values: Sequence[float]) -> Chances:
+        """The probabilities for an insight with these features."""
+        total = math.fsum(weight * value for weight, value in zip(self.weights, values, strict=True))
+        some, full = (1 / (1 + math.exp(-max(-30.0, min(30.0, total + intercept)))) for intercept in (self.some, self.full))
+        return Chances(some, full)
+
+    def coverage(self, value: float) -> Coverage:
+        """The label for an expected coverage."""
+        if value >= self.full_from:
+            return "FULL_COVERAGE"
+        return "PARTIAL_COVERAGE" if value >= self.partial_from else "NO_COVERAGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +103,13 @@ class Parameters:
     """Quantiles of the uncertainty over the annotated insights, from the greatest to the least."""
 
 
-def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True) -> list[Rated]:
-    """One rating per insight of one summary, with the shipped parameters; with `together` false each is judged alone."""
-    parameters = shipped_parameters()
+def rate(
+    insights: Sequence[str], bullets: Sequence[str], together: bool = True, parameters: Parameters | None = None
+) -> list[Rated]:
+    """One rating per insight of one summary; with `together` false each is judged alone. `parameters`: default: those shipped."""
+    parameters = parameters or shipped_parameters()
     if not together:
-        return [rated for insight in insights for rated in rate_by(parameters, [insight], bullets)]
-    return rate_by(parameters, insights, bullets)
-
-
-def rate_by(parameters: Parameters, insights: Sequence[str], bullets: Sequence[str]) -> list[Rated]:
-    """The ratings of insights judged together, with these `parameters`."""
+        return [rated for insight in insights for rated in rate([insight], bullets, parameters=parameters)]
     coefficients = parameters.together if len(insights) > 1 else parameters.alone
     return [rating(coefficients, feature, bool(bullets)) for feature in features(insights, bullets)]
 
@@ -102,10 +145,6 @@ def uncertainty_at(share: float) -> float:
     return steps[below] + (place - below) * (steps[below + 1] - steps[below])
 
 
-MOST_UNCERTAIN = 0.5
-"""The greatest standard deviation of a coverage between 0 and 1."""
-
-
 class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
@@ -123,7 +162,15 @@ class OfflineJudge:
             return absence
         question = read(request.prompt)
         rated = rate(question.insights, question.bullets, question.together)
-        verdicts = [_verdict(one, question.bullet_ids) for one in rated]
+        verdicts = [
+            {
+                "coverage": one.coverage,
+                "bullet_id": "NA" if one.bullet is None else question.bullet_ids[one.bullet],
+                "value": one.value,
+                "uncertainty": one.uncertainty,
+            }
+            for one in rated
+        ]
         if not question.together:
             return json.dumps(verdicts[0])
         numbered = zip(question.insight_ids, verdicts, strict=True)
@@ -139,18 +186,11 @@ def shipped_parameters() -> Parameters:
 
 def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
     """The parameters in the content of a fitted file. Raises KeyError if one is missing."""
-    return Parameters(
-        alone=_coefficients(fitted["alone"], ALONE),
-        together=_coefficients(fitted["together"], TOGETHER),
-        uncertainties=tuple(fitted["uncertainties"]),
+    alone, together = (
+        Coefficients(
+            weights=tuple(float(fitted[how]["weights"][name]) for name in names),
+            **{name: float(fitted[how][name]) for name in ("some", "full", "partial_from", "full_from")},
+        )
+        for how, names in (("alone", ALONE), ("together", TOGETHER))
     )
-
-
-def _coefficients(entry: Mapping[str, Any], names: Sequence[str]) -> Coefficients:
-    numbers = {name: float(entry[name]) for name in ("some", "full", "partial_from", "full_from")}
-    return Coefficients(weights=tuple(float(entry["weights"][name]) for name in names), **numbers)
-
-
-def _verdict(rated: Rated, bullet_ids: Sequence[int]) -> dict[str, Any]:
-    bullet = "NA" if rated.bullet is None else bullet_ids[rated.bullet]
-    return {"coverage": rated.coverage, "bullet_id": bullet, "value": rated.value, "uncertainty": rated.uncertainty}
+    return Parameters(alone, together, tuple(fitted["uncertainties"]))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
 
 from summhay_ray.text import Material, fill, json_line, neutral
 
@@ -34,12 +33,6 @@ class Form:
     together: bool = False
     nine: bool = False
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The placeholders that a user's prompt must contain."""
-        insight = "[[INSIGHTS]]" if self.together else "[[INSIGHT]]"
-        return (insight, "[[BULLETS]]", EXAMPLES) if self.nine else (insight, "[[BULLETS]]")
-
 
 ALONE = Form()
 
@@ -57,11 +50,6 @@ class Question:
     bullet_ids: tuple[int, ...]
     bullets: tuple[str, ...]
 
-    @property
-    def insight(self) -> str:
-        """The first insight; the only one unless `together`."""
-        return self.insights[0]
-
 
 @lru_cache(maxsize=64)
 def template(prompt: str = "", form: Form = ALONE) -> str:
@@ -70,7 +58,8 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
     Raises ValueError, in one line, if the user's prompt lacks a placeholder that the form needs, or has an unknown one.
     """
     text = prompt or shipped("prompts", "per_summary.txt" if form.together else "per_insight.txt")
-    missing = [placeholder for placeholder in form.needs if placeholder not in text]
+    needed = ("[[INSIGHTS]]" if form.together else "[[INSIGHT]]", "[[BULLETS]]", *((EXAMPLES,) if form.nine else ()))
+    missing = [placeholder for placeholder in needed if placeholder not in text]
     if missing:
         other = "[[INSIGHT]]" if form.together else "[[INSIGHTS]]"
         hint = (
@@ -79,7 +68,7 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
             else ""
         )
         raise ValueError(f"the judge's prompt lacks {' and '.join(missing)}; write each where its text is to stand{hint}")
-    known = (*form.needs, EXAMPLES)
+    known = (*needed, EXAMPLES)
     # The insight placeholder of the other form is left in place.
     taken = {*known, "[[INSIGHT]]", "[[INSIGHTS]]"}
     unknown = sorted(set(_LOOKS_LIKE_ONE.findall(text)) - taken)
@@ -144,27 +133,24 @@ def read(prompt: str) -> Question:
     for bullets_head in reversed(bullets_heads):
         bullets = numbered_at(prompt, bullets_head.end(), "bullet")
         if bullets is not None:
-            together = bool(insight_heads[-1][1])
-            insights = _insights_at(prompt, insight_heads[-1].end(), bullets_head.start(), together)
+            together, start = bool(insight_heads[-1][1]), insight_heads[-1].end()
+            if together:
+                insights = numbered_at(prompt, start, "insight")
+                if not insights:
+                    form = '{"insights": [{"insight_id": 1, "text": "..."}]}'
+                    raise LookupError(f"no {form} follows the line 'Reference Insights:' of the prompt")
+            else:
+                before = start <= bullets_head.start()
+                section = (
+                    prompt[start : bullets_head.start()] if before else _BLANK_LINE.split(prompt[start:].strip(), maxsplit=1)[0]
+                )
+                decoded = _json_string(section.strip())
+                insights = [(1, section.strip() if decoded is None else decoded)]
             (ids, texts), (bullet_ids, bullet_texts) = (
                 tuple(zip(*some, strict=True)) or ((), ()) for some in (insights, bullets)
             )
             return Question(texts, ids, together, bullet_ids, bullet_texts)
     raise LookupError('no {"bullets": [{"bullet_id": 1, "text": "..."}]} follows the line \'Bullet Points:\' of the prompt')
-
-
-def _insights_at(prompt: str, start: int, bullets_start: int, together: bool) -> list[tuple[int, str]]:
-    if together:
-        if insights := numbered_at(prompt, start, "insight"):
-            return insights
-        form = '{"insights": [{"insight_id": 1, "text": "..."}]}'
-        raise LookupError(f"no {form} follows the line 'Reference Insights:' of the prompt")
-    if start <= bullets_start:
-        section = prompt[start:bullets_start].strip()
-    else:
-        section = _BLANK_LINE.split(prompt[start:].strip(), maxsplit=1)[0].strip()
-    decoded = _json_string(section)
-    return [(1, section if decoded is None else decoded)]
 
 
 def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | None:
@@ -182,26 +168,21 @@ def numbered_at(prompt: str, start: int, noun: str) -> list[tuple[int, str]] | N
 @cache
 def _worked_examples(form: Form) -> str:
     """One summary with three judged insights (full, partial, none), or three of them: the nine shots of section 4.3."""
-    examples = json.loads(shipped("prompts", "examples.json"))
-    if not form.nine:
-        return _worked_example("A worked example.", examples[0], form.together)
-    numbered = (
-        _worked_example(f"Worked example {number}.", example, form.together) for number, example in enumerate(examples, 1)
-    )
-    return "\n\n".join(numbered)
-
-
-def _worked_example(title: str, example: dict[str, Any], together: bool) -> str:
-    judged = [(text, {"coverage": coverage, "bullet_id": bullet}) for text, coverage, bullet in example["insights"]]
-    count = _NUMBER_WORDS[len(judged)]
-    if together:
-        answer = {"judgments": [{"insight_id": number, **verdict} for number, (_, verdict) in enumerate(judged, 1)]}
-        texts = [text for text, _ in judged]
-        shown = f"{count} insights:\n{numbered_json('insight', tuple(texts))}\n\nThe right answer:\n{json_line(answer)}"
-    else:
-        lines = "\n".join(f'Insight: "{text}"\n{json_line(verdict)}' for text, verdict in judged)
-        shown = f"{count} insights, each with its right answer:\n{lines}"
-    return f"{title} The summary:\n{numbered_json('bullet', tuple(example['bullets']))}\n\n{shown}\n\n{example['why']}"
+    examples, shown = json.loads(shipped("prompts", "examples.json")), []
+    for place, example in enumerate(examples if form.nine else examples[:1], 1):
+        title = f"Worked example {place}." if form.nine else "A worked example."
+        judged = [(text, {"coverage": coverage, "bullet_id": bullet}) for text, coverage, bullet in example["insights"]]
+        count = _NUMBER_WORDS[len(judged)]
+        if form.together:
+            answer = {"judgments": [{"insight_id": number, **verdict} for number, (_, verdict) in enumerate(judged, 1)]}
+            texts = numbered_json("insight", tuple(text for text, _ in judged))
+            answers = f"{count} insights:\n{texts}\n\nThe right answer:\n{json_line(answer)}"
+        else:
+            lines = "\n".join(f'Insight: "{text}"\n{json_line(verdict)}' for text, verdict in judged)
+            answers = f"{count} insights, each with its right answer:\n{lines}"
+        bullets = numbered_json("bullet", tuple(example["bullets"]))
+        shown.append(f"{title} The summary:\n{bullets}\n\n{answers}\n\n{example['why']}")
+    return "\n\n".join(shown)
 
 
 def _json_string(text: str) -> str | None:

@@ -1,69 +1,196 @@
-"""Strategies: how a run asks a judge, by `strategy:` in a spec. Other packages import from `summhay_ray.judge`.
+"""Strategies: how a model is asked, by `strategy:` in a spec. Other packages import from `summhay_ray.judge`.
 
-A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `few_shot+per_summary`), a judge's code
-(`module:Class`), or the name of a composed judge (`names.py`).
+A strategy asks about one insight per call (paper, appendix A.2) or about all insights of a summary at once, with or without nine
+examples. `strategy:` may also be a judge's code (`module:Class`), or the name of a composed judge (`names.py`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import hashlib
-from collections.abc import Mapping
-from functools import lru_cache
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, TypeVar
 
-from summhay_ray.judge.names import OFFLINE, BadName, Named, parse_name
-from summhay_ray.judge.prompt import ALONE, Form, template
+from summhay_ray.judge.answer import read_verdict, read_verdicts, usable_bullet
+from summhay_ray.judge.base import JudgeSettings, Verdict
+from summhay_ray.judge.prompt import ALONE, Form, render, render_together, template
+from summhay_ray.llm import Ask, RawAnswer, Request, Sampling
+from summhay_ray.loops import together
+from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
+from summhay_ray.records import Insight
 from summhay_ray.text import text_hash
 
-FORMS: Mapping[str, Form] = {
-    "per_insight": ALONE,
-    "few_shot": Form(nine=True),
-    "per_summary": Form(together=True),
-    "few_shot+per_summary": Form(together=True, nine=True),
-}
+
+class PerInsight:
+    """One call per insight, all calls of a summary at once. They share the prompt's prefix (instructions and bullets)."""
+
+    name: ClassVar[str] = "per_insight"
+    form: ClassVar[Form] = ALONE
+
+    async def judge(
+        self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
+    ) -> list[Outcome[Verdict]]:
+        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
+        text, sampling = template(settings.prompt, self.form), Sampling(settings.sampling)
+        requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
+        answers = await together(map(ask, requests))
+        # A replayed judgment stays unchanged, so that `--compat release` can read it as the release's script does.
+        return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
 
 
-def default_strategy(model: str) -> str:
-    """The default strategy of a model: whole summaries for the free judge, single insights for any other."""
-    return "per_summary" if model == OFFLINE else "per_insight"
+class FewShot(PerInsight):
+    """Like `per_insight`, with nine examples in the prompt: three fully covered, three partially, three not (paper, section
+    4.3)."""
+
+    name: ClassVar[str] = "few_shot"
+    form: ClassVar[Form] = Form(nine=True)
 
 
-def strategy_of(named: Named) -> tuple[str, str]:
-    """(model, strategy) of a spec's entry for the named judge. Raises BadName for a judge that a run cannot ask.
+# Summaries repeat: render their prompts and compute their keys only once.
+@functools.lru_cache(maxsize=128)
+def _requests(
+    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
+) -> tuple[Request, ...]:
+    """A request for each insight. `text`: the template."""
+    return tuple(
+        Request(
+            model=model,
+            messages=render(text, insight.text, bullets),
+            sampling=sampling,
+            prompt_hash=text_hash(text),
+            sample=sample,
+            lookup=f"{lookup}/{insight.insight_id}" if lookup else "",
+        )
+        for insight in insights
+    )
 
-    The model of a composed judge is its first paid one. A user's own judge (`module:Class`) gets the free model; to use another
-    model, write both in a spec.
+
+def outcome_of(raw: Outcome[RawAnswer], repair: bool = True) -> Outcome[Verdict]:
+    """The verdict in a raw answer, or the failure; with the raw answer's key, attempts and price.
+
+    `repair`: an unambiguous bullet id ("bullet 3", [3], 3.0) becomes its number.
     """
-    if named.composed:
-        if two := next((blend for blend in named.inner("blend") if blend.parts[1].kind != "offline"), None):
-            mend = two.text.replace("blend", "panel", 1)
-            raise BadName(f"judge {two.text!r}: a run blends with offline alone; write {mend}")
-        models = [strategy_of(leaf)[0] for leaf in named.leaves()]
-        return next((model for model in models if model != OFFLINE), OFFLINE), named.text
-    if named.kind == "few_shot" and named.parts[0].kind == "per_summary":
-        return named.parts[0].parts[0].text, "few_shot+per_summary"
-    if named.kind in ("few_shot", "per_summary", "per_insight"):
-        return named.parts[0].text, named.kind
-    if named.kind == "stored":
-        raise BadName(f"judge {named.text!r} stands in an annotations file; `summhay judge-bench` alone reads it")
-    if named.kind == "code":
-        return OFFLINE, named.text
-    return named.text, default_strategy(named.text)
+    if not isinstance(raw, Answer):
+        return raw
+    verdict = _verdict(raw.value.text, raw.value.finish_reason, repair)
+    if isinstance(verdict, Malformed):
+        return replace(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    return Answer(verdict, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
 
 
-def name_of(model: str, strategy: str) -> Named:
-    """The name of the judge with this model and strategy: the inverse of `strategy_of`. Raises BadName, UnknownName."""
-    if "(" in strategy:
-        return parse_name(strategy)
-    if ":" in strategy:
-        return Named(strategy, "code")
-    asked = Named(model, "offline" if model == OFFLINE else "model")
-    if strategy == default_strategy(model):
-        return asked
-    shown = "offline" if model == OFFLINE else model
-    if strategy == "few_shot+per_summary":
-        asked, strategy, shown = Named(f"per_summary({shown})", "per_summary", (asked,)), "few_shot", f"per_summary({shown})"
-    kind = strategy if strategy in FORMS else "per_insight"
-    return Named(f"{strategy}({shown})", kind, (asked,))  # type: ignore[arg-type]
+# One answer judges all summaries with the same bullets.
+@functools.lru_cache(maxsize=1024)
+def _verdict(text: str, finish_reason: str, repair: bool) -> Verdict | Malformed:
+    verdict = read_verdict(text, finish_reason)
+    return repaired(verdict) if repair and isinstance(verdict, Verdict) else verdict
+
+
+def repaired(verdict: Verdict) -> Verdict:
+    """The verdict with its bullet id as a number, if it names one."""
+    named = usable_bullet(verdict.bullet_id, sys.maxsize)
+    return verdict if named is None else replace(verdict, bullet_id=str(named))
+
+
+V = TypeVar("V")
+
+
+class PerSummary:
+    """One call per summary. If the answer has no clear verdict on an insight, there is one further call about that insight alone.
+
+    A spec's `max_tokens` is for one judgment, as with every other strategy: a call about n insights allows n times as many. The
+    price of that call is divided among its n outcomes, to the micro-dollar, so that their sum is the price paid. An insight with
+    a second call also bears that call's price, and has the second answer's key. A refused or failed call is a refusal or failure
+    of every insight, without a second call, which would ask the same question.
+    """
+
+    name: ClassVar[str] = "per_summary"
+    form: ClassVar[Form] = Form(together=True)
+    alone: ClassVar[type[PerInsight]] = PerInsight
+
+    async def judge(
+        self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
+    ) -> list[Outcome[Verdict]]:
+        """One outcome per insight, in the order of `insights`. Raises ValueError if the user's prompt lacks a placeholder."""
+        if settings.lookup:
+            # The release holds one judgment per insight, so look them up one by one.
+            return await self.alone().judge(insights, bullets, replace(settings, prompt=""), ask)
+        if not insights:
+            return []
+        shared = await ask(self._request(insights, bullets, settings))
+        prices = spread(shared.usd_micros, len(insights))
+        if not isinstance(shared, Answer):
+            return [replace(shared, usd_micros=price) for price in prices]
+        read = _outcomes(shared, len(insights))
+        unread = [index for index, outcome in enumerate(read) if isinstance(outcome, Malformed)]
+        again = await asyncio.gather(*(self._again(insights[index], bullets, settings, ask) for index in unread))
+        by_index = dict(zip(unread, again, strict=True))
+        return [
+            priced(by_index.get(index, outcome), price) for index, (outcome, price) in enumerate(zip(read, prices, strict=True))
+        ]
+
+    async def _again(self, insight: Insight, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Verdict]:
+        """Ask about the insight alone, with our prompt for one insight, or with the user's own prompt and this insight in it."""
+        if not settings.prompt:
+            return (await self.alone().judge([insight], bullets, settings, ask))[0]
+        raw = await ask(self._request([insight], bullets, settings))
+        if not isinstance(raw, Answer):
+            return raw
+        return priced(_outcomes(raw, 1)[0], raw.usd_micros)
+
+    def _request(self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings) -> Request:
+        text, longer = template(settings.prompt, self.form), settings.sampling.keys() & {"max_tokens", "max_completion_tokens"}
+        sampling = {
+            name: value * len(insights) if name in longer and isinstance(value, int) else value
+            for name, value in settings.sampling.items()
+        }
+        return Request(
+            model=settings.model,
+            messages=render_together(text, [insight.text for insight in insights], bullets),
+            sampling=sampling,
+            prompt_hash=text_hash(text),
+            sample=settings.sample,
+        )
+
+
+class FewShotPerSummary(PerSummary):
+    """Like `per_summary`, with three worked examples of three insights each (nine shots) in the prompt."""
+
+    name: ClassVar[str] = "few_shot+per_summary"
+    form: ClassVar[Form] = Form(together=True, nine=True)
+    alone: ClassVar[type[PerInsight]] = FewShot
+
+
+def spread(usd_micros: int, n: int) -> list[int]:
+    """Divide a price among n outcomes as evenly as integers allow; they add up to the price."""
+    part, rest = divmod(usd_micros, n)
+    return [part + (index < rest) for index in range(n)]
+
+
+def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
+    """The outcome with an additional price."""
+    if not usd_micros:
+        return outcome
+    if isinstance(outcome, Answer):
+        return replace(outcome, usd_micros=outcome.usd_micros + usd_micros)
+    failure: NoAnswer = outcome
+    return replace(failure, usd_micros=failure.usd_micros + usd_micros)
+
+
+def _outcomes(raw: Answer[RawAnswer], n_insights: int) -> list[Outcome[Verdict]]:
+    """The answer's verdict on each insight, with its key and attempts, but without its price."""
+    return [
+        replace(read, key=raw.key, attempts=raw.attempts)
+        if isinstance(read, Malformed)
+        else Answer(repaired(read), key=raw.key, attempts=raw.attempts)
+        for read in read_verdicts(raw.value.text, n_insights, raw.value.finish_reason)
+    ]
+
+
+FORMS: Mapping[str, Form] = {one.name: one.form for one in (PerInsight, FewShot, PerSummary, FewShotPerSummary)}
+"""Name of a built-in strategy -> the form of its prompt."""
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:
@@ -83,7 +210,7 @@ def asks_alone(strategy: str) -> bool:
     return form is not None and not form.together
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
     """sha256 (hex) of the prompt templates, with the user's `prompt` or, if it is empty, our own: part of a run's identity.
 

@@ -18,7 +18,7 @@ from summhay_ray.metrics.agreement import (
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.binary import BinaryScores, binary_scores
-from summhay_ray.metrics.by_column import score_columns, words_per_bullet
+from summhay_ray.metrics.by_column import score_columns
 from summhay_ray.metrics.citation_parsing import (
     MAY_BE_UNREAD,
     Compat,
@@ -45,6 +45,7 @@ from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_sco
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_FEW, Z_95, floor_of, mean_interval, unit_means
 from summhay_ray.metrics.scores_by_system import (
+    BULLET_FIGURES,
     FIGURES,
     WEIGHTINGS,
     Corrected,
@@ -60,9 +61,11 @@ from summhay_ray.metrics.scores_by_system import (
     query_means,
     system_scores,
     with_labels,
+    words_per_bullet,
 )
 
 __all__ = [
+    "BULLET_FIGURES",
     "COEFFICIENTS",
     "FEWEST",
     "FEWEST_UNITS",

@@ -7,7 +7,6 @@ than a bracket of digits, commas and spaces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from summhay_ray.metrics.citation_parsing import OTHER_CITATION, Compat, extract_citations
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _NUMBER = "[0-9]{1,18}"
 _PLAIN_BRACKET = rf"\[{_NUMBER}(?:, ?{_NUMBER})*\]"
-_WORD = r"[^\s\x1c-\x1f]+"
 
 
 def score_columns(
@@ -62,15 +60,6 @@ def score_columns(
     shown = pl.when("cites").then(pl.col(CITATION_VALUES)).name.keep()
     scored = pl.concat([places, values], how="horizontal").with_columns(shown, joint=pl.when("known").then("joint"))
     return scored.drop("cites", "known"), unusual
-
-
-def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
-    """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
-    import polars as pl
-
-    bullets = pl.Series(summaries, dtype=pl.List(pl.String))
-    words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
-    return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
 
 
 def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:

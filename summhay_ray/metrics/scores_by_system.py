@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
 from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
-from summhay_ray.records import system_label
+from summhay_ray.records import column_of, system_label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,7 @@ _COUNTS = ("scored", "covered", "graded")
 """Numbers of scored insights, of covered ones among them, and of those with known gold documents."""
 _UNIT = 2.0**60
 """Figures are added as integer multiples of 1 / _UNIT, so that a sum does not depend on their order, to the last bit."""
+_WORD = r"[^\s\x1c-\x1f]+"
 _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
@@ -41,6 +42,22 @@ FIGURES = {
     for place, name in enumerate(VALUES)
 }
 """Figure of a system -> columns of its numerator and its denominator among the clusters' sums."""
+
+
+def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
+    """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
+    import polars as pl
+
+    bullets = pl.Series(summaries, dtype=pl.List(pl.String))
+    words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
+    return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
+
+
+BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {"words_per_bullet": words_per_bullet}
+"""Field of `SystemScore` -> its function: the bullets of each summary -> a figure for each; null for one that does not count.
+
+A system has the mean over its summaries of queries that some document answers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,7 @@ class SystemScore:
     n_scored: int
     n_covered: int
     words_per_bullet: float | None
+    """Mean words in a bullet."""
     ci: dict[str, tuple[float, float]] = field(default_factory=dict)
     coverage_corrected: float | None = None
     joint_corrected: float | None = None
@@ -135,8 +153,8 @@ class SystemScore:
     """Number of queries with a scored insight."""
     ci_reasons: Mapping[str, str] = field(default_factory=dict)
     """Figure without an interval -> the reason."""
+    # The results of `floor` that depend on the queries; no field of the JSON document.
     floors: Mapping[str, float | None] = field(default_factory=dict)
-    """The results of `floor` that depend on the queries."""
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
     invented: float | None = None
@@ -153,6 +171,11 @@ class SystemScore:
     def label(self) -> str:
         """The system's name for people."""
         return system_label(self.retriever, self.ordering, self.model)
+
+    @property
+    def column(self) -> str:
+        """What chose and ordered its documents: the column of its figures in tables."""
+        return column_of(self.retriever, self.ordering)
 
     @property
     def missing(self) -> float:
@@ -231,26 +254,26 @@ def query_means(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def system_scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, weighting: Weighting = "insights"
+    sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> list[SystemScore]:
     """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
 
     `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored.
-    `words`: KEYS without judge, and words_per_bullet, one row per summary (null without bullets). With the weighting of insights,
+    `bullets`: KEYS without judge, and BULLET_FIGURES, one row per summary. With the weighting of insights,
     coverage and joint are the release's means over all scored insights, and citation figures over the covered ones (section
     4.1); with the weighting of queries, they are means of the queries' means. Intervals (`unit_means`) generalize to further
     queries of these haystacks or, with FEWEST_UNITS haystacks or more, to further haystacks. The result does not depend on the
     order of rows, to the last bit.
     """
-    return [score for _, score in _scores(sums, expected, words, (), weighting)]
+    return [score for _, score in _scores(sums, expected, bullets, (), weighting)]
 
 
 def haystack_scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, weighting: Weighting = "insights"
+    sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> dict[str, list[SystemScore]]:
-    """Id of a haystack -> the `system_scores` of its rows. `words` has haystack_id, too."""
+    """Id of a haystack -> the `system_scores` of its rows. `bullets` has haystack_id, too."""
     found: dict[str, list[SystemScore]] = {}
-    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), weighting):
+    for (haystack_id,), score in _scores(sums, expected, bullets, ("haystack_id",), weighting):
         found.setdefault(haystack_id, []).append(score)
     return found
 
@@ -261,7 +284,7 @@ def over_haystacks(n_haystacks: int) -> bool:
 
 
 def _scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
+    sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
     import numpy as np
@@ -277,8 +300,8 @@ def _scores(
     rows = ordered.select(numbers).to_numpy()
     haystacks = ordered["haystack_id"].rle_id().to_numpy()
     starts = ordered["group"].to_numpy().searchsorted(range(len(groups) + 1))
-    spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
-    named = groups.join(spoken, on=summary_keys, how="left").sort("group")
+    by_summary = bullets.group_by(summary_keys).agg(pl.col(*BULLET_FIGURES).drop_nulls())
+    named = groups.join(by_summary, on=summary_keys, how="left").sort("group")
     tops, bottoms = (list(columns) for columns in zip(*FIGURES.values(), strict=True))
     is_over_haystacks = over_haystacks(both["haystack_id"].n_unique())
     for row, (start, end) in zip(named.iter_rows(named=True), itertools.pairwise(starts), strict=True):
@@ -294,9 +317,9 @@ def _scores(
             fields[name] = float(above[place] / below[place]) if below[place] else None
         total = totals.sum(axis=0)
         fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
-        # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
-        lengths = row["words_per_bullet"]
-        fields["words_per_bullet"] = math.fsum(lengths) / len(lengths) if lengths else None
+        for name in BULLET_FIGURES:
+            # Independent of the order of the summaries (appendix A.3).
+            fields[name] = math.fsum(row[name]) / len(row[name]) if row[name] else None
         fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)
 

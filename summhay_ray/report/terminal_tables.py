@@ -22,11 +22,12 @@ from summhay_ray.metrics import (
     column_place,
     over_haystacks,
 )
-from summhay_ray.records import column_of
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
 LABELLED = (("joint_labelled", "Joint"), ("coverage_labelled", "Coverage"))
+BULLETS = (("words_per_bullet", "W/bullet"),)
+"""Figures of the bullets: field of `SystemScore` and head of its column, to the right of a raw figure."""
 LEGEND = "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score"
 TOO_FEW_LEGEND = f"{TOO_FEW}: a 95 % interval needs {FEWEST_UNITS} queries or more"
 
@@ -78,7 +79,7 @@ def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[Te
     metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
     bias = next((system.bias for system in systems if system.bias is not None), None)
     of = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}{of}", ends, words=True) for field, name in metrics]
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{of}", ends, BULLETS) for field, name in metrics]
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
     if n := sum(system.labels.n for system in systems if system.labels is not None):
@@ -87,19 +88,20 @@ def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[Te
     return tables
 
 
-def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, words: bool = False) -> TextTable:
-    """A figure by summarizer and retriever. `ends`: with its interval; `words`: with the words of a bullet."""
-    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
-    found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
+def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, extra: Sequence[tuple[str, str]] = ()) -> TextTable:
+    """A figure by summarizer and retriever. `ends`: with its interval. `extra`: fields of more columns, each the mean over
+    the row's systems, and their heads."""
+    columns = sorted({system.column for system in systems}, key=column_place)
+    found = {(system.model, system.column): system for system in systems}
     rows = []
     for model in sorted({system.model for system in systems}):
         mine = [found[model, column] for column in columns if (model, column) in found]
         figures = [_figure(found.get((model, column)), field, ends) for column in columns]
-        if words:
-            known = [system.words_per_bullet for system in mine if system.words_per_bullet is not None]
+        for name, _ in extra:
+            known = [value for system in mine if (value := getattr(system, name)) is not None]
             figures.append(f"{sum(known) / len(known):.1f}" if known else "-")
         rows.append((model, *figures, _n_of(mine)))
-    return TextTable(title, ("Summarizer", *columns, *(["W/bullet"] if words else []), "n"), tuple(rows))
+    return TextTable(title, ("Summarizer", *columns, *(head for _, head in extra), "n"), tuple(rows))
 
 
 def release_table(systems: Sequence[SystemScore]) -> TextTable:

@@ -12,11 +12,9 @@ from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses, without_references
-from summhay_ray.summarize.calls import final
-from summhay_ray.summarize.context import ContextPlan, assemble, shown
+from summhay_ray.summarize.context import ContextPlan, assemble, check_ordering, order, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
-from summhay_ray.summarize.orderings import check_ordering, order
-from summhay_ray.summarize.prompting import check_prompt, prompt_identity, render, template_hash
+from summhay_ray.summarize.prompting import check_prompt, final, prompt_identity, render, template_hash
 
 SHORT_NAMES = {
     "refine": "refine-high-to-low",

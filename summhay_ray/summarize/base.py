@@ -1,6 +1,6 @@
 """The contract of a summarizer. Imports records, outcome and llm; imported from `summhay_ray.summarize`.
 
-To add a strategy, put a file into `strategies/` with a class that has the members of `Summarizer`. A spec names it with
+To add a strategy, write a class in `strategies/` that has the members of `Summarizer`. A spec names it with
 `strategies: [NAME]`, with `summarizers: [{model: ..., strategy: NAME}]`, or as `my_package.my_module:MyStrategy`. The parameters
 of its constructor are its options: `{strategy: NAME, option: value}`.
 """

@@ -1,20 +1,26 @@
-"""The context of one query: which documents the model sees, in which order, and how much of the last.
+"""The context of one query: which documents the model sees, in which order, and how much of the last (paper, sections 5.1, 5.4).
 
 After retrieval, documents are taken in rank order up to a token budget (paper, section 5.1: 15,000). A whole haystack is shown in
 the order that the plan names. A `Context` holds only document numbers; `shown` restores the texts, equal on every machine.
+
+To add an ordering, write a function `(haystack, subtopic_id, seed) -> document numbers` anywhere on the Python path, and name it
+in the spec: `orderings: [my_package.my_module:my_ordering]`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from summhay_ray import plugins
 from summhay_ray.records import Context, Haystack
 from summhay_ray.summarize.base import Shown
-from summhay_ray.summarize.orderings import order
 from summhay_ray.text import count_tokens, first_tokens
+
+Ordering = Callable[[Haystack, str, int], list[int]]
+"""(haystack, subtopic_id, seed) -> the numbers of all documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,26 @@ def assemble(haystack: Haystack, subtopic_id: str, ranked: Sequence[int], plan: 
     its tokens within the budget; it is None if nothing is cut. Raises ValueError if `ranked` repeats a document or has an unknown
     number.
     """
-    _check(haystack, ranked, plan)
+    texts = {document.number: document.text for document in haystack.documents}
+    if unknown := set(ranked).difference(texts):
+        raise ValueError(f"retriever {plan.retriever!r} ranks document {min(unknown)}; {haystack.name!r} has no such number")
+    if len(set(ranked)) < len(ranked):
+        raise ValueError(f"retriever {plan.retriever!r} ranks a document of {haystack.name!r} twice; rank each once")
+    numbers, budget, in_ranking = list(ranked), plan.token_budget, set(ranked)
     if plan.whole:
-        in_ranking = set(ranked)
+        budget = None
         numbers = [number for number in order(plan.ordering, haystack, subtopic_id, plan.seed) if number in in_ranking]
-    else:
-        numbers = list(ranked)
-    numbers, total, last_tokens = _cut(_texts(haystack), numbers, _budget(plan))
+    total, last_tokens = 0, None
+    for place, number in enumerate(numbers, start=1):
+        length = count_tokens(texts[number])
+        if budget is not None and total + length >= budget:
+            left = budget - total
+            numbers, total, last_tokens = numbers[:place], budget, left if length > left else None
+            break
+        total += length
+    content = [haystack.haystack_id, subtopic_id, plan.retriever, plan.ordering, budget, plan.seed]
     return Context(
-        context_id=_context_id(haystack, subtopic_id, plan),
+        context_id=hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest(),
         haystack_id=haystack.haystack_id,
         subtopic_id=subtopic_id,
         retriever=plan.retriever,
@@ -74,7 +91,7 @@ def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
     if context.haystack_id != haystack.haystack_id:
         owner = f"{context.haystack_id!r}, not {haystack.haystack_id!r}"
         raise ValueError(f"context {context.context_id!r} belongs to haystack {owner}; pass the haystack that it was made from")
-    texts = _texts(haystack)
+    texts = {document.number: document.text for document in haystack.documents}
     documents = [Shown(number, texts[number]) for number in context.numbers]
     if context.last_tokens is not None:
         last = documents.pop()
@@ -82,34 +99,84 @@ def shown(haystack: Haystack, context: Context) -> tuple[Shown, ...]:
     return tuple(documents)
 
 
-def _texts(haystack: Haystack) -> dict[int, str]:
-    return {document.number: document.text for document in haystack.documents}
+def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    """The numbers of all documents in the order shown.
+
+    given: document order. random: pseudo-random, by seed and content. top, bottom: by oracle score, descending or ascending, ties
+    in document order. middle: relevant documents in the middle (`_middle`). Raises UnknownName for an unknown name, and
+    ValueError if a user's function does not return every document exactly once.
+    """
+    numbers = list(_find(name)(haystack, subtopic_id, seed))
+    if sorted(numbers) != sorted(document.number for document in haystack.documents):
+        raise ValueError(
+            f"ordering {name!r} returned {len(numbers)} numbers for the {len(haystack.documents)} documents of haystack "
+            f"{haystack.name!r}; it must return every document's number once"
+        )
+    return numbers
 
 
-def _check(haystack: Haystack, ranked: Sequence[int], plan: ContextPlan) -> None:
-    unknown = set(ranked).difference(document.number for document in haystack.documents)
-    if unknown:
-        raise ValueError(f"retriever {plan.retriever!r} ranks document {min(unknown)}; {haystack.name!r} has no such number")
-    if len(set(ranked)) < len(ranked):
-        raise ValueError(f"retriever {plan.retriever!r} ranks a document of {haystack.name!r} twice; rank each once")
+def check_ordering(name: str) -> None:
+    """Raises UnknownName unless the name is a built-in ordering or a `module:function`."""
+    _find(name)
 
 
-def _cut(texts: dict[int, str], numbers: list[int], budget: int | None) -> tuple[list[int], int, int | None]:
-    """(numbers within the budget, their tokens, tokens kept of the last document or None if it is not cut)."""
-    total = 0
-    for place, number in enumerate(numbers, start=1):
-        length = count_tokens(texts[number])
-        if budget is not None and total + length >= budget:
-            left = budget - total
-            return numbers[:place], budget, left if length > left else None
-        total += length
-    return numbers, total, None
+def _find(name: str) -> Ordering:
+    if ":" in name:
+        loaded = plugins.load(name)
+        if not callable(loaded):
+            raise plugins.UnknownName(
+                f"{name!r} is not an ordering; expected a function (haystack, subtopic_id, seed) -> numbers"
+            )
+        ordering: Ordering = loaded
+        return ordering
+    if name not in _ORDERINGS:
+        raise plugins.unknown("ordering", name, _ORDERINGS)
+    return _ORDERINGS[name]
 
 
-def _budget(plan: ContextPlan) -> int | None:
-    return None if plan.whole else plan.token_budget
+def _given(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    return [document.number for document in haystack.documents]
 
 
-def _context_id(haystack: Haystack, subtopic_id: str, plan: ContextPlan) -> str:
-    content = [haystack.haystack_id, subtopic_id, plan.retriever, plan.ordering, _budget(plan), plan.seed]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
+def _random(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    draws = _draws("random", haystack, subtopic_id, seed)
+    return sorted(draws, key=lambda number: draws[number])
+
+
+def _top(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    scores = _scores(haystack, subtopic_id)
+    return sorted(scores, key=lambda number: -scores[number])
+
+
+def _bottom(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    scores = _scores(haystack, subtopic_id)
+    return sorted(scores, key=lambda number: scores[number])
+
+
+def _middle(haystack: Haystack, subtopic_id: str, seed: int) -> list[int]:
+    """Relevant documents, best first, in the middle; a seeded coin puts each other document before or after them."""
+    scores = _scores(haystack, subtopic_id)
+    draws = _draws("middle", haystack, subtopic_id, seed)
+    rest = [number for number, score in scores.items() if score == 0]
+    relevant = [number for number in _top(haystack, subtopic_id, seed) if scores[number] > 0]
+    before = [number for number in rest if draws[number][0] % 2 == 0]
+    after = [number for number in rest if draws[number][0] % 2 == 1]
+    return before + relevant + after
+
+
+_ORDERINGS: dict[str, Ordering] = {"given": _given, "random": _random, "top": _top, "bottom": _bottom, "middle": _middle}
+
+
+def _scores(haystack: Haystack, subtopic_id: str) -> dict[int, int]:
+    scores = haystack.oracle_scores(subtopic_id)
+    return {document.number: score for document, score in zip(haystack.documents, scores, strict=True)}
+
+
+def _draws(purpose: str, haystack: Haystack, subtopic_id: str, seed: int) -> dict[int, bytes]:
+    """Document number -> a hash of seed and content, used as a uniform draw; equal in every process."""
+    draws = {}
+    for document in haystack.documents:
+        # Not the haystack's id: that changes when a summary is added to a haystack's file, and the order must not.
+        content = ["ordering", purpose, seed, haystack.topic, subtopic_id, document.document_id]
+        draws[document.number] = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
+    return draws

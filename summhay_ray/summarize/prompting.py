@@ -1,4 +1,4 @@
-"""Renders the prompt of a task. Imports records and base.
+"""Renders the prompt of a task, and asks a model. Imports records and base.
 
 Documents come first and the query after them, so that all queries over one context share a long prefix. The content of the
 prompts follows sections 3.3 and 5.5 of the paper. Built-in prompts and users' prompt files use the same placeholders, which
@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import replace
 from importlib import resources
 
+from summhay_ray.llm import Ask, RawAnswer, Request
+from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.summarize.base import Form, Shown, Task
-from summhay_ray.text import END_MARK, Block, Material, fill, headed, inline, neutral, text_hash
+from summhay_ray.text import END_MARK, Block, Material, UnusableAnswer, fill, headed, inline, neutral, text_hash, without_thinking
 
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the first word of its header lines; `Document` for any other domain."""
@@ -53,7 +56,26 @@ def render(task: Task) -> str:
     The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
     for the form without documents.
     """
-    return fill(_template(task), _values(task))
+    haystack = task.haystack
+    section = documents_section(task.shown, haystack.domain)
+    lines = {
+        **dict.fromkeys(_TOPICS, haystack.topic),
+        "[PARTICIPANTS]": ", ".join(haystack.participants) or "not named",
+        "[SUBTOPIC]": task.subtopic.text,
+        "[QUERY]": task.subtopic.query,
+    }
+    values: dict[str, Material | Block | int] = {
+        **dict.fromkeys(_DOCUMENTS, section),
+        # Built-in templates write the end mark themselves.
+        **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
+        **dict.fromkeys(_COUNTS, len(task.shown)),
+        "[N_insights]": n_insights(task),
+        "[N_words]": task.n_words,
+        "[N_notes]": len(task.notes),
+        "[NOTES]": Material("\n\n".join(map(neutral, task.notes))),
+        **{name: inline(text) for name, text in lines.items()},
+    }
+    return fill(_template(task), values)
 
 
 def template_hash(task: Task) -> str:
@@ -102,28 +124,6 @@ def n_insights(task: Task) -> int:
     return sum(insight.insight_id in contained or task.haystack.nuggets for insight in insights) or len(insights)
 
 
-def _values(task: Task) -> dict[str, Material | Block | int]:
-    haystack = task.haystack
-    section = documents_section(task.shown, haystack.domain)
-    lines = {
-        **dict.fromkeys(_TOPICS, haystack.topic),
-        "[PARTICIPANTS]": ", ".join(haystack.participants) or "not named",
-        "[SUBTOPIC]": task.subtopic.text,
-        "[QUERY]": task.subtopic.query,
-    }
-    return {
-        **dict.fromkeys(_DOCUMENTS, section),
-        # Built-in templates write the end mark themselves.
-        **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
-        **dict.fromkeys(_COUNTS, len(task.shown)),
-        "[N_insights]": n_insights(task),
-        "[N_words]": task.n_words,
-        "[N_notes]": len(task.notes),
-        "[NOTES]": Material("\n\n".join(map(neutral, task.notes))),
-        **{name: inline(text) for name, text in lines.items()},
-    }
-
-
 def _template(task: Task) -> str:
     if task.step != "write":
         return _own(_FURTHER[task.form][task.step])
@@ -139,3 +139,27 @@ def _template(task: Task) -> str:
 @functools.cache
 def _own(name: str) -> str:
     return resources.files("summhay_ray.summarize").joinpath("prompts", f"{name}.txt").read_text("utf-8")
+
+
+async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
+    """The model's answer to the prompt of the task's step, or the reason for its absence."""
+    request = Request(
+        model=task.model,
+        messages=render(task),
+        sampling=task.sampling,
+        prompt_hash=template_hash(task),
+        sample=task.sample,
+        lookup=task.lookup,
+    )
+    return final(await ask(request))
+
+
+def final(outcome: Outcome[RawAnswer]) -> Outcome[RawAnswer]:
+    """The outcome without the model's thinking in its text; Malformed if the thinking does not end."""
+    if not isinstance(outcome, Answer):
+        return outcome
+    raw = outcome.value
+    try:
+        return replace(outcome, value=replace(raw, text=without_thinking(raw.text)))
+    except UnusableAnswer as error:
+        return Malformed(error.error, str(error), raw.key, raw.attempts, raw.usd_micros)

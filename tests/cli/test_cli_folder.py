@@ -14,7 +14,7 @@ import asyncio
 from summhay_ray.judge import Verdict
 from summhay_ray.outcome import Answer
 from summhay_ray.retrieve import Ranked
-from summhay_ray.summarize.strategies.direct import Direct
+from summhay_ray.summarize.strategies.one_call import Direct
 
 class Retriever:
     whole = True

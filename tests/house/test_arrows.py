@@ -94,8 +94,8 @@ IMPORTS: Mapping[str, set[str]] = {
         "text",
     },
     "schemas": {"benchmarks", "engine", "store"},
-    # `store`: a report is written into a folder or a bucket, like tables. The label of a system is defined with its records.
-    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "records", "store", "text"},
+    # `store`: a report is written into a folder or a bucket, like tables.
+    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
     "api": {
         "benchmarks",
         "comparison",

@@ -70,7 +70,6 @@ RefineLowToHigh
 TruncateAll
 TruncateOne
 _crossed
-FewShotPerSummary
 
 # For Python: docs/how-to/odsum.md; the registry finds the benchmarks by their kind, pydantic calls the validator.
 pipeline_run

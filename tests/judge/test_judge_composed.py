@@ -147,7 +147,7 @@ def test_a_free_judge_that_fails_is_a_failure_that_keeps_what_was_paid() -> None
 def test_a_cascade_asks_where_the_free_judge_is_uncertain(share: str, expected: list[int]) -> None:
     outcomes, asked = judged(f"cascade(offline,{GPT},{share})", lambda request: answer(request, FULL_2))
     paid = [request for request in asked if request.model == "openai/gpt-4o"]
-    assert [read(request.prompt).insight for request in paid] == [INSIGHTS[index].text for index in expected]
+    assert [read(request.prompt).insights[0] for request in paid] == [INSIGHTS[index].text for index in expected]
     for index, outcome in enumerate(outcomes):
         assert isinstance(outcome, Answer)
         if index in expected:
@@ -184,7 +184,7 @@ def test_a_panel_asks_each_member_and_takes_their_majority_and_their_mean() -> N
     said = {"m/x": [FULL_2, FULL_2, NO], "m/y": [NO, FULL_2, '{"coverage": "PARTIAL_COVERAGE", "bullet_id": 3}']}
 
     def reply(request: Request) -> Outcome[RawAnswer]:
-        return answer(request, said[request.model][int(read(request.prompt).insight[-1]) - 1])
+        return answer(request, said[request.model][int(read(request.prompt).insights[0][-1]) - 1])
 
     outcomes, asked = judged("panel(m/x,m/y,offline)", reply)
     assert Counter(request.model for request in asked) == {"m/x": 3, "m/y": 3, "offline/judge": 1}

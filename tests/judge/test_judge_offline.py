@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.judge.answer import read_verdict
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.calibrate import Chances, Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER, Features
-from summhay_ray.judge.offline import Parameters, Rated, parameters_of, rate, rate_by, rating, shipped_parameters, uncertainty_at
+from summhay_ray.judge.offline import (
+    Chances,
+    Coefficients,
+    Parameters,
+    Rated,
+    parameters_of,
+    rate,
+    rating,
+    shipped_parameters,
+    uncertainty_at,
+)
 from summhay_ray.judge.prompt import Form, render, render_together, template
 from summhay_ray.llm import Request
 
@@ -73,8 +82,8 @@ def test_a_rating_names_its_bullet_only_where_it_covers() -> None:
 def test_one_insight_is_rated_by_the_numbers_of_insights_alone() -> None:
     surely, never = (Coefficients((0.0,) * 4, some, some, 0.5, 0.5) for some in (9.0, -9.0))
     parameters = Parameters(alone=surely, together=never)
-    assert [one.coverage for one in rate_by(parameters, ["ice"], ["ice"])] == ["FULL_COVERAGE"]
-    assert [one.coverage for one in rate_by(parameters, ["ice", "pier"], ["ice"])] == ["NO_COVERAGE"] * 2
+    assert [one.coverage for one in rate(["ice"], ["ice"], parameters=parameters)] == ["FULL_COVERAGE"]
+    assert [one.coverage for one in rate(["ice", "pier"], ["ice"], parameters=parameters)] == ["NO_COVERAGE"] * 2
 
 
 def test_an_insight_that_is_told_is_covered_by_its_bullet_and_another_is_not() -> None:

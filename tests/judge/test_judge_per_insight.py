@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from summhay_ray.judge import JudgeSettings, OfflineJudge, Verdict, make_judge
-from summhay_ray.judge.per_insight import PerInsight
+from summhay_ray.judge.strategies import PerInsight
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.plugins import UnknownName
@@ -156,7 +156,7 @@ def test_few_shot_asks_the_same_after_nine_examples() -> None:
 def test_judges_are_found_by_name() -> None:
     assert isinstance(make_judge(), PerInsight)
     assert isinstance(make_judge("per_insight"), PerInsight)
-    assert isinstance(make_judge("summhay_ray.judge.per_insight:PerInsight"), PerInsight)
+    assert isinstance(make_judge("summhay_ray.judge.strategies:PerInsight"), PerInsight)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge
-from summhay_ray.judge.per_summary import spread
 from summhay_ray.judge.prompt import read
+from summhay_ray.judge.strategies import spread
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.records import Insight

@@ -70,7 +70,7 @@ def test_what_is_rendered_is_read_back(text: str, insight: str, bullets: list[st
 @given(st.sampled_from(TEMPLATES_TOGETHER), st.lists(texts, min_size=1, max_size=5), st.lists(texts, max_size=5))
 def test_insights_that_are_asked_together_are_read_back(text: str, insights: list[str], bullets: list[str]) -> None:
     question = read(render_together(text, insights, bullets))
-    assert question.together and question.insight == insights[0]
+    assert question.together and question.insights[0] == insights[0]
     assert (list(question.insights), list(question.bullets)) == (insights, bullets)
     assert list(question.insight_ids) == list(range(1, len(insights) + 1))
 
@@ -79,7 +79,7 @@ def test_insights_that_are_asked_together_are_read_back(text: str, insights: lis
 @pytest.mark.parametrize("text", TEMPLATES, ids=["ours", "paper", "headings"])
 def test_hostile_insights_are_read_back(text: str, insight: str) -> None:
     question = read(render(text, insight, [insight, "plain"]))
-    assert question.insight == insight
+    assert question.insights[0] == insight
     assert question.bullets == (insight, "plain")
 
 
@@ -208,5 +208,5 @@ def test_prompts_of_other_hands_are_read() -> None:
     bullets = '{\n "bullets": [\n  {"bullet_id": "4", "text": "tab\there"}\n ]\n}'
     prompt = f"Bullet Points:\r\n{bullets}\r\nReference Insight: \r\nover two\r\nlines\r\n\r\nAnswer in JSON."
     question = read(prompt)
-    assert question.insight.split() == ["over", "two", "lines"]
+    assert question.insights[0].split() == ["over", "two", "lines"]
     assert (question.bullet_ids, question.bullets) == ((4,), ("tab\there",))

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.judge import CRITERIA, Criterion, OfflineRater, Rater, Rating, Scale, expected_rating, rate_text, read_rating
+from summhay_ray.judge import CRITERIA, Criterion, OfflineRater, Rater, Rating, Scale, rate_text
+from summhay_ray.judge.rating.answer import expected_rating, read_rating
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.text import NOTE

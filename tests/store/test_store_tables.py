@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from summhay_ray import records
 from summhay_ray.benchmarks import summhay
-from summhay_ray.engine import RAW_ANSWERS as RAW
+from summhay_ray.engine.items import RAW_ANSWERS as RAW
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
 from summhay_ray.store import Table, columns_of, tables

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from summarize_tasks import hostile_texts
 
-from summhay_ray.summarize.offline.words import as_bullet, sentences_of, terms_of
+from summhay_ray.summarize.offline.index import as_bullet, sentences_of, terms_of
 
 pytestmark = pytest.mark.core
 

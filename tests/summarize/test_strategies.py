@@ -16,8 +16,9 @@ from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome, Refusal
 from summhay_ray.plugins import UnknownName
 from summhay_ray.summarize import Shown, Task, local_models, make_summarizer, render
-from summhay_ray.summarize.document_pieces import chunks, heads, units_of
 from summhay_ray.summarize.prompting import NOTES_END, NOTES_MARK
+from summhay_ray.summarize.strategies.one_call import heads
+from summhay_ray.summarize.strategies.several_calls import chunks, units_of
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core

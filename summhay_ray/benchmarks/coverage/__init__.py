@@ -1,6 +1,5 @@
 """Information coverage for any benchmark: the share of its context that a question needs (ETHIC, section 2.3 and appendix A)."""
 
-from summhay_ray.benchmarks.coverage.run import coverage_fields
-from summhay_ray.benchmarks.coverage.workload import Coverage
+from summhay_ray.benchmarks.coverage.workload import Coverage, coverage_fields
 
 __all__ = ["Coverage", "coverage_fields"]

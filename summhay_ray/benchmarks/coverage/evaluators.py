@@ -8,13 +8,12 @@ query's words take their place. Both are a baseline for a model's judgments.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import Request
@@ -105,7 +104,7 @@ class LexicalCoverage:
         roots = [{root(word) for word in plain} for plain in words]
         if not references:
             asked = _roots(query)
-            return _scored(bool(asked) and len(asked & own) / len(asked) >= _ASKED for own in roots)
+            return json.dumps([int(bool(asked) and len(asked & own) / len(asked) >= _ASKED) for own in roots])
         labels, texts = _parts(references)
         needed = [any(own.issuperset(label) for label in labels) for own in words]
         frequency = Counter(word for own in roots for word in own)
@@ -115,7 +114,7 @@ class LexicalCoverage:
             plain = [sum(word in own for word in telling) / len(telling) for own in roots]
             rare = [sum(itertools.compress(weights, (word in own for word in telling))) / sum(weights) for own in roots]
             needed = [one or more for one, more in zip(needed, _supporting(plain, rare, _SHARED, _LEAST, _NEARLY), strict=True)]
-        return _scored(needed)
+        return json.dumps(list(map(int, needed)))
 
 
 class EmbeddedCoverage:
@@ -126,6 +125,7 @@ class EmbeddedCoverage:
 
     def __init__(self) -> None:
         self._kept: dict[str, Any] = {}
+        self._encoder: Any = None
 
     def answer(self, request: Request) -> str:
         """A JSON list with 0 or 1 for each passage. Raises LookupError for any other prompt, or if the extra is missing."""
@@ -140,7 +140,7 @@ class EmbeddedCoverage:
             if references:
                 support = _supporting(cosines, cosines, _NEAR, _LEAST_NEAR, _NEARLY_NEAR)
             needed = [one or more for one, more in zip(needed, support, strict=True)]
-        return _scored(needed)
+        return json.dumps(list(map(int, needed)))
 
     def _nearness(self, own: Sequence[str], texts: Sequence[str]) -> list[float]:
         """The greatest cosine of each text with any of the sentences `own`; -1 if there are none."""
@@ -152,12 +152,18 @@ class EmbeddedCoverage:
     def _vectors(self, texts: Sequence[str]) -> Any:
         import numpy as np
 
+        from summhay_ray.encoders import Encoding, NoModel, load_encoder
+
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
         if len(self._kept) + len(new) > _KEPT:
             self._kept.clear()
             new = list(dict.fromkeys(texts))
         if new:
-            self._kept.update(zip(new, _encoder().encode(new).values, strict=True))
+            try:
+                self._encoder = self._encoder or load_encoder(Encoding("all-MiniLM-L6-v2"))
+            except NoModel as error:
+                raise LookupError(f"offline/coverage-embed: {error}") from error
+            self._kept.update(zip(new, self._encoder.encode(new).values, strict=True))
         return np.stack([self._kept[text] for text in texts])
 
 
@@ -192,17 +198,3 @@ def _sentences(reference: str) -> list[str]:
 
 def _roots(text: str) -> set[str]:
     return {root(word) for word in plain_words(text) if word not in FUNCTION_WORDS}
-
-
-def _scored(needed: Iterable[bool]) -> str:
-    return json.dumps([int(flag) for flag in needed])
-
-
-@functools.cache
-def _encoder() -> Any:
-    from summhay_ray.encoders import Encoding, NoModel, load_encoder
-
-    try:
-        return load_encoder(Encoding("all-MiniLM-L6-v2"))
-    except NoModel as error:
-        raise LookupError(f"offline/coverage-embed: {error}") from error

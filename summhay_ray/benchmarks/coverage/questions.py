@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -57,27 +57,18 @@ def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]
     questions: list[Question] = []
     for group, items in groups.items():
         drawn = random.Random(json.dumps([seed, group])).sample(items, min(len(items), a_group * _TRIES))
-        questions += _questions(workload, group, drawn, a_group)
+        seen: set[tuple[str, str]] = set()
+        for item in drawn:
+            request = workload.first_request(item) if len(seen) < a_group else None
+            parts = split(request.messages[-1].content) if request is not None else None
+            if parts is None or parts in seen:
+                continue
+            seen.add(parts)
+            references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
+            questions.append(Question(item.id, group, str(item.data.get("document") or item.id), *parts, references))
     if not questions:
         raise SpecError(f"spec: no item of this {workload.kind} asks about a text that can be cut into chunks")
     return sorted(questions, key=lambda question: (question.group, question.item))
-
-
-def _questions(workload: Benchmark[Any], group: str, items: Sequence[Item], most: int) -> list[Question]:
-    questions: list[Question] = []
-    seen: set[tuple[str, str]] = set()
-    for item in items:
-        request = workload.first_request(item)
-        parts = split(request.messages[-1].content) if request is not None else None
-        if parts is None or parts in seen:
-            continue
-        seen.add(parts)
-        references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
-        document = str(item.data.get("document") or item.id)
-        questions.append(Question(item.id, group, document, *parts, references))
-        if len(questions) == most:
-            break
-    return questions
 
 
 def split(prompt: str) -> tuple[str, str] | None:

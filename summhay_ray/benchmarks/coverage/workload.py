@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
@@ -126,11 +128,8 @@ class Coverage(Benchmark[CoverageSpec]):
         super().__init__(spec, inputs)
         check_models((evaluator.model for evaluator in spec.evaluators), self.own_models, inputs.folder)
         if not inputs.settled:
-            inputs.give(SAMPLED, questions.written(self._drawn()))
-
-    def _drawn(self) -> list[Question]:
-        other = self.load(self.inputs.path(self.spec.of), self.inputs, self.spec.overrides)
-        return questions.sampled(other, self.spec.sample, self.spec.seed)
+            other = self.load(inputs.path(spec.of), inputs, spec.overrides)
+            inputs.give(SAMPLED, questions.written(questions.sampled(other, spec.sample, spec.seed)))
 
     @functools.cached_property
     def _questions(self) -> Sequence[Question]:
@@ -147,7 +146,10 @@ class Coverage(Benchmark[CoverageSpec]):
         """One item per question, evaluator by evaluator."""
         for model in self.spec.evaluators:
             for place, question in enumerate(self._questions):
-                basis = _basis(question) if model.model in OFFLINE else JUDGED
+                basis = JUDGED
+                if model.model in OFFLINE:
+                    whole = any(question.context == text.strip() for text in question.references)
+                    basis = CONSTRUCTION if whole else REFERENCES if question.references else QUERY
                 data = {"place": place, "group": question.group, "document": question.document, "basis": basis}
                 yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
@@ -155,7 +157,7 @@ class Coverage(Benchmark[CoverageSpec]):
         """One verdict per chunk. A chunk without one is a failure: the mean leaves it out, and `n` leaves out its question."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
-        judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
+        judge = self._one_by_one if item.data["basis"] == JUDGED else self._whole
         named = (item.id, item.model, item.data["basis"], question.group, question.item, question.document)
         return {
             VERDICTS.name: [
@@ -187,12 +189,7 @@ class Coverage(Benchmark[CoverageSpec]):
         needed = verdicts(reply.text)
         return [(number, needed[number - 1], reply.key) for number in self._kept(question, len(texts))]
 
-    def _model(self, item: Item) -> str:
-        return next(evaluator.model for evaluator in self.spec.evaluators if evaluator.label == item.queue)
-
     def _kept(self, question: Question, n: int) -> Sequence[int]:
-        import random
-
         numbers = range(1, n + 1)
         if self.spec.most_chunks is None or n <= self.spec.most_chunks:
             return numbers
@@ -299,12 +296,6 @@ def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str
     return counted.with_columns(pl.col("n") - pl.col("lacks").fill_null(0), floor).drop("lacks", "least")
 
 
-def _basis(question: Question) -> str:
-    if not question.references:
-        return QUERY
-    return CONSTRUCTION if any(question.context == text.strip() for text in question.references) else REFERENCES
-
-
 def _agreement(verdicts: pl.DataFrame) -> pl.DataFrame:
     rows = []
     wide = verdicts.select("question", "chunk", "evaluator", "needed").pivot(
@@ -330,3 +321,16 @@ def _places(verdicts: pl.DataFrame) -> pl.DataFrame:
     tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
     placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
     return mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
+
+
+def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The fields of the spec that measures a benchmark; `fields` are those of `spec`, which may already be of kind coverage.
+
+    `given`: replacements for the spec's fields; None keeps the spec's. `overrides`: changes of the benchmark's spec.
+    """
+    changed = {name: value for name, value in given.items() if value is not None}
+    if fields.get("kind") == Coverage.kind:
+        of = fields.get("of")
+        return {**fields, **({"of": str((spec.parent / of).absolute())} if isinstance(of, str) else {}), **changed}
+    own = {"kind": Coverage.kind, "name": f"coverage-of-{spec.stem}", "of": str(spec.absolute()), "overrides": list(overrides)}
+    return {**own, **{name: fields[name] for name in ("seed",) if name in fields}, **changed}

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Source, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
-from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.haystack import parse_system
 from summhay_ray.judge import (
     DEFAULT_SHARE,
@@ -24,6 +23,7 @@ from summhay_ray.judge import (
     fit,
     is_tied,
     least_certain,
+    name_of,
     panel,
     strategy_of,
     usable_verdict,
@@ -152,7 +152,7 @@ def _names(judge: BenchJudge) -> tuple[str, ...]:
     if judge.entry is not None:
         return ()
     try:
-        names = (judge.named.text, asked_name(*strategy_of(judge.named)))
+        names = (judge.named.text, name_of(*strategy_of(judge.named)).text)
     except BadName:
         names = (judge.named.text, "")
     return tuple(dict.fromkeys(name for name in names if name not in (judge.name, "")))

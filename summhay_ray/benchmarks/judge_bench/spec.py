@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
 from summhay_ray.errors import SpecError
 from summhay_ray.judge import JudgeSettings, Named
@@ -116,4 +115,4 @@ def read_judges(
 def entry_name(entry: JudgeSpec) -> str:
     """The label of a spec's judge. Without one: its model, strategy and prompt, since all of them affect its bias."""
     prompt = f" prompt {entry.prompt}" if entry.prompt else ""
-    return asked_name(entry.model, entry.strategy) + prompt if entry.label == entry.model else entry.label
+    return judge.name_of(entry.model, entry.strategy).text + prompt if entry.label == entry.model else entry.label

@@ -98,7 +98,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         super().__init__(spec, inputs)
         self._summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
         prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.judges if entry.prompt}
-        self._known = read_judges(spec, prompts, bench.stored_keys(self._summaries), self.models.revision)
+        keys = list(dict.fromkeys(key for summary in self._summaries for key in summary.stored))
+        self._known = read_judges(spec, prompts, keys, self.models.revision)
         if spec.held_out and len({summary.topic for summary in self._summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
         self._measure = Measure(self._summaries, spec.file.rpartition("/")[2], spec.held_out)

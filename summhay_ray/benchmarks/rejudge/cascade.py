@@ -1,27 +1,28 @@
 """Choose the insights that a cascade sends to its paid judge: the least certain of all summaries of a run.
 
-The free judge judges everything first. Insights are sorted by its uncertainty. The paid judge gets a given share of them, or as
-many as a budget certainly pays for.
+The free judge first judges all summaries, in a separate run. Insights are sorted by its uncertainty. The paid judge gets a given
+share of them, or as many as a budget certainly pays for.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
-from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge, RejudgeRequest, free_of, load_rejudge
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.errors import SpecError
-from summhay_ray.judge import Named, least_certain, make_judge, parse_name
+from summhay_ray.judge import DEFAULT_SHARE, Named, least_certain, make_judge, parse_name
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS, Failed, Outcome
 from summhay_ray.plugins import planning
@@ -57,7 +58,8 @@ class Uncertain:
         chosen = least_certain(self.uncertainties, share)
         asked = [value for index, value in enumerate(self.uncertainties) if index in chosen]
         left = [value for index, value in enumerate(self.uncertainties) if index not in chosen]
-        return Choice(judge, share, len(asked), len(self.uncertainties), _mean(asked), _mean(left))
+        mean_asked, mean_left = (statistics.fmean(some) if some else None for some in (asked, left))
+        return Choice(judge, share, len(asked), len(self.uncertainties), mean_asked, mean_left)
 
 
 def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
@@ -142,5 +144,37 @@ class _Prices:
         return Failed("planned", "no call is made while planning")
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+def check_budget(workload: Rejudge, request: RejudgeRequest, budget_usd: float | None) -> None:
+    """Raises SpecError if a budget chooses a cascade's share while it also pays for another judge."""
+    open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
+    models = workload.models.settings()
+    paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
+    if open_names and len(paid) > 1:
+        raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")
+
+
+def with_cascades(
+    workload: Rejudge, request: RejudgeRequest, budget_usd: float | None, by_free_judge: Callable[[Rejudge], RunStore]
+) -> Rejudge:
+    """The workload, with the insights that its cascades ask about. `by_free_judge` runs the free judge for them at no cost."""
+    if not cascades_of(workload):
+        return workload
+    free_workload = free_of(workload)
+    [judging] = free_workload.spec.judges
+    free = Uncertain.of(by_free_judge(free_workload), judging.label)
+    bought: dict[str, tuple[float, float]] = {}
+    for name in (name for name in request.judges if is_open(name) and budget_usd is not None):
+        spec, _ = cascades_of(workload)[parse_name(name).text]
+        share, *usd = affordable(workload, spec, free, budget_usd or 0.0)
+        request = replace(request, judges=tuple(with_share(name, share) if judge == name else judge for judge in request.judges))
+        bought[with_share(name, share)] = (usd[0], usd[1])
+    if bought:
+        workload = load_rejudge(workload.judged.run, request)
+    cascades = [named for _, named in cascades_of(workload).values()]
+    choices = [free.choice(named.text, DEFAULT_SHARE if named.share is None else named.share) for named in cascades]
+    for place, choice in enumerate(choices):
+        if choice.judge in bought:
+            expected, most = bought[choice.judge]
+            choices[place] = replace(choice, by_budget=True, usd_expected=expected, usd_max=most)
+    workload.chosen = {choice: free.asked(choice.share) for choice in choices}
+    return workload

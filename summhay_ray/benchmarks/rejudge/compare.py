@@ -13,8 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.summhay.results.judges import (
-    all_judgments,
-    all_scores,
+    all_rows,
     check_judged,
     costs_of,
     judge_of_record,
@@ -100,7 +99,10 @@ class CompareResult:
             {
                 "cell": row["cell_id"],
                 "insight": row["insight_id"],
-                **{judge: _said(row, place) for place, judge in enumerate(self.judges)},
+                **{
+                    judge: f"{_SHORT[label]} {value:.2f}" + (f", bullet {bullet}" if bullet else "")
+                    for judge, label, value, bullet in zip(self.judges, row["labels"], row["values"], row["bullets"], strict=True)
+                },
                 "text": row["insight"] if len(row["insight"]) <= _TEXT_SHOWN else row["insight"][: _TEXT_SHOWN - 1] + "…",
             }
             for row in self.differences.iter_rows(named=True)
@@ -124,8 +126,13 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     """
     check_judged(run)
     run = run.at()
-    first, second = _chosen(run, judges)
-    scores, judgments = all_scores(run), all_judgments(run)
+    known = [judged.judge for judged in judges_of(run)]
+    if judges or len(known) != 2:
+        if len(set(judges)) != 2:
+            raise UserError(f"compare takes two judges: --judges A B; {run.run_id} has {', '.join(known)}")
+        known = [judge_of_record(run, name) for name in judges]
+    first, second = known
+    scores, judgments = all_rows(run, "scores"), all_rows(run, "judgments")
     mine, other = (_of(scores, judgments, judge) for judge in (first, second))
     both = mine.join(other, on=_PAIR, suffix="_2", how="inner").sort(_PAIR)
     if both.is_empty():
@@ -133,7 +140,13 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         raise UserError(f"no insight of {run.run_id} is scored by both judges: {counts}; let both finish")
     summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
     both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
-    systems = _systems(both)
+    means = pl.col("joint", "joint_2", "coverage", "coverage_2").mean()
+    systems = both.group_by(SYSTEM).agg(means, pl.len().alias("n")).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
+    columns: dict[str, pl.Expr] = {}
+    for name in _FIGURES:
+        pair = pl.col(name, f"{name}_2")
+        columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
+    systems = with_labels(systems).select(*SYSTEM, "label", "n", **columns)
     own, others = (costs_of(run, judge, both[key].to_list()) for judge, key in ((first, "key"), (second, "key_2")))
     return CompareResult(
         run=run.run_id,
@@ -146,17 +159,6 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         input_tokens=(own[0], others[0]),
         usd=(own[1] / MICROS, others[1] / MICROS),
     )
-
-
-def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
-    known = [judged.judge for judged in judges_of(run)]
-    listed = ", ".join(known)
-    if not wanted and len(known) == 2:
-        return known[0], known[1]
-    if len(set(wanted)) != 2:
-        raise UserError(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
-    first, second = (judge_of_record(run, name) for name in wanted)
-    return first, second
 
 
 def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:
@@ -189,21 +191,6 @@ def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> pl.DataFrame:
         bullets=pl.concat_list("bullet", "bullet_2"),
         texts=pl.concat_list(pl.col("bullets").list.get(pl.col(name) - 1, null_on_oob=True) for name in ("bullet", "bullet_2")),
     )
-
-
-def _systems(both: pl.DataFrame) -> pl.DataFrame:
-    means = pl.col("joint", "joint_2", "coverage", "coverage_2").mean()
-    systems = both.group_by(SYSTEM).agg(means, pl.len().alias("n")).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
-    columns: dict[str, pl.Expr] = {}
-    for name in _FIGURES:
-        pair = pl.col(name, f"{name}_2")
-        columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
-    return with_labels(systems).select(*SYSTEM, "label", "n", **columns)
-
-
-def _said(row: Mapping[str, Any], which: int) -> str:
-    bullet = row["bullets"][which]
-    return f"{_SHORT[row['labels'][which]]} {row['values'][which]:.2f}" + (f", bullet {bullet}" if bullet else "")
 
 
 def _figure(value: float | None, percent: bool = False) -> str:

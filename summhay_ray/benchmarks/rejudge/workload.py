@@ -29,9 +29,8 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
-from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_models, check_prompts
+from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -108,8 +107,17 @@ class JudgedRun:
 
     @functools.cached_property
     def slices(self) -> Sequence[SummarySlice]:
-        """All summaries, in slices. Cells without a summary are left out."""
-        return tuple(_slices(self.run))
+        """All summaries, in slices. Cells without a summary are left out. One piece of the table is in memory at a time."""
+        names, found = ("haystack_id", "subtopic_id", "retriever", "ordering", "repeat", "system"), list[SummarySlice]()
+        for piece in self.run.pieces("summaries", names):
+            rows = piece.sort("haystack_id", "subtopic_id", "cell_id").iter_rows(named=True)
+            cells = [
+                Cell(row["cell_id"], Unit(*(row[name] for name in names[:4])), 0, row["repeat"], row["system"]) for row in rows
+            ]
+            for start in range(0, len(cells), SUMMARIES_A_SLICE):
+                part = tuple(cells[start : start + SUMMARIES_A_SLICE])
+                found.append(SummarySlice(piece["cell_id"][0], piece["cell_id"][-1], part))
+        return found
 
 
 class Rejudge(OfHaystacks[RejudgeSpec]):
@@ -135,7 +143,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
         """For each cascade: cell_id -> ids of the insights that it passes on, if chosen over all summaries."""
         if inputs.record is None:
-            check_judges(spec.parts(), inputs.folder)
+            check_models(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
 
     def identity(self) -> Any:
@@ -181,8 +189,13 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
 
     def score(self, tables: Tables) -> Rejudged:
         """See `Workload`: the means of every judge."""
-        judges = judge_counts(tables, self.spec.judges, sum(item.size for item in self.items()))
-        return Rejudged(self.spec.of, judges, tuple(self.chosen))
+        n_expected, counts = sum(item.size for item in self.items()) // len(self.spec.judges), []
+        for judging in self.spec.judges:
+            scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
+            means = [scores[name].mean() for name in ("coverage", "joint")]
+            coverage, joint = (float(mean) if isinstance(mean, float) else None for mean in means)
+            counts.append(JudgeCounts(judging.label, n_expected, scores.height, failures.height, coverage, joint))
+        return Rejudged(self.spec.of, counts, tuple(self.chosen))
 
     def report(self, scores: Rejudged) -> Sequence[Section]:
         """See `Workload`: the judges' means; the judged run's report shows their judgments next to its own."""
@@ -258,17 +271,6 @@ class Rejudged:
     """The choice of each cascade."""
 
 
-def judge_counts(tables: Tables, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
-    """The counts of each judge so far. `n_expected`: number of judgments that all judges together should make."""
-    counts = []
-    for judging in judges:
-        scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
-        means = [scores[name].mean() for name in ("coverage", "joint")]
-        coverage, joint = (float(mean) if isinstance(mean, float) else None for mean in means)
-        counts.append(JudgeCounts(judging.label, n_expected // len(judges), scores.height, failures.height, coverage, joint))
-    return counts
-
-
 def check_source(run: RunStore) -> None:
     """Raises SpecError for a run without summaries of its own."""
     record = run.record
@@ -276,24 +278,6 @@ def check_source(run: RunStore) -> None:
         raise SpecError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
     if "haystacks" not in record:
         raise SpecError(f"{run.run_id} is of kind {record['kind']} and holds no summaries; give a run of summaries")
-
-
-def _slices(run: RunStore) -> Iterator[SummarySlice]:
-    """The summaries, piece by piece of their table; one piece is in memory at a time."""
-    names = ("haystack_id", "subtopic_id", "retriever", "ordering", "repeat", "system")
-    for piece in run.pieces("summaries", names):
-        cells = [
-            Cell(
-                row["cell_id"],
-                Unit(row["haystack_id"], row["subtopic_id"], row["retriever"], row["ordering"]),
-                0,
-                row["repeat"],
-                row["system"],
-            )
-            for row in piece.sort("haystack_id", "subtopic_id", "cell_id").iter_rows(named=True)
-        ]
-        for start in range(0, len(cells), SUMMARIES_A_SLICE):
-            yield SummarySlice(piece["cell_id"][0], piece["cell_id"][-1], tuple(cells[start : start + SUMMARIES_A_SLICE]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.biases import read_biases
-from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
-from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_rows, judges_of, read_biases
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section, score_run
+from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.workload import SummHay
 
@@ -25,7 +24,7 @@ __all__ = [
     "ScoreResult",
     "SummHay",
     "SummhaySpec",
-    "all_judgments",
+    "all_rows",
     "claims_section",
     "compare_systems",
     "decision_of",

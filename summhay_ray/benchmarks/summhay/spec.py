@@ -22,7 +22,9 @@ def _judge(value: Any) -> Any:
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
     try:
-        if not is_expression(text) and not _is_code(text, entry):
+        # A user-defined judge is module:Class; a model may have a similar name (`mistral:latest`).
+        is_code = ":" in text and "/" not in text and not entry.get("api_base") and judge.parse_name(text).kind == "code"
+        if not is_code and text != "offline" and "(" not in text:
             # A custom prompt is about one insight, unless the entry names another strategy.
             given = entry.get("strategy", "per_insight" if entry.get("prompt") else judge.default_strategy(text))
             if isinstance(given, str):
@@ -37,16 +39,6 @@ def _judge(value: Any) -> Any:
     # Different spellings of the same judge get the same name.
     name = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     return {**name, **entry, "model": model, "strategy": strategy}
-
-
-def is_expression(name: str) -> bool:
-    """Raises UnknownName or BadName if a strategy's judge is unknown or cannot be made."""
-    return name == "offline" or "(" in name
-
-
-def _is_code(name: str, entry: Mapping[str, Any]) -> bool:
-    """Whether the name is a user-defined judge, `module:Class`, and not a model with a similar name (`mistral:latest`)."""
-    return ":" in name and "/" not in name and not entry.get("api_base") and judge.parse_name(name).kind == "code"
 
 
 def try_judge(strategy: str) -> None:
@@ -236,8 +228,3 @@ def check_labels(field: str, labels: list[str]) -> None:
     for index, label in enumerate(labels):
         if label in labels[:index]:
             raise ValueError(f"{field}[{index}]: {label!r} is listed twice; give one of them another name: NAME")
-
-
-def semantic_model(model: ModelSpec, prompt: str) -> dict[str, Any]:
-    """The part of a model's spec that identifies it. `prompt`: the identity of its prompt."""
-    return {**model.semantic(), "prompt": prompt}

@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import polars as pl
 
 from summhay_ray.benchmark import Counted, RunStore, RunTables, Section, Table
-from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
-from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
+from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_rows, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
-from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers
+from summhay_ray.benchmarks.summhay.haystacks.tables import haystack_rows
 from summhay_ray.benchmarks.support.judging import free_opinion
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
@@ -86,7 +85,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
     summaries = source.table("summaries")
     if summaries.is_empty():
         raise UserError(f"{source.run_id} holds no summary yet; run it first")
-    judgments = all_judgments(source)
+    judgments = all_rows(source, "judgments")
     content = {
         "of": source.run_id,
         "mode": mode,
@@ -139,7 +138,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     for judgment in _BY_NAME["judgments"].records(judgments):
         judged.setdefault(judgment.cell_id, []).append(judgment)
     own_cells = pl.col("cell_id").is_in(of["cell_id"].implode())
-    rows["absent_answers"] = _BY_NAME["absent_answers"].records(all_absent_answers(source).filter(own_cells))
+    rows["absent_answers"] = _BY_NAME["absent_answers"].records(all_rows(source, "absent_answers").filter(own_cells))
     rows |= {name: [] for name in ("summaries", "judgments", "scores", "failures", SUPPORTS.name, BULLETS.name)}
     for summary in _BY_NAME["summaries"].records(of):
         system = f"{summary.system}#{summary.repeat}" if summary.repeat else summary.system

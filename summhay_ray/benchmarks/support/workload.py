@@ -31,8 +31,8 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.retrieval import StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
-from summhay_ray.benchmarks.summhay.results.claims import absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import join_run
+from summhay_ray.benchmarks.summhay.results.other_figures import absent_queries
 from summhay_ray.benchmarks.support.answers import answers_of, cited_answers_json, read_answers, read_cited_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections

@@ -1,4 +1,4 @@
-"""Reads the rating from an answer. An unreadable answer is Malformed, never 0.
+"""The scale of a rating, and reading a rating from an answer. An unreadable answer is Malformed, never 0.
 
 `text.read_number` defines the forms; JSON is read, too: `{"rating": 4}`, `{"score": 4}`, or another object with one number.
 `error` is one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
 from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
@@ -24,6 +23,24 @@ LEAST_LOGPROB = -1e6
 """Lower log probabilities count as probability 0."""
 HIGHEST = 9
 """The highest number of a scale that log probabilities can rate: some models write two digits as two tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Whole numbers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high:
+            raise ValueError(f"the scale is {self.low} to {self.high}; expected whole numbers from 0 on, the lower first")
+
+    def __contains__(self, rating: object) -> bool:
+        return isinstance(rating, int | float) and self.low <= rating <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +81,6 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     return float(rating if expected is None else expected)
 
 
-def release_rating(text: str) -> float:
-    """The rating as the code of Extract-then-Evaluate reads it: the leading digits, else 0, regardless of the scale."""
-    match = re.match(r" ?(\d+)", text)
-    return float(match[1]) if match else 0.0
-
-
 def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | None:
     """The expected rating over the alternatives of the first non-blank token; None without log probabilities.
 
@@ -84,10 +95,17 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     if first is None:
         return None
     chances = dict.fromkeys(range(scale.low, scale.high + 1), 0.0)
-    for token, probability in _alternatives(first):
-        spelt = token.strip()
+    likely, seen = first.get("top_logprobs"), set[str]()
+    for entry in (*(likely if isinstance(likely, list) else ()), first):
+        if not isinstance(entry, Mapping) or not isinstance(token := entry.get("token"), str) or token in seen:
+            continue
+        seen.add(token)
+        spelt, logprob = token.strip(), entry.get("logprob")
+        if not isinstance(logprob, int | float) or isinstance(logprob, bool) or logprob != logprob:
+            continue
         if spelt.isascii() and spelt.isdecimal() and len(spelt) < 10 and int(spelt) in chances:
-            chances[int(spelt)] += probability
+            # The bounds also exclude whole numbers that are too large for a float.
+            chances[int(spelt)] += math.exp(min(max(logprob, LEAST_LOGPROB), 0.0))
     mass = sum(chances.values())
     if mass < LEAST_MASS:
         message = f"whole numbers from {scale} have {mass:.2g} of the first token's probability; expected {LEAST_MASS:g} at least"
@@ -125,16 +143,3 @@ def _whole(value: Any) -> int | None:
         return read_number(str(value))[0]
     except UnusableAnswer:
         return None
-
-
-def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(token, probability) of the alternatives at one position and of the chosen token, without repetition."""
-    listed = token.get("top_logprobs")
-    seen: set[str] = set()
-    for entry in (*(listed if isinstance(listed, list) else ()), token):
-        if isinstance(entry, Mapping) and isinstance(entry.get("token"), str) and entry["token"] not in seen:
-            seen.add(entry["token"])
-            logprob = entry.get("logprob")
-            if isinstance(logprob, int | float) and not isinstance(logprob, bool) and logprob == logprob:
-                # The bounds also exclude whole numbers that are too large for a float.
-                yield entry["token"], math.exp(min(max(logprob, LEAST_LOGPROB), 0.0))

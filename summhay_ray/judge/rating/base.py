@@ -1,4 +1,4 @@
-"""The types of a rating (scale, criterion, rater), and its prompts.
+"""Ratings of texts on a scale of whole numbers: criteria and their prompts, raters and their calls, and `offline/rater`.
 
 To add a criterion, write its prompt to a file and create a `Criterion` with it; no other edit is needed.
 
@@ -12,40 +12,31 @@ cache.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from importlib import resources
+from typing import Any, ClassVar, Literal
 
 from summhay_ray import text
+from summhay_ray.judge.rating.answer import ByLogprobs, Scale, expected_rating, read_rating
+from summhay_ray.llm import Ask, Message, Request
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
+from summhay_ray.text import FUNCTION_WORDS, plain_words, root, sentences
 
 _NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
 # Include the tags around it, if the template has them.
 _PLACEHOLDER = re.compile(rf"<(?P<tag>source|reference|summary)>\n(?P<within>{_NAME})\n</(?P=tag)>|{_NAME}")
 _ALIASES = {"ARTICLE": "SOURCE", "DOCUMENT": "SOURCE"}
+_DIGITS = 4
 _SCALE = re.compile(r"whole number from (\d+) to (\d+)", re.IGNORECASE)
 
 How = Literal["text", "samples", "logprobs", "panel"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Whole numbers from `low` to `high`, both included."""
-
-    low: int
-    high: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.low < self.high:
-            raise ValueError(f"the scale is {self.low} to {self.high}; expected whole numbers from 0 on, the lower first")
-
-    def __contains__(self, rating: object) -> bool:
-        return isinstance(rating, int | float) and self.low <= rating <= self.high
-
-    def __str__(self) -> str:
-        return f"{self.low} to {self.high}"
 
 
 @dataclass(frozen=True)
@@ -135,12 +126,6 @@ def part(prompt: str, name: str) -> str | None:
     return match[1] if match else None
 
 
-def scale_in(prompt: str) -> tuple[int, int] | None:
-    """(low, high) of the last scale that a prompt names ("a whole number from 1 to 5"); None if it names none."""
-    scales = _SCALE.findall(prompt)
-    return (int(scales[-1][0]), int(scales[-1][1])) if scales else None
-
-
 def _name(found: re.Match[str]) -> str:
     name = (found["within"] or found[0]).strip("[]{} \t\n").upper()
     return _ALIASES.get(name, name)
@@ -150,3 +135,133 @@ def _name(found: re.Match[str]) -> str:
 @functools.lru_cache(maxsize=256)
 def _enclosed(name: str, value: str) -> text.Block:
     return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)
+
+
+_PROMPTS = resources.files("summhay_ray.judge.rating").joinpath("prompts")
+CRITERIA: Mapping[str, Criterion] = {
+    name: Criterion(name, scale, _PROMPTS.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
+    for name, scale in (("consistency", Scale(1, 5)), ("relevance", Scale(1, 5)), ("faithfulness", Scale(1, 7)))
+}
+"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The wording of the prompts is our
+own."""
+
+
+async def rate_text(
+    criterion: Criterion,
+    values: Mapping[str, str],
+    rater: Rater,
+    ask: Ask,
+    compat: str = "default",
+    otherwise: Rater | None = None,
+) -> Outcome[Rating]:
+    """The rating of one text, or the failure. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
+
+    Unreadable samples are left out of the mean; `Rating.n_asked` is the number of requested samples. If no sample is readable,
+    the outcome is the first sample's. If a call fails, the rating fails, and a later run repeats it. `compat="release"` reads
+    answers like the code of Extract-then-Evaluate: an unreadable one counts as 0. Key and attempts are those of the first answer;
+    the price is the sum over all calls. If the provider rejects a request for log probabilities, the rater `otherwise` is used;
+    by default the same rater without them.
+    """
+    outcome = await _rated(criterion, values, rater, ask, compat)
+    if rater.logprobs is None or not isinstance(outcome, Failed) or outcome.error != "bad_request":
+        return outcome
+    # Providers word the rejection differently, so any rejection leads here. If the request is wrong in another way, this one is
+    # rejected, too, and costs nothing.
+    return await _rated(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
+
+
+async def _rated(criterion: Criterion, values: Mapping[str, str], rater: Rater, ask: Ask, compat: str) -> Outcome[Rating]:
+    requests = rating_requests(criterion, values, rater)
+    answers = await asyncio.gather(*map(ask, requests))
+    failed = next((answer for answer in answers if isinstance(answer, Failed)), None)
+    arrived = [answer for answer in answers if isinstance(answer, Answer)]
+    if failed is not None or not arrived:
+        # A later run repeats the failed calls, and then rates from all samples.
+        return failed or answers[0]  # type: ignore[return-value]
+    first, scale = arrived[0], criterion.scale
+    expected = None if rater.logprobs is None else expected_rating(first.value.logprobs, scale)
+    texts = [(text, answer.value.finish_reason) for answer in arrived for text in answer.value.texts]
+    # Extract-then-Evaluate's code reads the leading digits, else 0, whatever the scale. The offline rater answers in JSON.
+    if compat == "release" and not rater.model.startswith("offline/"):
+        leading = [re.match(r" ?(\d+)", text) for text, _ in texts]
+        read: list[float | Malformed] = [float(match[1]) if match else 0.0 for match in leading]
+    else:
+        read = [read_rating(text, scale, finish) for text, finish in texts]
+    votes = [rating for rating in read if not isinstance(rating, Malformed)]
+    rating: Rating | Malformed
+    if isinstance(expected, ByLogprobs):
+        rating = Rating(expected.value, "logprobs", n_asked=rater.samples, mass=expected.mass)
+    elif votes:
+        rating = Rating(sum(votes) / len(votes), "samples" if rater.samples > 1 else "text", tuple(votes), rater.samples)
+    else:
+        rating = expected or next(one for one in read if isinstance(one, Malformed))
+    call = {"key": first.key, "attempts": first.attempts, "usd_micros": sum(answer.usd_micros for answer in answers)}
+    return replace(rating, **call) if isinstance(rating, Malformed) else Answer(rating, **call)  # type: ignore[arg-type]
+
+
+def rating_requests(criterion: Criterion, values: Mapping[str, str], rater: Rater) -> list[Request]:
+    """The requests of `rate_text`: one, or one per sample."""
+    message = Message(rater.role, fill(criterion.prompt, values))
+    n_calls, samples_per_call = (1, rater.samples) if rater.one_call else (rater.samples, 1)
+    return [
+        Request(
+            rater.model,
+            [message],
+            rater.sampling,
+            criterion.prompt_hash,
+            sample=sample,
+            n=samples_per_call,
+            logprobs=rater.logprobs,
+        )
+        for sample in range(n_calls)
+    ]
+
+
+class OfflineRater:
+    """The local model `offline/rater` (llm.LocalModel), which needs no API key.
+
+    It reads the same prompt as any model, and rates the share of the summary's words that the source contains: a baseline that a
+    model must beat. It has no fitted parameters, does not understand meaning, and misses a wrong figure among right words.
+    """
+
+    name: ClassVar[str] = "offline/rater"
+    revision: ClassVar[str] = "1"
+
+    def answer(self, request: Request) -> str:
+        """The answer as JSON, such as `{"rating": 4, "expected": 3.6182}`, on the scale that the prompt names.
+
+        Raises LookupError if the prompt lacks a tagged source (or reference), a tagged summary, or a scale.
+        """
+        prompt = request.prompt
+        # The last scale that the prompt names.
+        scales = _SCALE.findall(prompt)
+        source = part(prompt, "source")
+        source = part(prompt, "reference") if source is None else source
+        summary = part(prompt, "summary")
+        if source is None or summary is None:
+            raise LookupError("the prompt has no <source> and <summary>, each tag on a line; offline/rater reads between them")
+        if not scales:
+            raise LookupError("the prompt does not say 'a whole number from 1 to 5'; offline/rater rates on that scale")
+        low, high = map(int, scales[-1])
+        expected = round(low + (high - low) * support(source, summary), _DIGITS)
+        return json.dumps({"rating": round(expected), "expected": expected})
+
+
+def support(source: str, summary: str) -> float:
+    """The share of a summary that its source supports, 0..1; 0 if it has no words.
+
+    It is the mean over the sentences of two shares: of a sentence's words that are in the source, and of its bigrams that are.
+    """
+    known = _words(source)
+    words, pairs = set(known), set(itertools.pairwise(known))
+    shares = []
+    for sentence in filter(None, map(_words, sentences(summary))):
+        bigrams = list(itertools.pairwise(sentence))
+        share = sum(word in words for word in sentence) / len(sentence)
+        shares.append((share + sum(pair in pairs for pair in bigrams) / len(bigrams)) / 2 if bigrams else share)
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _words(text: str) -> list[str]:
+    """The roots of the words, without function words, in order."""
+    return [root(word) for word in plain_words(text) if word not in FUNCTION_WORDS]

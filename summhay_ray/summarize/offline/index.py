@@ -1,14 +1,18 @@
-"""TF-IDF vectors of all sentences of a context, for the offline models.
+"""Terms, sentences and bullets for the offline models, and TF-IDF vectors of all sentences of a context.
 
 With an inverted index, comparing a sentence with all others touches only sentences that share a term with it, and memory grows
 with the text, not with the square of the number of sentences. Vectors are binary term vectors weighted by inverse sentence
 frequency and scaled to length 1, so a dot product is a cosine.
+
+The titles, function words and suffixes are fixed here because answers depend on them: a change requires a new `revision` of the
+models.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from summhay_ray.summarize.offline.words import sentences_of, terms_of
-from summhay_ray.text import FUNCTION_WORDS, plain_words, read_prose
+from summhay_ray.text import FUNCTION_WORDS, plain_words, read_prose, sentences
 
 _FIRST, _ENGLISH = 100, 0.15
 _BEGINNING = 5
@@ -43,8 +46,8 @@ class Vector:
 class SentenceIndex:
     """The sentences of `documents` ((number, text) pairs), indexed 0..n-1 in document order, then text order.
 
-    `texts` (n); `documents` (n), the index in `numbers` of each sentence's document; `numbers`
-    (n_documents), the documents' numbers.
+    `texts` (n); `lengths` (n), in words; `documents` (n), the index in `numbers` of each sentence's document; `numbers`
+    (n_documents), the documents' numbers. `n_terms` distinct terms: the length of a dense vector.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str]]) -> None:
@@ -66,24 +69,8 @@ class SentenceIndex:
                     bags.append(bag)
             self.numbers.append(number)
         self.documents: Ints = np.array(owners, dtype=np.int64)
-        self._weigh(bags)
-
-    @functools.cached_property
-    def lengths(self) -> Ints:
-        """In words (n)."""
-        return np.array([len(text.split()) for text in self.texts], dtype=np.int64)
-
-    @property
-    def n(self) -> int:
-        """Number of sentences."""
-        return len(self.texts)
-
-    @property
-    def n_terms(self) -> int:
-        """Number of distinct terms: the length of a dense vector."""
-        return len(self._places)
-
-    def _weigh(self, bags: list[tuple[int, ...]]) -> None:
+        self.n, self.n_terms = len(self.texts), len(self._places)
+        self.lengths: Ints = np.array([len(sentence.split()) for sentence in self.texts], dtype=np.int64)
         sizes = np.array([len(bag) for bag in bags], dtype=np.int64)
         rows = np.repeat(np.arange(self.n, dtype=np.int64), sizes)
         self._terms: Ints = np.fromiter(itertools.chain.from_iterable(bags), np.int64)
@@ -188,7 +175,66 @@ def _statements(text: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(sentence, terms) for sentence, terms in found if len(terms) >= _FEWEST_TERMS]
 
 
-@functools.lru_cache(maxsize=2)
-def index_of(documents: tuple[tuple[int, str], ...]) -> SentenceIndex:
-    """The index of `documents`, cached for further queries over the same documents (last two contexts)."""
-    return SentenceIndex(documents)
+index_of = functools.lru_cache(maxsize=2)(SentenceIndex)
+"""The index of `documents`, cached for further queries over the same documents (last two contexts)."""
+
+
+# Kana and CJK ideographs are written without spaces, so each character is a term.
+_WIDE = "\u3040-\u30ff\u3400-\u9fff"
+_TERM = re.compile(rf"\d+(?:[.,]\d+)*|[{_WIDE}]|[^\W\d_{_WIDE}][^\W_{_WIDE}]*")
+_SUFFIXES = ("ies", "es", "s", "ing", "ed")
+_SHORTEST_STEM = 4
+# A longer term is noise (base64, a line without spaces) and is cut to this many characters.
+_LONGEST_TERM = 40
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
+_BRACKETS = str.maketrans("[]【】［］", "()()()")
+
+_TITLES = ("Mr", "Ms", "Dr", "St")
+# Function words that count as terms here.
+_TELLING = """
+    against although am another because between doing down either even every few however many much neither onto per several since
+    though toward towards upon via whether within without yet
+"""
+_FUNCTION_WORDS = FUNCTION_WORDS - frozenset(_TELLING.split()) | {"hers", "itself", "once", "ours", "theirs", "yours"}
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of `text` in order, stripped, each at most 600 characters long."""
+    return sentences(text, _TITLES)
+
+
+def terms_of(text: str) -> list[str]:
+    """The words of `text` in order, in lower case, without function words and common English suffixes."""
+    words = (word[:_LONGEST_TERM] for word in _TERM.findall(text.lower()))
+    return list(filter(None, map(_term, words)))
+
+
+def as_bullet(sentence: str, numbers: list[int]) -> str:
+    """A bullet with citations. Brackets and line breaks in the sentence are replaced, so that they cannot imitate ours."""
+    return f"- {as_sentence(sentence)} " + "".join(f"[{number}]" for number in numbers)
+
+
+NOTHING_SAID = "The documents do not say."
+
+
+def as_text(sentences: Iterable[str]) -> str:
+    """The sentences as one text; without sentences, a text that says so, since a text is expected."""
+    return " ".join(map(as_sentence, sentences)) or NOTHING_SAID
+
+
+def as_sentence(sentence: str) -> str:
+    """The sentence on one line, with parentheses for square brackets, and without a leading bullet mark."""
+    return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
+
+
+# A language has few words, and its texts repeat them.
+@functools.lru_cache(maxsize=32_768)
+def _term(word: str) -> str:
+    """The term that a word in lower case stands for; empty for a function word."""
+    if word in _FUNCTION_WORDS:
+        return ""
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_STEM:
+            return word[: -len(suffix)]
+    return word

@@ -12,9 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from summhay_ray.llm import Request
-from summhay_ray.summarize.offline.index import Floats, SentenceIndex, index_of
+from summhay_ray.summarize.offline.index import NOTHING_SAID, Floats, SentenceIndex, as_bullet, as_text, index_of
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 
 # Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
 _NEAR = 0.5

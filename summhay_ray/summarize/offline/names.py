@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from summhay_ray.llm import Request
-from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
+from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, TITLES, citations, name_words, turns
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "christmas", "easter")
@@ -31,10 +31,11 @@ _NO_NAME_WORDS = """
 """
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 """Words that begin a sentence before a verb, like a name: `Outside stood an old man`."""
+_EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
+_NEVER_NAMES = FUNCTION_WORDS | TITLES | _CALENDAR | _NO_NAMES | _EPITHETS
 _CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
 _AUXILIARY = frozenset(("had", "would", "could", "did"))
 """Words around the subject of a clause, such as a name: `which Tobias had meant to fell`."""
-_EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
 _PERSONS = frozenset(
     ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
 )
@@ -79,14 +80,10 @@ class Names:
         if asked is None:
             raise LookupError("offline/names answers prompts with '### Context:' and '### Instruction:'; this one has none")
         find, separator = _finder(asked.instruction)
-        return separator.join(dict.fromkeys(find(_part(asked)))) or "None"
-
-
-def _part(asked: Framed) -> str:
-    """The section that the instruction names, else the whole context."""
-    named = _OF_SECTION.search(asked.instruction)
-    parts = dict(numbered(asked.context, list(SECTION.finditer(asked.context)))) if named else {}
-    return parts.get(int(named[1]), asked.context) if named else asked.context
+        text = asked.context
+        if named := _OF_SECTION.search(asked.instruction):
+            text = dict(numbered(text, list(SECTION.finditer(text)))).get(int(named[1]), text)
+        return separator.join(dict.fromkeys(find(text))) or "None"
 
 
 def _finder(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
@@ -116,7 +113,8 @@ def person_names(text: str) -> Iterator[str]:
     marked: Counter[str] = Counter()
     for place, match in enumerate(words):
         word = re.sub(r"['’]s\Z", "", match.group())
-        if not _is_name(word, lower):
+        shaped = word[:1].isupper() and len(word) > 1 and not word.isupper() and _SHORT_FORM.search(word) is None
+        if not shaped or word.lower() in lower or word.lower() in _NEVER_NAMES:
             continue
         before = words[place - 1].group().lower() if place else ""
         after = words[place + 1].group().lower() if place + 1 < len(words) else ""
@@ -136,26 +134,15 @@ def person_names(text: str) -> Iterator[str]:
     yield from (word for match in words if (word := re.sub(r"['’]s\Z", "", match.group())) in found)
 
 
-def _is_name(word: str, lower: set[str]) -> bool:
-    plain = word.lower()
-    shaped = word[:1].isupper() and len(word) > 1 and not word.isupper() and _SHORT_FORM.search(word) is None
-    return shaped and plain not in lower and plain not in FUNCTION_WORDS | TITLES | _CALENDAR | _NO_NAMES | _EPITHETS
-
-
 def people_counts(text: str) -> Iterator[str]:
     """Whole numbers before a word for people, in digits or words, and numbers such as in `n = 40`."""
     for match in re.finditer(f"{_COUNT.pattern}|{_OF_SIZE.pattern}", text, re.IGNORECASE):
         said = (match[1] or match[2]).replace(",", "").lower()
-        number = int(said) if said.isdigit() else _in_words(said)
-        if number is not None:
-            yield str(number)
-
-
-def _in_words(said: str) -> int | None:
-    ten, _, one = said.partition("-")
-    if one and not 0 < _NUMBERS[one] < 10:
-        return None
-    return _NUMBERS[ten] + (_NUMBERS[one] if one else 0)
+        ten, _, one = said.partition("-")
+        if said.isdigit():
+            yield str(int(said))
+        elif not one or 0 < _NUMBERS[one] < 10:
+            yield str(_NUMBERS[ten] + (_NUMBERS[one] if one else 0))
 
 
 def cited_numbers(text: str) -> Iterator[str]:

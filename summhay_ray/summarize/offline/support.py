@@ -15,10 +15,19 @@ from typing import ClassVar
 import numpy as np
 
 from summhay_ray.llm import Request
-from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
-from summhay_ray.summarize.offline.index import Floats, Ints, SentenceIndex, Vector, index_of, sums
+from summhay_ray.summarize.offline.framed import SECTION, numbered, read_frame
+from summhay_ray.summarize.offline.index import (
+    NOTHING_SAID,
+    Floats,
+    Ints,
+    SentenceIndex,
+    Vector,
+    as_bullet,
+    as_text,
+    index_of,
+    sums,
+)
 from summhay_ray.summarize.offline.reading import Question, read
-from summhay_ray.summarize.offline.words import NOTHING_SAID, as_bullet, as_text
 
 # Cosine from which two sentences belong to one cluster.
 _SAME = 0.5
@@ -68,7 +77,9 @@ class Support:
         """
         asked = read_frame(request.prompt)
         if asked is not None and SECTION.search(asked.context):
-            return _of_sections(asked)
+            headers = list(SECTION.finditer(asked.context))
+            summaries = _central([text for _, text in numbered(asked.context, headers)])
+            return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, summaries, strict=True))
         if asked is not None and _SUMMARY.search(asked.instruction):
             return _central([asked.context])[0]
         question = read(request.prompt)
@@ -91,14 +102,6 @@ def _is_absent(index: SentenceIndex, question: Question) -> bool:
     if question.subject:
         return index.unknown(question.subject) > _LACKING and index.unknown(question.query) > _LACKING_ALL
     return index.unknown(question.query) > _LACKING
-
-
-def _of_sections(asked: Framed) -> str:
-    """Each section's header, with a summary of the section below it."""
-    headers = list(SECTION.finditer(asked.context))
-    shown = numbered(asked.context, headers)
-    summaries = _central([text for _, text in shown])
-    return "\n\n".join(f"{header.group()}\n{text}" for header, text in zip(headers, summaries, strict=True))
 
 
 def _central(texts: Sequence[str]) -> list[str]:
@@ -133,7 +136,11 @@ def _ranked(index: SentenceIndex, query: Vector) -> _Clusters:
         if round_ < _ROUNDS - 1:
             best = np.argsort(-clusters.worth, kind="stable")[:_FEEDBACK]
             words = index.centroid(seeds[best], clusters.worth[best], _FEEDBACK_TERMS)
-            asked = index.unit(_sum(index, query, words))
+            dense = np.zeros(index.n_terms)
+            for part in (query, words):
+                dense[part.terms] += part.weights
+            terms = np.flatnonzero(dense)
+            asked = index.unit(Vector(terms, dense[terms]))
     return clusters
 
 
@@ -144,7 +151,13 @@ def _worth(index: SentenceIndex, seeds: Ints, relevance: Floats) -> Floats:
     members = np.concatenate([members for members, _ in near])
     alike = np.concatenate([similar for _, similar in near])
     sentence_relevance = sums(owner, alike * relevance[members], seeds.size) / sums(owner, alike, seeds.size)
-    owner, documents, alike = _best_per_document(owner, index.documents[members], alike)
+    # Of each cluster and document, the most similar sentence counts.
+    documents = index.documents[members]
+    order = np.lexsort((-alike, documents, owner))
+    owner, documents, alike = owner[order], documents[order], alike[order]
+    first = np.ones(owner.size, dtype=bool)
+    first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
+    owner, documents, alike = owner[first], documents[first], alike[first]
     about = _about(index, relevance)[documents]
     n_documents = sums(owner, np.ones(owner.size), seeds.size)
     document_relevance = sums(owner, about, seeds.size) / np.sqrt(n_documents)
@@ -167,15 +180,6 @@ def _about(index: SentenceIndex, relevance: Floats) -> Floats:
     return about
 
 
-def _best_per_document(owner: Ints, documents: Ints, alike: Floats) -> tuple[Ints, Ints, Floats]:
-    """(clusters, documents, similarities) of the most similar sentence per cluster and document."""
-    order = np.lexsort((-alike, documents, owner))
-    owner, documents, alike = owner[order], documents[order], alike[order]
-    first = np.ones(owner.size, dtype=bool)
-    first[1:] = (owner[1:] != owner[:-1]) | (documents[1:] != documents[:-1])
-    return owner[first], documents[first], alike[first]
-
-
 def _chosen(index: SentenceIndex, clusters: _Clusters, wanted: int, most_words: int) -> list[tuple[str, list[int]]]:
     """The central sentence of each of the best clusters, and the numbers of the documents that support it."""
     worth = np.zeros(index.n)
@@ -196,11 +200,3 @@ def _chosen(index: SentenceIndex, clusters: _Clusters, wanted: int, most_words: 
         worth[members] = 0.0
         worth[nearness >= _REDUNDANT] = 0.0
     return chosen
-
-
-def _sum(index: SentenceIndex, one: Vector, other: Vector) -> Vector:
-    dense = np.zeros(index.n_terms)
-    dense[one.terms] += one.weights
-    dense[other.terms] += other.weights
-    terms = np.flatnonzero(dense)
-    return Vector(terms, dense[terms])

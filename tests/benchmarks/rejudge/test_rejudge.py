@@ -12,7 +12,7 @@ import yaml
 from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judged_again, rejudging, source_run
 
 from summhay_ray import api
-from summhay_ray.benchmarks.summhay import all_judgments, judges_of
+from summhay_ray.benchmarks.summhay import all_rows, judges_of
 from summhay_ray.engine import SpecError, plan, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store, StoreError
@@ -86,7 +86,7 @@ def test_new_judgments_stand_beside_the_old_ones(run: RunStore, judged: RunStore
     own, new = "offline/judge", f"offline/judge ({judged.run_id})"
     names = {one.judge: (one.label, one.runs) for one in judges_of(run)}
     assert names[own][1][0] == run.run_id and names[new] == ("offline/judge", (judged.run_id,))
-    found = all_judgments(run)
+    found = all_rows(run, "judgments")
     assert dict(found["judge"].value_counts().iter_rows()) == {own: N_INSIGHTS, new: N_INSIGHTS}
     assert found.filter(pl.col("judge") == own).equals(run.table("judgments"))
     mine = found.filter(pl.col("judge") == new)
@@ -105,7 +105,7 @@ def test_an_export_holds_the_judgments_of_whom_it_is_asked_for(run: RunStore, ju
         for subtopic in json.loads(path.read_bytes())["subtopics"]
         for one in subtopic["eval_summaries"]["summary_subtopic_bm25_offline/lead"]
     }
-    said = all_judgments(run).filter(pl.col("judge") == again).join(run.table("summaries"), on="cell_id")
+    said = all_rows(run, "judgments").filter(pl.col("judge") == again).join(run.table("summaries"), on="cell_id")
     assert len(exported) == N_INSIGHTS
     for subtopic, insight, coverage, bullet in said.select("subtopic_id", "insight_id", "coverage", "bullet_id").iter_rows():
         assert exported[subtopic, insight] == (coverage, json.loads(bullet))
@@ -144,7 +144,7 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     together = f"offline/judge ({first.run_id})"
     judged_again(run, "offline")
     assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id), "each is named once"
-    assert all_judgments(run).filter(pl.col("judge") == together).height == N_INSIGHTS
+    assert all_rows(run, "judgments").filter(pl.col("judge") == together).height == N_INSIGHTS
     # The report shows at every summary what the rejudge failed to judge, in the box of its insight.
     samples = list(workload_of(run).samples(run).samples)
     verdicts = [row for sample in samples for part in sample.parts if part["kind"] == "verdicts" for row in part["verdicts"]]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from inline_runs import answered
 
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, metadata_of
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 
 pytestmark = pytest.mark.core

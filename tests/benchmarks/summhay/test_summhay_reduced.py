@@ -11,7 +11,7 @@ import pytest
 
 import summhay_ray
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summhay.grid.extracts import judge_by_extract
+from summhay_ray.benchmarks.summhay.grid.judgments import judge_by_extract
 from summhay_ray.engine import SpecError
 from summhay_ray.extract import choose_units
 from summhay_ray.judge import JudgeSettings, OfflineJudge, Verdict

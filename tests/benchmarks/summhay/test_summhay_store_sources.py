@@ -15,7 +15,7 @@ from summhay_grids import grid_of
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.benchmarks.summhay.haystacks.sources import in_store, store_entry
+from summhay_ray.benchmarks.summhay.haystacks.sources import in_store
 from summhay_ray.engine import SpecError, package
 from summhay_ray.store import Store, StoreError
 from summhay_ray.store.names import StoreUnavailable
@@ -42,7 +42,7 @@ def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
     """The grid of the files, a store that holds their sources, and the entries that name them there."""
     grid, store = load(folder, ["topic_news1.json", "other one"]), Store(str(folder / "store-of-tests"))
     grid.keep_by_store(store)
-    return grid, store, [store_entry(source) for source in grid.grid.haystacks.metadata]
+    return grid, store, [f"store/{source.digest}/{source.name}.json" for source in grid.grid.haystacks.metadata]
 
 
 @pytest.mark.parametrize(

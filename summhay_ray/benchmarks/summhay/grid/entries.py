@@ -1,15 +1,19 @@
-"""The summarizers and judges of a run: their settings and identities (paper, sections 4.3 and 5.1)."""
+"""The summarizers and judges of a run: their settings, identities and checks (paper, sections 4.3 and 5.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunModels, RunStore, Spec, Stage
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
-from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, try_judge
+from summhay_ray.errors import SpecError
+from summhay_ray.local_models import check_model
+from summhay_ray.plugins import UnknownName
 from summhay_ray.text import semantic_hash
 
 S = TypeVar("S", bound=Spec)
@@ -48,7 +52,7 @@ class Entries:
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
-        own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self._code(code)}
+        own = {**model.semantic(), "prompt": identity, **self.models.revision(model.model), "code": self._code(code)}
         if isinstance(model, CitingSpec) and model.recite is not None:
             # Imported here: SciPy takes a while to load, and few runs repair citations.
             from summhay_ray.citations import SUPPORT_REVISION
@@ -80,3 +84,34 @@ class OfHaystacks(Benchmark[S]):
         yield from super().objects(run)
         yield from objects_of_haystacks(run.record)
         yield from ((INPUT, digest) for digest in run.record.get("answers", {}).values())
+
+
+def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
+    """Raises SpecError for a judge that cannot be made, or a local model that does not exist.
+
+    `folder`: the base of relative model paths.
+    """
+    try:
+        for model in models:
+            if isinstance(model, JudgeSpec):
+                try_judge(model.strategy)
+            check_model(model.model, folder)
+    except (UnknownName, judge.BadName) as error:
+        raise SpecError(f"spec: {error}") from error
+
+
+def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:
+    """Raises SpecError for a prompt that lacks a placeholder, or a heading that offline/judge looks for."""
+    for model in models:
+        if not model.prompt:
+            continue
+        text = prompts[model.prompt]
+        try:
+            summarize.check_prompt(text) if isinstance(model, SummarizerSpec) else judge.check_prompt(text, model.strategy)
+        except ValueError as error:
+            raise SpecError(f"spec: prompt {model.prompt!r}: {error}") from error
+        # Other models understand any wording; offline/judge finds its input by these headings.
+        headings = ("Reference Insights:" if "per_summary" in model.strategy else "Reference Insight:", "Bullet Points:")
+        absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
+        if model.model == judge.OfflineJudge.name and absent:
+            raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")

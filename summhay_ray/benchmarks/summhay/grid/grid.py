@@ -9,25 +9,54 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING
 
+from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, Item, RunModels
 from summhay_ray.benchmarks.retrieval import Retrievers
-from summhay_ray.benchmarks.summhay.grid.cells import Unit
-from summhay_ray.benchmarks.summhay.grid.entries import Entries
-from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import haystacks_of
+from summhay_ray.benchmarks.summarizing import check_strategy
+from summhay_ray.benchmarks.summhay.grid.entries import Entries, check_models, check_prompts
+from summhay_ray.benchmarks.summhay.grid.retrieval import check_retrievers_of
+from summhay_ray.benchmarks.summhay.haystacks.sources import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.errors import SpecError
 from summhay_ray.haystack import system_key
+from summhay_ray.plugins import UnknownName
 from summhay_ray.text import semantic_hash
 
 if TYPE_CHECKING:
     from summhay_ray.citations import CitedCorpora
 
 
-def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
-    retriever, ordering, index = combo
-    return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A query with the retriever and the ordering that make its context. One unit is shared by many cells."""
+
+    haystack_id: str
+    subtopic_id: str
+    retriever: str
+    ordering: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One summary of the run: a unit, a summarizer and a repeat."""
+
+    cell_id: str
+    unit: Unit
+    summarizer: int
+    """Index in the spec's summarizers."""
+    repeat: int
+    """From 0: which of the repeated samples."""
+    system: str
+    """Name of the system in the tables: retriever, ordering and summarizer."""
+
+    @classmethod
+    def of(cls, item: Item) -> Cell:
+        """The cell that an item of the engine describes."""
+        data = item.data
+        return cls(item.id, Unit(*data["unit"]), data["summarizer"], data["repeat"], data["system"])
 
 
 class Grid:
@@ -39,23 +68,41 @@ class Grid:
         self.haystacks = haystacks_of(spec.haystacks, inputs, spec.documents)
         self.entries = Entries(spec, inputs, models)
 
+    def check(self) -> None:
+        """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
+        spec, folder = self.spec, self.inputs.folder
+        check_retrievers_of(self.retrievers, self.haystacks.metadata)
+        try:
+            for ordering in spec.orderings:
+                summarize.check_ordering(ordering)
+            for summarizer in spec.summarizers:
+                check_strategy(summarizer.strategy)
+        except (UnknownName, judge.BadName) as error:
+            raise SpecError(f"spec: {error}") from error
+        reducers = [one.reduce for one in spec.summarizers if one.reduce]
+        check_models([*spec.parts(), *spec.summarizers, *reducers], folder)
+        check_prompts([*spec.summarizers, *spec.parts()], self.entries.prompts)
+
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
         """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
-        combos = [
-            (retriever, ordering, index)
+        labels = [summarizer.label for summarizer in self.spec.summarizers]
+        short = {
+            (retriever, ordering, index): system_key(retriever, ordering, label)
             for retriever in self.retrievers
             for ordering in self.orderings_of(retriever)
-            for index in range(len(self.spec.summarizers))
-        ]
-        labels = [summarizer.label for summarizer in self.spec.summarizers]
-        short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
+            for index, label in enumerate(labels)
+        }
         shared = Counter(short.values())
-        return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
+        keys = {}
+        for (retriever, ordering, index), key in short.items():
+            long = [retriever, *([] if ordering == "given" else [ordering]), labels[index]]
+            keys[retriever, ordering, index] = key if shared[key] == 1 else "_".join(long)
+        return keys
 
     @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
-        """The identity of the free support judge, for summarizers whose citations are repaired."""
+        """The free support judge, for summarizers whose citations are repaired."""
         # Imported here: SciPy takes a while to load, and few runs repair citations.
         from summhay_ray.citations import CitedCorpora
 
@@ -69,22 +116,22 @@ class Grid:
         """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
         return f"{ordering} {self.inputs.code(ordering)}".rstrip()
 
-    def units(self) -> Iterator[Unit]:
-        """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
-        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        for haystack in self.haystacks.metadata:
-            for retriever, ordering in shown:
-                for subtopic in haystack.subtopics:
-                    yield Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
-
     def items(self) -> Iterator[Item]:
-        """A cell for each unit, summarizer and repeat."""
+        """A cell for each unit, summarizer and repeat; haystack by haystack, so that calls with a common prompt prefix are
+        adjacent."""
+        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
+        units = (
+            Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
+            for haystack in self.haystacks.metadata
+            for retriever, ordering in shown
+            for subtopic in haystack.subtopics
+        )
         n_insights = self.haystacks.insight_counts()
         summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
         named, known, whole = (
             functools.cache(function) for function in (self.named, self.retrievers.identity, self.retrievers.is_whole)
         )
-        for unit in self.units():
+        for unit in units:
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
                 **asdict(unit),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import json
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
-from summhay_ray.benchmark import Ask, Request, Rows
+from summhay_ray import extract as extracts
+from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import guarded
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summarizing import AskModel, guarded
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
-from summhay_ray.benchmarks.summhay.grid.extracts import judge_by_extract, note_savings
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
@@ -26,14 +29,17 @@ from summhay_ray.judge import (
     doubtful,
     is_tied,
     judge_absence,
+    make_judge,
     outcomes_of,
     panel,
+    usable_bullet,
     usable_on,
 )
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome
 from summhay_ray.records import AbsentAnswer, Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
+from summhay_ray.text import first_tokens
 
 AskedBy = Mapping[str, Collection[str]]
 """A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
@@ -73,7 +79,10 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
     """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`; for a query that no
     document answers, of `absent_answers`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    system = release_system(entries, cell)
+    # The release's name of the system. A stored summary (rejudge) carries it already.
+    summarizers, system = getattr(entries.spec, "summarizers", ()), cell.system
+    if summarizers:
+        system = system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model)
     if truth.absent:
         answers = [_judge_absent(entries, cell, system, summary, truth.absent, spec, ask) for spec in entries.spec.judges]
         return {"absent_answers": [row for row in await together(answers) if row is not None]}
@@ -82,12 +91,6 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
         for table, some in judged.items():
             rows[table] += some
     return rows
-
-
-def release_system(entries: Entries, cell: Cell) -> str:
-    """The release's name of the system whose summary is judged. A stored summary (rejudge) carries that name already."""
-    summarizers = getattr(entries.spec, "summarizers", ())
-    return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
 
 
 def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
@@ -105,21 +108,20 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
         wanted = "Answer(Verdict(coverage, bullet_id)), or a Refusal, Malformed or Failed"
         message = f"the judge returned {given.removeprefix(' with ')}; expected a list of {n_insights}, for each insight {wanted}"
         return [Failed("judge_error", message, retryable=True)] * n_insights
-    return [_checked(outcome) for outcome in judged]
-
-
-def _checked(outcome: Any) -> Outcome[Verdict]:
-    """The outcome if it is a valid judgment, else a Failed or Malformed: a user-defined judge may return anything."""
-    if not isinstance(outcome, Answer):
-        return cast("Outcome[Verdict]", outcome)
-    if not isinstance(verdict := outcome.value, Verdict):
-        given = f"an Answer with {verdict!r:.60} ({type(verdict).__name__})"
-        message = f"the judge returned {given}; expected Answer(Verdict(coverage, bullet_id))"
-        return Failed("judge_error", message, retryable=True)
-    if verdict.value is not None and not 0 <= verdict.value <= 1:
-        message = f"the judge's value is {verdict.value}; expected 0 to 1"
-        return Malformed("unusable_value", message, outcome.key, outcome.attempts, outcome.usd_micros)
-    return outcome
+    checked: list[Outcome[Verdict]] = []
+    for outcome in judged:
+        # A user-defined judge may return anything as its verdict.
+        verdict = outcome.value if isinstance(outcome, Answer) else None
+        if isinstance(outcome, Answer) and not isinstance(verdict, Verdict):
+            given = f"an Answer with {verdict!r:.60} ({type(verdict).__name__})"
+            message = f"the judge returned {given}; expected Answer(Verdict(coverage, bullet_id))"
+            checked.append(Failed("judge_error", message, retryable=True))
+        elif verdict is not None and verdict.value is not None and not 0 <= verdict.value <= 1:
+            message = f"the judge's value is {verdict.value}; expected 0 to 1"
+            checked.append(Malformed("unusable_value", message, outcome.key, outcome.attempts, outcome.usd_micros))
+        else:
+            checked.append(outcome)
+    return checked
 
 
 async def _judge(
@@ -142,7 +144,11 @@ async def _judge(
             extract = part.extract.planned() if ask.planning and part.extract is not None else part.extract
             if ask.planning and extract is not None:
                 await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)
-            verdicts = _verdicts(part.strategy, some, summary, settings, ask_model, extract)
+            verdicts = (
+                outcomes_of(part.strategy, some, summary.bullets, settings, ask_model)
+                if extract is None
+                else judge_by_extract(part.strategy, some, summary.bullets, settings, ask_model, extract)
+            )
             return one_each(await guarded("judge_error", part.strategy, verdicts, ask.planning), len(some))
 
     def chosen(named: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
@@ -167,7 +173,15 @@ async def _judge(
             judgments.append(_judgment(summary, spec.label, insight, position, outcome))
         else:
             ask.fail("judge", outcome, judge=spec.label, insight_id=insight.insight_id)
-    return {"judgments": judgments, "votes": votes, "scores": _scores(judgments, summary, truth.gold, ask)}
+    keys = {judgment.insight_id: judgment.key for judgment in judgments}
+    scores = []
+    for scored in score_summary(judgments, summary.bullets, truth.gold):
+        if isinstance(scored, Failure):
+            malformed = Malformed(scored.error, scored.message, keys[scored.insight_id])
+            ask.fail("judge", malformed, judge=scored.judge, insight_id=scored.insight_id)
+        else:
+            scores.append(scored.of(summary))
+    return {"judgments": judgments, "votes": votes, "scores": scores}
 
 
 async def _judge_absent(
@@ -202,14 +216,6 @@ async def _judge_absent(
     return None
 
 
-async def _verdicts(
-    strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, extract: ExtractSpec | None
-) -> Any:
-    if extract is not None:
-        return await judge_by_extract(strategy, insights, summary.bullets, settings, ask, extract)
-    return await outcomes_of(strategy, insights, summary.bullets, settings, ask)
-
-
 def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:
     return Judgment(
         cell_id=summary.cell_id,
@@ -224,13 +230,50 @@ def _judgment(summary: Summary, judge: str, insight: Insight, position: int, out
     )
 
 
-def _scores(judgments: list[Judgment], summary: Summary, gold: Gold, ask: Ask) -> list[Any]:
-    keys = {judgment.insight_id: judgment.key for judgment in judgments}
-    scores = []
-    for scored in score_summary(judgments, summary.bullets, gold):
-        if isinstance(scored, Failure):
-            malformed = Malformed(scored.error, scored.message, keys[scored.insight_id])
-            ask.fail("judge", malformed, judge=scored.judge, insight_id=scored.insight_id)
-        else:
-            scores.append(scored.of(summary))
-    return scores
+async def judge_by_extract(
+    strategy: str,
+    insights: Sequence[Insight],
+    bullets: Sequence[str],
+    settings: JudgeSettings,
+    ask: AskModel,
+    extract: ExtractSpec,
+) -> list[Outcome[Verdict]]:
+    """One outcome per insight, each judged by its own selection of bullets.
+
+    Bullet numbers in the verdicts are those of the whole summary.
+    """
+    judge = make_judge(strategy)
+
+    async def judge_one(insight: Insight) -> Outcome[Verdict]:
+        index = extracts.choose_units(bullets, insight.text, extract.method, extract.tokens)
+        # Only a single bullet that is too long is cut.
+        shown = [first_tokens(bullets[number], extract.tokens) for number in index]
+        [outcome] = await judge.judge([insight], shown, settings, ask)
+        named = usable_bullet(outcome.value.bullet_id, len(index)) if isinstance(outcome, Answer) else None
+        if named is None or not isinstance(outcome, Answer):
+            return outcome
+        return replace(outcome, value=replace(outcome.value, bullet_id=json.dumps(index[named - 1] + 1)))
+
+    return list(await asyncio.gather(*map(judge_one, insights)))
+
+
+async def note_savings(
+    strategy: str,
+    insights: Sequence[Insight],
+    bullets: Sequence[str],
+    settings: JudgeSettings,
+    ask: Ask,
+    stage: str,
+    extract: ExtractSpec,
+) -> None:
+    """For a plan: report the saving of extracts by comparing each shortened request with the whole one."""
+    whole, shortened = list[Request](), list[Request]()
+
+    async def note(requests: list[Request], request: Request) -> Outcome[RawAnswer]:
+        requests.append(request)
+        return Failed("planned", "no call is made while planning")
+
+    await make_judge(strategy).judge(insights, bullets, settings, functools.partial(note, whole))
+    await judge_by_extract(strategy, insights, bullets, settings, functools.partial(note, shortened), extract)
+    for before, after in zip(whole, shortened, strict=True):
+        ask.spares(stage, before, after)

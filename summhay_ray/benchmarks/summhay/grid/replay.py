@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from summhay_ray.benchmark import Request
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.haystack import ReleasedFile, imported_rows
 from summhay_ray.records import Judgment
 from summhay_ray.summarize import bullets_of
@@ -45,7 +45,13 @@ class Replay:
         insight_id = request.lookup[end + 1 :]
         released = self._released(haystack_id)
         if not insight_id:
-            return _summary(released.bullets.get((subtopic_id, system)), f"summary {system!r} of subtopic {subtopic_id}")
+            which = f"summary {system!r} of subtopic {subtopic_id}"
+            if (bullets := released.bullets.get((subtopic_id, system))) is None:
+                raise LookupError(f"the release holds no {which}")
+            text = "\n".join(bullets)
+            if bullets_of(text) != bullets:
+                raise LookupError(f"the released {which} has bullets that are not single lines, or a list of references")
+            return text
         if request.model != JUDGE:
             raise LookupError(f"the release holds no judgments of {request.model}; only {JUDGE} judged it")
         judgment = released.judgments.get((subtopic_id, system, insight_id))
@@ -62,23 +68,10 @@ class Replay:
         return _Released({cells[summary.cell_id]: summary.bullets for summary in rows.summaries}, judgments)
 
 
-def lookup(haystack_id: str, subtopic_id: str, system: str) -> str:
-    """The lookup of a summary. With `/` and an insight_id appended, it names the judgment of that insight."""
-    return json.dumps([haystack_id, subtopic_id, system])
-
-
 def lookup_of(cell: Cell, model: str, system: str) -> str:
-    """The lookup that identifies a `replay/` model's released answer; empty for other models.
+    """The lookup that identifies a `replay/` model's released summary; empty for other models. With `/` and an insight_id
+    appended, it names the judgment of that insight.
 
     `system`: the release's name of the system.
     """
-    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
-
-
-def _summary(bullets: tuple[str, ...] | None, which: str) -> str:
-    if bullets is None:
-        raise LookupError(f"the release holds no {which}")
-    text = "\n".join(bullets)
-    if bullets_of(text) != bullets:
-        raise LookupError(f"the released {which} has bullets that are not single lines, or a list of references")
-    return text
+    return json.dumps([cell.unit.haystack_id, cell.unit.subtopic_id, system]) if model.startswith("replay/") else ""

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
-from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files, retriever_label
+from summhay_ray.benchmarks.retrieval import (
+    UNORDERED,
+    Corpora,
+    RetrievalFields,
+    Retrievers,
+    Retrieving,
+    every,
+    files,
+    make_retriever,
+    naming,
+    retriever_label,
+)
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
-from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
-from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, HaystackMetadata, objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import SpecError
-from summhay_ray.plugins import unknown
+from summhay_ray.plugins import UnknownName
 from summhay_ray.retrieve import (
     CORPUS,
     QRELS,
@@ -90,13 +98,13 @@ NOTES = "notes"
 """The field of a run's record with notes on the corpora's judgments."""
 
 
-@dataclass(frozen=True)
 class HaystackCorpora(Corpora):
     """The haystacks and BEIR folders of a spec."""
 
-    spec: RetrievalSpec
-    inputs: Inputs
-    haystacks: Haystacks
+    def __init__(self, spec: RetrievalSpec, inputs: Inputs, haystacks: Haystacks) -> None:
+        self.spec, self.inputs, self.haystacks = spec, inputs, haystacks
+        self._corpus = functools.lru_cache(maxsize=2)(self._read_corpus)
+        self._judged = functools.lru_cache(maxsize=2)(self._read_folder)
 
     def queries(self) -> Mapping[str, Sequence[str]]:
         """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
@@ -115,22 +123,25 @@ class HaystackCorpora(Corpora):
         }
         return {**own, **{corpus_id: known.queries for corpus_id, known in self.folders.items()}}
 
+    def names(self) -> set[str]:
+        """Every name under which qrels may judge a query of the corpora, asked or not."""
+        named = [(one.name, one.haystack_id, topic.subtopic_id) for one in self.haystacks.metadata for topic in one.subtopics]
+        for corpus_id, known in self.folders.items():
+            named += [(_folder_name(known.folder), corpus_id, query) for query in known.queries]
+        return {name for place in named for name in query_names(*place)}
+
     def corpus(self, corpus_id: str) -> Corpus:
         return self._corpus(corpus_id)[0]
 
-    @functools.cached_property
-    def _corpus(self) -> Callable[[str], tuple[Corpus, list[str]]]:
-        def read(corpus_id: str) -> tuple[Corpus, list[str]]:
-            if corpus_id in self.folders:
-                return self._judged(self.folders[corpus_id].folder)
-            haystack = self.haystacks[corpus_id]
-            corpus = corpus_of(haystack)
-            if self.qrels is not None:
-                return with_qrels(corpus, self.qrels)
-            absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
-            return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
-
-        return functools.lru_cache(maxsize=2)(read)
+    def _read_corpus(self, corpus_id: str) -> tuple[Corpus, list[str]]:
+        if corpus_id in self.folders:
+            return self._judged(self.folders[corpus_id].folder)
+        haystack = self.haystacks[corpus_id]
+        corpus = corpus_of(haystack)
+        if self.qrels is not None:
+            return with_qrels(corpus, self.qrels)
+        absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
+        return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
 
     def notes(self) -> list[str]:
         """Notes on the corpora's judgments, one sentence each."""
@@ -166,34 +177,29 @@ class HaystackCorpora(Corpora):
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return known
 
-    @functools.cached_property
-    def _judged(self) -> Callable[[str], tuple[Corpus, list[str]]]:
+    def _read_folder(self, folder: str) -> tuple[Corpus, list[str]]:
         """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
-
-        def read(folder: str) -> tuple[Corpus, list[str]]:
-            spec, text = self.spec, self.inputs.text
-            try:
-                if not folder:
-                    assert self.qrels is not None, "a spec without corpora has qrels"
-                    return with_qrels(
-                        corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
-                    )
-                name = _folder_name(folder)
-                own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
-                corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
-                qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
-                if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
-                    raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
-                corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
-                if own and not corpus.queries:
-                    raise BadTrec(f"{qrels.name}: judges no query; name another split")
-                if not spec.split and own and QRELS not in qrels.name:
-                    notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
-                return corpus, notes
-            except BadTrec as error:
-                raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
-
-        return functools.lru_cache(maxsize=2)(read)
+        spec, text = self.spec, self.inputs.text
+        try:
+            if not folder:
+                assert self.qrels is not None, "a spec without corpora has qrels"
+                return with_qrels(
+                    corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
+                )
+            name = _folder_name(folder)
+            own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
+            corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
+            qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
+            if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
+                raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
+            corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
+            if own and not corpus.queries:
+                raise BadTrec(f"{qrels.name}: judges no query; name another split")
+            if not spec.split and own and QRELS not in qrels.name:
+                notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
+            return corpus, notes
+        except BadTrec as error:
+            raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
 
     def judgments(self, folder: str) -> list[str]:
         """The paths of the judgments used in a BEIR folder; empty if the spec has qrels. Raises SpecError."""
@@ -231,29 +237,17 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         self.haystacks = haystacks_of(self.spec.haystacks, inputs, self.spec.documents)
         if inputs.record is None:
             check_retrievers_of(self.retrievers, self.haystacks.metadata)
-            self._check_qrels()
+            corpora, spec = self.corpora, self.spec
+            if (
+                corpora.qrels
+                and (spec.haystacks or spec.corpora)
+                and (strangers := corpora.qrels.grades.keys() - corpora.names())
+            ):
+                raise SpecError(f"spec: qrels: {spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     @functools.cached_property
     def corpora(self) -> HaystackCorpora:
         return HaystackCorpora(self.spec, self.inputs, self.haystacks)
-
-    def _check_qrels(self) -> None:
-        """Raises SpecError for a query of the qrels that no corpus has."""
-        if (qrels := self.corpora.qrels) and (self.spec.haystacks or self.spec.corpora):
-            known = {
-                name
-                for haystack in self.haystacks.metadata
-                for one in haystack.subtopics
-                for name in query_names(haystack.name, haystack.haystack_id, one.subtopic_id)
-            }
-            for corpus_id, folder in self.corpora.folders.items():
-                known |= {name for one in folder.queries for name in query_names(_folder_name(folder.folder), corpus_id, one)}
-            if strangers := qrels.grades.keys() - known:
-                raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
-
-    def _files(self) -> list[str]:
-        beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, *self.corpora.judgments(folder))]
-        return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
 
     def warnings(self) -> Sequence[str]:
         return [*doubts_of(self.haystacks), *self.corpora.notes()]
@@ -264,9 +258,12 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         return replace(results, warnings=(*results.warnings, *tables.run.record.get(NOTES, ())))
 
     def record(self, store: Store) -> dict[str, Any]:
+        spec, folders = self.spec, self.spec.corpora
+        beir = [f"{folder}/{path}" for folder in folders for path in (CORPUS, QUERIES, *self.corpora.judgments(folder))]
+        named = [*files(spec.retrievers), *beir, *([spec.qrels] if spec.qrels else ())]
         return {
-            "spec": self.spec.model_dump(mode="json"),
-            "inputs": self.inputs.keep(store, self._files()),
+            "spec": spec.model_dump(mode="json"),
+            "inputs": self.inputs.keep(store, named),
             **self.haystacks.recorded(store),
             UNORDERED: sorted(self.retrievers.unordered),
             NOTES: self.corpora.notes(),
@@ -289,10 +286,23 @@ def _folder_name(folder: str) -> str:
     return folder.rstrip("/").rpartition("/")[2]
 
 
-def fields_for_retrieval(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """The fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
-    own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
-    for name in fields:
-        if name not in own and name not in others:
-            raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
-    return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}
+def check_retrievers_of(retrievers: Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
+    """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
+    bare = [one.name for one in metadata if not one.n_documents]
+    if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
+        mend = "give the folder of those that its references name"
+        raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
+    for index, entry in enumerate(retrievers.values()):
+        with naming(index):
+            for part in every([entry]):
+                try:
+                    make_retriever(part, retrievers.seed, retrievers.run_file)
+                except UnknownName:
+                    if all(part in haystack.released for haystack in metadata):
+                        raise UnknownName(f"no retriever is named {part!r}; did you mean 'released/{part}'?") from None
+                    raise
+                if not isinstance(part, str) or not part.startswith("released/"):
+                    continue
+                if lacking := [one for one in metadata if part.removeprefix("released/") not in one.released]:
+                    has = ", ".join(lacking[0].released) or "none"
+                    raise UnknownName(f"{lacking[0].name} holds no scores of {part!r}; it holds: {has}")

@@ -1,26 +1,135 @@
-"""Write the summary of a cell (paper, section 3.3). A call ends in a row: an answer, or a failure with its class."""
+"""The ranking, the context and the summary of a cell (paper, sections 3.3, 5.1 and 5.4).
+
+A call ends in a row: an answer, or a failure with its class.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
-from summhay_ray.benchmark import Ask, RawAnswer
+from summhay_ray import retrieve
+from summhay_ray.benchmark import Ask, Prepared, Rows
+from summhay_ray.benchmarks.retrieval import no_ranking
 from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.grid.grid import Grid
+from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.haystack import system_key
 from summhay_ray.metrics import by_number, extract_citations, ids_of
-from summhay_ray.outcome import Answer
-from summhay_ray.records import Context, Haystack, Summary
-from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
+from summhay_ray.outcome import Answer, Failed
+from summhay_ray.records import Context, Haystack, Ranking, Summary
+from summhay_ray.summarize import ContextPlan, Task, assemble, bullets_of, make_summarizer, shown
 
 TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
+
+Ranker = Callable[[str, str, str], Sequence[retrieve.Ranked]]
+"""(haystack_id, subtopic_id, retriever) -> the ranking. Raises LookupError if the haystack lacks data the retriever needs."""
+
+
+class Contexts:
+    """The documents shown to the systems of a grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid, self._retrievers, self._haystacks = grid, grid.retrievers, grid.haystacks
+        self._ranked = self._ranker(grid.retrievers.rankings)
+        self._planned = self._ranker(grid.retrievers.planned_rankings)
+        self._computed: set[tuple[str, str]] = set()
+
+    def prepared(self, unit: Unit, planned: bool = False) -> Prepared:
+        """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and this only computes
+        the local models' part. `planned`: a context as long as the real one, made without computing vectors."""
+        if unit.retriever not in self._retrievers.asking:
+            context, rankings, problem = make_context(
+                self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked
+            )
+            if context is None:
+                return Prepared(problem=problem, stage="context")
+            cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever)
+            return Prepared({"rankings": rankings, "contexts": [context], **cut}, shared=asdict(context))
+        place = (unit.haystack_id, unit.retriever)
+        try:
+            if not planned and place not in self._computed:
+                self._retrievers.compute_local_part(retrieve.corpus_of(self._haystacks[unit.haystack_id]), unit.retriever)
+                self._computed.add(place)
+        # User-defined retrievers run here: any error of theirs becomes a failure row.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage="context")
+        return Prepared()
+
+    def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
+        """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""
+
+        def rank(haystack_id: str, subtopic_id: str, retriever: str) -> Sequence[retrieve.Ranked]:
+            corpus = retrieve.corpus_of(self._haystacks[haystack_id])
+            (ranking,) = rankings(corpus, retriever, [query for query in corpus.queries if query.query_id == subtopic_id])
+            return ranking
+
+        def rank_all(haystack_id: str, retriever: str) -> Mapping[str, Sequence[retrieve.Ranked]]:
+            corpus = retrieve.corpus_of(self._haystacks[haystack_id])
+            return dict(zip((query.query_id for query in corpus.queries), rankings(corpus, retriever), strict=True))
+
+        singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
+        return lambda haystack_id, subtopic_id, retriever: (
+            singly(haystack_id, subtopic_id, retriever)
+            if hasattr(self._retrievers.made(retriever), "rank")
+            else at_once(haystack_id, retriever)[subtopic_id]
+        )
+
+    async def asked(self, unit: Unit, ask: Ask) -> tuple[Context | None, Rows]:
+        """The context of a unit whose retriever calls a service, and its rows; None if it failed: `ask` records the failure."""
+        haystack = await self._haystacks.fetch(unit.haystack_id)
+        corpus = retrieve.corpus_of(haystack)
+        query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
+        ranking = await self._retrievers.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
+        if ranking is None:
+            return None, {}
+        context, rankings, problem = make_context(self._grid, haystack, unit, lambda *_: ranking)
+        if problem is not None:
+            ask.fail("context", problem)
+        cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
+        return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
+
+
+def make_context(
+    grid: Grid, haystack: Haystack, unit: Unit, ranked: Ranker
+) -> tuple[Context | None, list[Ranking], Failed | None]:
+    """Rank the documents and assemble the context of a unit.
+
+    Returns (context, rows of the ranking, None), or (None, [], failure).
+    """
+    try:
+        ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
+        grid.retrievers.check_found(unit.retriever, unit.subtopic_id, ranking)
+        whole = grid.retrievers.is_whole(unit.retriever)
+        plan = ContextPlan(
+            retriever=unit.retriever,
+            ordering=unit.ordering,
+            token_budget=None if whole else grid.spec.token_budget,
+            seed=grid.spec.seed,
+            whole=whole,
+        )
+        context = assemble(haystack, unit.subtopic_id, [document.number for document in ranking], plan)
+        rows = [
+            Ranking(
+                haystack_id=unit.haystack_id,
+                subtopic_id=unit.subtopic_id,
+                retriever=unit.retriever,
+                rank=place,
+                number=int(document.number),
+                document_id=haystack.documents[document.number - 1].document_id,
+                score=float(document.score),
+            )
+            for place, document in enumerate(ranking, start=1)
+        ]
+        return context, rows, None
+    # User-defined retrievers and orderings run here: an error of theirs becomes a failure row and stops no other row.
+    except BaseException as error:  # noqa: BLE001
+        return None, [], no_ranking(error)
 
 
 async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> tuple[Summary | None, Truth]:
@@ -44,7 +153,20 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
             listed = given.rag.get(cell.unit.subtopic_id)
             text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _cited(one, numbers))
             raw = replace(raw, text=text)
-        summary = _summary(cell, spec.label, context, raw)
+        unit = cell.unit
+        summary = Summary(
+            cell_id=cell.cell_id,
+            haystack_id=unit.haystack_id,
+            subtopic_id=unit.subtopic_id,
+            retriever=unit.retriever,
+            ordering=unit.ordering,
+            system=cell.system,
+            model=spec.label,
+            repeat=cell.repeat,
+            context_id=context.context_id,
+            key=raw.key,
+            bullets=bullets_of(raw.text),
+        )
         if spec.recite is not None and not ask.planning:
             documents = [(document.document_id, document.text) for document in haystack.documents]
             index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, documents)
@@ -76,21 +198,4 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
         reducer=reducer_of(grid.entries.models, spec),
-    )
-
-
-def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
-    unit = cell.unit
-    return Summary(
-        cell_id=cell.cell_id,
-        haystack_id=unit.haystack_id,
-        subtopic_id=unit.subtopic_id,
-        retriever=unit.retriever,
-        ordering=unit.ordering,
-        system=cell.system,
-        model=label,
-        repeat=cell.repeat,
-        context_id=context.context_id,
-        key=raw.key,
-        bullets=bullets_of(raw.text),
     )

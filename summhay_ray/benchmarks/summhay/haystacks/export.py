@@ -16,7 +16,7 @@ import polars as pl
 from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.judges import all_judgments, judge_of_record
+from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
 
@@ -29,13 +29,32 @@ def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     cannot be written, none is.
     """
     judge = judge_of_record(run, judge)
-    imported = "spec" not in run.record
-    as_it_came = imported and judge == RELEASED_JUDGE
-    rows = None if as_it_came else _Rows(run, judge, imported)
-    entries = run.record["haystacks"]
+    imported, entries = "spec" not in run.record, run.record["haystacks"]
     sources = (read_source(run.store, entry) for entry in entries)
-    contents = (rows.exported(source) if rows else source.raw for source in sources)
-    return write_files(folder, zip(file_names(entries), contents, strict=True))
+    if imported and judge == RELEASED_JUDGE:
+        return write_files(folder, zip(file_names(entries), (source.raw for source in sources), strict=True))
+    all_summaries, all_rankings = map(run.table, ("summaries", "rankings"))
+    by_judge = all_rows(run, "judgments").filter(pl.col("judge") == judge)
+
+    def exported(source: ReleasedFile) -> dict[str, Any]:
+        mine = pl.col("haystack_id") == source.haystack.haystack_id
+        summaries = all_summaries.filter(mine)
+        judgments = by_judge.join(summaries.select("cell_id"), on="cell_id", how="semi", maintain_order="left")
+        rankings = BY_NAME["rankings"].records(all_rankings.filter(mine))
+        try:
+            written = BY_NAME["summaries"].records(summaries), BY_NAME["judgments"].records(judgments)
+            whole = export_run(source.raw, *written, rankings, judge)
+        except ValueError as error:
+            message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
+            raise UserError(message) from error
+        if not imported:
+            return whole
+        # An import stays as it came, except for its judgments.
+        pairs = zip(source.raw["subtopics"], whole["subtopics"], strict=True)
+        subtopics = [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]
+        return {**source.raw, "subtopics": subtopics}
+
+    return write_files(folder, zip(file_names(entries), map(exported, sources), strict=True))
 
 
 def write_files(
@@ -89,31 +108,3 @@ def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
     ]
     # A record may come from somebody else: nothing is written outside the folder.
     return ["".join(char if char.isprintable() and char != "/" else "_" for char in name) for name in names]
-
-
-class _Rows:
-    """The rows of a run, to be exported haystack by haystack."""
-
-    def __init__(self, run: RunStore, judge: str, imported: bool) -> None:
-        self._summaries, self._rankings = map(run.table, ("summaries", "rankings"))
-        self._judgments = all_judgments(run).filter(pl.col("judge") == judge)
-        self._judge, self._imported = judge, imported
-
-    def exported(self, source: ReleasedFile) -> dict[str, Any]:
-        mine = pl.col("haystack_id") == source.haystack.haystack_id
-        summaries = self._summaries.filter(mine)
-        judgments = self._judgments.join(summaries.select("cell_id"), on="cell_id", how="semi", maintain_order="left")
-        rankings = BY_NAME["rankings"].records(self._rankings.filter(mine))
-        try:
-            written = BY_NAME["summaries"].records(summaries), BY_NAME["judgments"].records(judgments)
-            exported = export_run(source.raw, *written, rankings, self._judge)
-        except ValueError as error:
-            message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
-            raise UserError(message) from error
-        return _judged_again(source.raw, exported) if self._imported else exported
-
-
-def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The source unchanged except for its judgments, which come from `exported`."""
-    pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
-    return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import Counted, RunStore, Store, Table
-from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
     keep_metadata,
@@ -21,8 +20,8 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     source_bytes,
 )
 from summhay_ray.benchmarks.summhay.haystacks.sources import changed
-from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import Summaries
+from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE, TABLES, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.workload import Summaries
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
@@ -102,14 +101,29 @@ def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> t
 
     Raises UserError for a file changed since its check.
     """
-    units = {}
+    units: dict[str, dict[str, list[Any]]] = {}
     counted: Counter[str] = Counter()
     for haystack_id, path in files:
         source = read_file(path)
         if source.haystack.haystack_id != haystack_id:
             raise changed(path)
         store.put_object("haystack", source_bytes(source.raw))
-        units[haystack_id] = {**haystack_rows(source), **_imported(source)}
+        rows, gold = imported_rows(source), source.haystack.gold()
+        judged: dict[str, list[Judgment]] = {}
+        for judgment in rows.judgments:
+            judged.setdefault(judgment.cell_id, []).append(judgment)
+        scored = [
+            row.of(summary) if isinstance(row, Score) else row
+            for summary in rows.summaries
+            for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)
+        ]
+        units[haystack_id] = {
+            **haystack_rows(source),
+            "summaries": list(rows.summaries),
+            "judgments": list(rows.judgments),
+            "scores": [row for row in scored if isinstance(row, Score)],
+            "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
+        }
         counted.update({table: len(records) for table, records in units[haystack_id].items()})
     # The run itself is created after all parts are written.
     return Import.run_in(store, run_id).write_units(STAGE, units), counted
@@ -123,22 +137,3 @@ def read_file(path: str) -> ReleasedFile:
         raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
     except UserError as error:
         raise InvalidHaystack(str(error)) from error
-
-
-def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
-    rows = imported_rows(source)
-    gold = source.haystack.gold()
-    judged: dict[str, list[Judgment]] = {}
-    for judgment in rows.judgments:
-        judged.setdefault(judgment.cell_id, []).append(judgment)
-    scored = [
-        row.of(summary) if isinstance(row, Score) else row
-        for summary in rows.summaries
-        for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)
-    ]
-    return {
-        "summaries": list(rows.summaries),
-        "judgments": list(rows.judgments),
-        "scores": [row for row in scored if isinstance(row, Score)],
-        "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
-    }

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import polars as pl
 from typing_extensions import TypedDict
 
-from summhay_ray.benchmark import Store
+from summhay_ray.benchmark import RunStore, Store
 from summhay_ray.haystack import RELEASED_RETRIEVERS, HaystackFacts, ReleasedFile, facts_of, read_released
 from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
@@ -26,6 +29,7 @@ _STORED = "outlines"
 DOCUMENTS_OF_PAPER = 100
 """Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
+_INSIGHT = ["haystack_id", "insight_id"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +127,6 @@ def source_bytes(raw: Mapping[str, Any]) -> bytes:
     return json.dumps(raw, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def haystack_entries(metadata: Iterable[HaystackMetadata]) -> list[dict[str, str]]:
-    """The field `haystacks` of a run's record: the location of each source."""
-    return [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
-
-
 def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
     """Read the source that an entry of a run's record names."""
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
@@ -136,11 +135,12 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
 def keep_metadata(store: Store, metadata: Sequence[HaystackMetadata]) -> dict[str, Any]:
     """Put the metadata into the store as one object. Returns the fields of a run's record that name it and the sources."""
     text = json.dumps([one.to_json() for one in metadata], ensure_ascii=True, separators=(",", ":"))
-    return {"haystacks": haystack_entries(metadata), _STORED: store.put_object(_STORED, text.encode("ascii"))}
+    entries = [{"haystack_id": one.haystack_id, "name": one.name, "object": one.digest} for one in metadata]
+    return {"haystacks": entries, _STORED: store.put_object(_STORED, text.encode("ascii"))}
 
 
 class HaystackEntry(TypedDict):
-    """Where the source of a haystack is: see `haystack_entries`."""
+    """An entry of the field `haystacks` of a run's record: the location of a source."""
 
     haystack_id: str
     name: str
@@ -170,3 +170,52 @@ def stored_metadata(store: Store, record: Mapping[str, Any]) -> Sequence[Haystac
         with contextlib.suppress(ValueError, TypeError, KeyError):
             return tuple(map(HaystackMetadata.from_json, json.loads(store.get_object(_STORED, record[_STORED]))))
     return tuple(metadata_of(read_source(store, entry)) for entry in record["haystacks"])
+
+
+def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
+    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
+    import numpy as np
+
+    haystacks: list[str] = []
+    insights: list[str] = []
+    known: list[bool] = []
+    counts, numbers = array("q"), array("q")
+    for haystack in metadata:
+        marks = json.loads(haystack.marks)
+        haystacks += [haystack.haystack_id] * len(marks)
+        insights += marks
+        known += [documents is not None for documents in marks.values()]
+        counts.extend(len(documents or ()) for documents in marks.values())
+        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each separately.
+        numbers.extend(itertools.chain(*filter(None, marks.values())))
+    rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_INSIGHT, pl.String))
+    owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
+    lists = pl.DataFrame({"row": owners, "documents": np.frombuffer(numbers, np.int64)})
+    lists = lists.group_by("row", maintain_order=True).agg("documents")
+    marked = rows.with_row_index("row").join(lists, on="row", how="left", maintain_order="left")
+    return marked.select(*_INSIGHT, pl.when(pl.Series(known, dtype=pl.Boolean)).then(pl.col("documents").fill_null([])))
+
+
+def nuggets_of(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
+    """haystack_id, subtopic_id, insight_id and importance (vital, okay or other) of every nugget; see `metrics.nugget_scores`."""
+    rows: list[tuple[str, str, str, str]] = []
+    for haystack in metadata:
+        # Insights are listed query by query.
+        queries = (one.subtopic_id for one, n in zip(haystack.subtopics, haystack.n_insights, strict=True) for _ in range(n))
+        nuggets = json.loads(haystack.importance or "{}").items()
+        rows += [(haystack.haystack_id, query, *nugget) for query, nugget in zip(queries, nuggets, strict=False)]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(("haystack_id", "subtopic_id", "insight_id", "importance"), pl.String), orient="row"
+    )
+
+
+def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
+    """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
+
+    `gold`: `gold_by_insight` of the run's haystacks. Empty if no document has any; a subtopic without insights has no row.
+    """
+    asked = ["haystack_id", "subtopic_id"]
+    documents = pl.col("documents").explode().drop_nulls().unique().sort()
+    # A haystack's insights are all in one piece.
+    pieces = (piece.join(gold, on=_INSIGHT) for piece in run.pieces("insights", [*asked, "insight_id"]))
+    return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])

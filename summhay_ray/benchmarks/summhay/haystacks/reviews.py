@@ -48,13 +48,9 @@ def keep_review(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
 
 def current_facts(store: Store, metadata: Sequence[HaystackMetadata]) -> list[tuple[str, HaystackFacts | None]]:
     """(name, facts) of haystacks: what people found out after a run began, if its store has it."""
-    return [(one.name, _newest(store, one) or one.facts) for one in metadata]
-
-
-def _newest(store: Store, haystack: HaystackMetadata) -> HaystackFacts | None:
-    if haystack.facts is None or not haystack.facts.run:
-        return None
-    newest = reviews_of(RunStore(store, haystack.facts.run)).newest()
-    if newest is None or newest[1].get("haystack_id") != haystack.haystack_id:
-        return None
-    return HaystackFacts(**newest[1]["facts"])
+    found = []
+    for one in metadata:
+        newest = reviews_of(RunStore(store, one.facts.run)).newest() if one.facts is not None and one.facts.run else None
+        reviewed = newest is not None and newest[1].get("haystack_id") == one.haystack_id
+        found.append((one.name, HaystackFacts(**newest[1]["facts"]) if newest and reviewed else one.facts))
+    return found

@@ -1,4 +1,6 @@
-"""The haystacks of a run: the metadata of each in memory, whole haystacks loaded on demand.
+"""The haystacks that a spec names: the metadata of each in memory, whole haystacks loaded on demand.
+
+An entry of a spec is a file, a sample, an object of the store, or another spec whose run makes haystacks.
 
 A run of a thousand haystacks must not keep them all in memory. Cells, budgets and scores need only their `metadata` (a few
 kilobytes each). Documents are read from their source (the spec's file, a sample, or an object of the store), and few are kept.
@@ -15,18 +17,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from summhay_ray.benchmark import Store
+from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     HaystackMetadata,
-    haystack_entries,
     keep_metadata,
+    metadata_of,
     source_bytes,
     stored_metadata,
 )
-from summhay_ray.errors import UserError
-from summhay_ray.haystack import ReleasedFile, read_released
+from summhay_ray.errors import SpecError, StoreError, UserError
+from summhay_ray.haystack import UNREAD, ReleasedFile, health, holds_nuggets, load_sample, read_nuggets, read_released
+from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Haystack
 
 KEPT = 8
@@ -43,7 +46,17 @@ BY_GRAMMAR = "made from templates (offline/writer): for demos, tests and load, n
 STORE = "store/"
 """Prefix of an entry of a spec's haystacks that names an object in the store."""
 
+SAMPLE = "sample/"
+_SPECS = (".yaml", ".yml")
+"""File endings of an entry that is itself a spec, whose run makes haystacks (synth)."""
+_LINES = (".jsonl", ".ndjson")
+"""File endings of an entry that must be a file of nuggets; a JSON file may be one."""
+READS_AT_ONCE = 8
+"""Sources read from the store concurrently."""
+
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
+
+S = TypeVar("S", bound=Spec)
 
 
 def in_store(entry: str) -> str | None:
@@ -53,11 +66,6 @@ def in_store(entry: str) -> str | None:
     """
     match = _IN_STORE.fullmatch(entry)
     return match and match[1]
-
-
-def store_entry(haystack: HaystackMetadata) -> str:
-    """The entry that names the stored copy of a haystack's source; it gives exactly the same haystack."""
-    return f"{STORE}{haystack.digest}/{haystack.name}.json"
 
 
 class Loaded(NamedTuple):
@@ -86,12 +94,10 @@ class Recent:
     def keep(self, loaded: Loaded) -> None:
         """Keep a haystack, and drop the oldest ones beyond the limit."""
         with self._look:
-            self._kept[loaded.file.haystack.haystack_id] = loaded
-            while len(self._kept) > 1 and self._too_much():
-                self._kept.popitem(last=False)
-
-    def _too_much(self) -> bool:
-        return len(self._kept) > self._most or sum(kept.size for kept in self._kept.values()) > KEPT_BYTES
+            kept = self._kept
+            kept[loaded.file.haystack.haystack_id] = loaded
+            while len(kept) > 1 and (len(kept) > self._most or sum(one.size for one in kept.values()) > KEPT_BYTES):
+                kept.popitem(last=False)
 
 
 class Haystacks(Mapping[str, Haystack]):
@@ -145,7 +151,14 @@ class Haystacks(Mapping[str, Haystack]):
         if kept is not None:
             return kept
         with self._load:
-            return self.recent.find(haystack_id) or self._loaded(haystack_id)
+            kept = self.recent.find(haystack_id)
+            if kept is None:
+                content, name = self.content(haystack_id)
+                kept = read_released(content, name)
+                if kept.haystack.haystack_id != haystack_id:
+                    raise changed(name)
+                self.recent.keep(Loaded(kept, len(content)))
+            return kept
 
     async def fetch(self, haystack_id: str) -> Haystack:
         """The haystack, loaded in a thread if necessary so that the event loop is not blocked."""
@@ -182,20 +195,13 @@ class Haystacks(Mapping[str, Haystack]):
         with ThreadPoolExecutor(max_workers=WRITTEN_AT_ONCE) as threads:
             for start in range(0, len(self.metadata), WRITTEN_A_BLOCK):
                 list(threads.map(keep, self.metadata[start : start + WRITTEN_A_BLOCK]))
-        self._read, self._kept_in = _reader(store, haystack_entries(self.metadata)), store.files.uri
+        self._read = _reader(store, {one.haystack_id: (one.digest, one.name) for one in self.metadata})
+        self._kept_in = store.files.uri
 
     def recorded(self, store: Store) -> dict[str, Any]:
         """Keep the haystacks and their metadata in the store. Returns the fields of a run's record that name them."""
         self.keep(store)
         return keep_metadata(store, self.metadata)
-
-    def _loaded(self, haystack_id: str) -> ReleasedFile:
-        content, name = self.content(haystack_id)
-        source = read_released(content, name)
-        if source.haystack.haystack_id != haystack_id:
-            raise changed(name)
-        self.recent.keep(Loaded(source, len(content)))
-        return source
 
 
 def changed(name: str) -> UserError:
@@ -205,10 +211,125 @@ def changed(name: str) -> UserError:
 
 def stored_haystacks(store: Store, record: Mapping[str, Any]) -> Haystacks:
     """The haystacks that a run's record names, read from the store."""
-    entries = record["haystacks"]
-    return Haystacks([entry["haystack_id"] for entry in entries], _reader(store, entries), lambda: stored_metadata(store, record))
+    known = {entry["haystack_id"]: (entry["object"], entry["name"]) for entry in record["haystacks"]}
+    return Haystacks(known, _reader(store, known), lambda: stored_metadata(store, record))
 
 
-def _reader(store: Store, entries: Iterable[Mapping[str, str]]) -> Callable[[str], tuple[bytes, str]]:
-    known = {entry["haystack_id"]: entry for entry in entries}
-    return lambda haystack_id: (store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"])
+def _reader(store: Store, known: Mapping[str, tuple[str, str]]) -> Callable[[str], tuple[bytes, str]]:
+    """`known`: haystack_id -> digest of its source in the store, and the source's name."""
+    return lambda haystack_id: (store.get_object("haystack", known[haystack_id][0]), known[haystack_id][1])
+
+
+def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> Haystacks:
+    """The haystacks that a spec names; for a stored run, those that it kept. Raises SpecError, InvalidHaystack.
+
+    `documents`: the folder of the documents that nuggets files refer to; empty without one.
+    """
+    if inputs.record is not None and inputs.store is not None:
+        return stored_haystacks(inputs.store, inputs.record)
+    recent, first = Recent(), dict[str, str]()
+
+    def read(entry: str) -> HaystackMetadata:
+        content = _content(inputs, documents, entry)
+        file = read_released(content, entry)
+        # A small run need not read it again.
+        recent.keep(Loaded(file, len(content)))
+        return metadata_of(file)
+
+    if any(map(in_store, named)):
+        with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
+            metadata = tuple(threads.map(read, named))
+    else:
+        metadata = tuple(map(read, named))
+    if documents and not any(one.importance for one in metadata):
+        raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
+    for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
+        if first.setdefault(one.haystack_id, entry) != entry:
+            same = first[one.haystack_id]
+            raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {same!r}; remove one")
+    return Haystacks(first, lambda one: (_content(inputs, documents, first[one]), first[one]), lambda: metadata, recent)
+
+
+def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
+    """The JSON text of one entry of a spec's haystacks."""
+    if digest := in_store(entry):
+        store = inputs.store
+        if store is None:
+            raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
+        try:
+            return store.get_object("haystack", digest)
+        except StoreError as error:
+            if store.files.exists(f"objects/haystack/{digest}"):
+                raise
+            mend = "run or submit the spec once with its file, or give the store that holds it"
+            raise SpecError(f"spec: haystacks: {entry!r}: store {store.uri!r} holds no such source; {mend}") from error
+    if entry.startswith(SAMPLE):
+        try:
+            return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
+        except UnknownName as error:
+            raise SpecError(f"spec: haystacks: {error}") from error
+    try:
+        if inputs.path(entry).is_dir():
+            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
+            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
+        content = inputs.read(entry)
+    except SpecError as error:
+        if not entry.startswith(STORE):
+            raise
+        raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+    return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) or holds_nuggets(content) else content
+
+
+def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
+    """A file of nuggets as the JSON text of a haystack."""
+    # It imports mining and synthesis, which other runs do not need.
+    from summhay_ray.mine import read_folder
+
+    folder = inputs.path(documents) if documents else None
+    if folder is not None and not folder.is_dir():
+        raise SpecError(f"spec: documents: {documents!r} is no folder; give the folder of the documents that nuggets refer to")
+    sources, unread = ([], []) if folder is None else read_folder(folder)
+    haystack = read_nuggets(content, entry, [(one.document_id, one.text) for one in sources])
+    lost = [f"{one.document_id}: {one.message}" for one in unread]
+    return json.dumps({**haystack, UNREAD: lost} if lost else haystack).encode("ascii")
+
+
+def doubts_of(haystacks: Haystacks) -> Sequence[str]:
+    """Oddities of the haystacks, such as an insight that is in no document; limits of confidence in mined ones come first."""
+    mined = [(one.name, one.facts) for one in haystacks.metadata]
+    known = health(mined, sum(len(one.subtopics) for one in haystacks.metadata)) if any(facts for _, facts in mined) else None
+    return [*(known.lines() if known else ()), *(warning for one in haystacks.metadata for warning in one.warnings)]
+
+
+def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
+    """The haystacks in files, which a job reads from the store: entry of the spec -> entry that names the stored copy, which
+    gives exactly the same haystack."""
+    return {
+        entry: f"{STORE}{one.digest}/{one.name}.json"
+        for entry, one in zip(named, haystacks.metadata, strict=True)
+        if not entry.startswith(SAMPLE) and in_store(entry) is None
+    }
+
+
+def with_made(spec: S, inputs: Inputs) -> S:
+    """The spec with each entry that is itself a spec replaced by the haystacks its run has made. Raises SpecError, StoreError."""
+    listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
+    if inputs.record is not None or not any(entry.endswith(_SPECS) for entry in listed):
+        return spec
+    entries: list[str] = []
+    for entry in listed:
+        made = [entry]
+        if entry.endswith(_SPECS):
+            if inputs.store is None:
+                raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
+            path = inputs.path(entry)
+            maker = Benchmark.load(path, inputs)
+            made_in: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)
+            if made_in is None:
+                raise SpecError(f"spec: haystacks: {entry}: a spec of kind {maker.kind!r} makes no haystacks")
+            try:
+                made = made_in(inputs.store, str(path))
+            except SpecError as error:
+                raise SpecError(f"spec: haystacks: {entry}: {error}") from error
+        entries += [haystack for haystack in made if haystack not in entries]
+    return spec.model_copy(update={"haystacks": entries})

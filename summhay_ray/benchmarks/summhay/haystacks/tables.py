@@ -1,14 +1,19 @@
-"""The tables of a SummHay run; every other run on haystacks has them too."""
+"""The tables of a SummHay run, which every other run on haystacks has too, and the rows of its haystacks.
+
+Only a few haystacks are in memory at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray import records
 from summhay_ray.benchmark import RawAnswer, RunStore, Table
+from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
+from summhay_ray.haystack import ReleasedFile
 
 TABLES = (
     # The parts of a haystack are tables of their own; released scores, and the importance of nuggets, stay in the source.
@@ -28,16 +33,42 @@ TABLES = (
 )
 """Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""
 
+STAGE = "haystack"
+"""Stage under which the store lists haystacks."""
+HAYSTACKS_A_BLOCK = 16
+
+T = TypeVar("T")
+
 BY_NAME = {table.name: table for table in (*TABLES, Table("raw_answers", RawAnswer, ("key",)))}
 
 
 def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> list[Any]:
     """The rows of a table as records; `cells`: only the rows of these cells."""
-    return BY_NAME[name].records(of_cells(run, name, cells))
-
-
-def of_cells(run: RunStore, name: str, cells: Sequence[str] | None = None) -> pl.DataFrame:
-    """The rows of a table as a frame; `cells`: only the rows of these cells."""
     if cells is None or "cell_id" not in run.declared[name].schema.names:
-        return run.table(name, cells)
-    return run.table(name).filter(pl.col("cell_id").is_in(cells))
+        return BY_NAME[name].records(run.table(name, cells))
+    return BY_NAME[name].records(run.table(name).filter(pl.col("cell_id").is_in(cells)))
+
+
+def open_haystacks(run: RunStore, haystacks: Haystacks) -> None:
+    """Write the tables of those haystacks that the run does not hold yet."""
+    kept = run.finished(STAGE)
+    # Sorted by id, as the tables are, so that each commit holds neighbours.
+    absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
+    for block in blocks_of(absent):
+        run.commit_units(STAGE, {haystack_id: haystack_rows(haystacks.file(haystack_id)) for haystack_id in block})
+
+
+def blocks_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items in groups of HAYSTACKS_A_BLOCK."""
+    return (items[start : start + HAYSTACKS_A_BLOCK] for start in range(0, len(items), HAYSTACKS_A_BLOCK))
+
+
+def haystack_rows(source: ReleasedFile) -> dict[str, list[Any]]:
+    """Table name -> the rows of one haystack."""
+    haystack = source.haystack
+    return {
+        "haystacks": [haystack],
+        "subtopics": list(haystack.subtopics),
+        "insights": list(haystack.insights),
+        "documents": list(haystack.documents),
+    }

@@ -10,11 +10,10 @@ from typing import Literal
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunStore
-from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
-from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.samples import priced_summaries
+from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.comparison import (
     RunScores,
     SystemComparison,
@@ -28,10 +27,9 @@ from summhay_ray.comparison import (
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import SYSTEM_NAMES, column_of
+from summhay_ray.records import SYSTEM_NAMES
 
 Factor = Literal["retriever", "model"]
-ORACLES = ("oracle", "released/oracle")
 GOLD_ORDERINGS = ("top", "middle", "bottom")
 """Orderings of the whole haystack by the position of its gold documents."""
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
@@ -66,18 +64,20 @@ def compare_systems(
     costs = [{system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
-        scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
+        # System -> its value of the factor, and of the other factor.
+        factors = [
+            {
+                one.system: (one.column, one.model) if by == "retriever" else (one.model, one.column)
+                for one in result.systems
+                if one.judge == result.judge
+            }
+            for result in results
+        ]
+        scores = [by_factor(one, known) for one, known in zip(scores, factors, strict=True)]
     compared = compare_runs(scores, systems, over)
     # Most serious first: they limit all conclusions from the scores.
-    limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
+    limits = dict.fromkeys(line for result in results for line in result.health().lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
-
-
-def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
-    """System -> its value of the factor, and of the other factor."""
-    own = [one for one in result.systems if one.judge == result.judge]
-    both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
-    return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
@@ -116,29 +116,26 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         },
         labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
         costs=costs,
-        limits=health_of(result).limits,
+        limits=result.health().limits,
     )
 
 
 def decision_of(result: ScoreResult) -> SystemDecision | None:
     """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
     costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
-    compared = every_pair(judged_scores(result, result.judge, costs), first_figure(result))
+    compared = every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
     return None if compared is None else compared.decision
 
 
-def first_figure(result: ScoreResult) -> tuple[str, ...]:
+def ranking_figure(result: ScoreResult, judge: str) -> str:
     """The figure that ranks systems: joint, or coverage if no gold document is known."""
-    graded = any(system.joint is not None for system in result.systems if system.judge == result.judge)
-    return ("joint",) if graded else ("coverage",)
+    return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
 
 
 def spent(run: RunStore) -> pl.DataFrame:
     """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
-    prices, parts = Prices(run), []
-    for piece in run.pieces("summaries", ("system", "key")):
-        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
-        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
+    priced = (piece.drop_nulls("usd_micros") for piece in priced_summaries(run, ("system", "key")))
+    parts = [piece.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")) for piece in priced]
     whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
     return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 

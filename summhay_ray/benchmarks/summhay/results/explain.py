@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Benchmark, RunStore
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
+from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile
@@ -38,7 +38,9 @@ def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str
         known = ((cell.cell_id, names_of_cell(grid, cell), cell.unit.haystack_id, cell.unit.subtopic_id) for cell in cells)
     else:
         rows = rows_of(run, "summaries", sorted(wanted))
-        known = ((row.cell_id, _names(row), row.haystack_id, row.subtopic_id) for row in rows)
+        known = (
+            (row.cell_id, {name: getattr(row, name) for name in SYSTEM_NAMES}, row.haystack_id, row.subtopic_id) for row in rows
+        )
     for cell_id, system, haystack_id, subtopic_id in known:
         found[cell_id] = {**system, "haystack": names.get(haystack_id, ""), "subtopic_id": subtopic_id}
     return found
@@ -51,10 +53,6 @@ def names_of_cell(grid: Any, cell: Cell) -> dict[str, str]:
     return dict(zip(SYSTEM_NAMES, (cell.system, label, model, unit.retriever, unit.ordering), strict=True))
 
 
-def _names(row: Summary) -> dict[str, str]:
-    return {name: getattr(row, name) for name in SYSTEM_NAMES}
-
-
 def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
     """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
 
@@ -65,7 +63,7 @@ def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, ke
     summaries = rows_of(holder, "summaries", [cell_id])
     calls = calls_of_cell(workload, run, cell_id)
     attempts = [attempt for call in calls for attempt in call["failed_attempts"]]
-    failed = {"failures": of_cells(run, "failures", [cell_id]).to_dicts(), "failed_attempts": attempts}
+    failed = {"failures": run.table("failures").filter(pl.col("cell_id") == cell_id).to_dicts(), "failed_attempts": attempts}
     if not summaries:
         place = places(run, [cell_id], workload)[cell_id]
         return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, **failed}
@@ -81,19 +79,20 @@ def explain(workload: Benchmark[Any] | None, run: RunStore, holder: RunStore, ke
     ]
     answers = {answer.key: asdict(answer) for answer in raw}
     prompts = {call["key"]: call["prompt"] for call in calls}
+    contexts = holder.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
     subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
     votes = [asdict(vote) for vote in rows_of(run, "votes", [cell_id])] if "votes" in run.declared else []
     return {
         "run": run.run_id,
         "cell_id": cell_id,
-        **_names(summary),
+        **{name: getattr(summary, name) for name in SYSTEM_NAMES},
         "haystack": source.haystack.name,
         "subtopic_id": subtopic.subtopic_id,
         "query": subtopic.query,
         "bullets": list(summary.bullets),
         "judge": judge_of_record(run),
-        "context": _context(holder, summary),
+        "context": contexts[0] if contexts else None,
         "raw_answer": answers.get(summary.key),
         "prompt": prompts.get(summary.key),
         "judgments": [
@@ -138,22 +137,13 @@ def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
             for cell, full in zip(keyed["cell_id"].to_list(), keyed["key"].to_list(), strict=True)
         )
     if not hits:
-        known = f"a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as {_some_place(holder)}, or its id, or an answer's key"
+        some = places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list()).values()
+        such = next((f"{one['haystack']}/{one['subtopic_id']}/{one['system']}" for one in some), "news/a-subtopic/bm25_gpt-4o")
+        known = f"a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as {such}, or its id, or an answer's key"
         raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; {known}")
     if len({cell for cell, _ in hits}) > 1 and len(key) < 32:
         raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
     return min(hits)
-
-
-def _some_place(holder: RunStore) -> str:
-    for place in places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list()).values():
-        return f"{place['haystack']}/{place['subtopic_id']}/{place['system']}"
-    return "news/a-subtopic/bm25_gpt-4o"
-
-
-def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:
-    contexts = run.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
-    return contexts[0] if contexts else None
 
 
 def _judged(

@@ -1,4 +1,4 @@
-"""The judgments of a run's summaries: by the run's own judges, and by later rejudges.
+"""The judgments of a run's summaries, by the run's own judges and by later rejudges, and the measured biases of these judges.
 
 The rejudges of a run are listed in a numbered chain in the run's folder: `runs/<run>/rejudges/00000001.json`, each {"run":
 "j..."}. The run itself never changes.
@@ -6,19 +6,22 @@ The rejudges of a run are listed in a numbered chain in the run's folder: `runs/
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NotRequired
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NotRequired
 
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from summhay_ray.benchmark import Chain, RunStore
+from summhay_ray.benchmark import Chain, ModelSpec, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import StoreError, UserError
 from summhay_ray.haystack import RELEASED_JUDGE
-from summhay_ray.judge import parse_name
+from summhay_ray.inputs import read_json
+from summhay_ray.judge import bench, name_of, parse_name, strategy_of
+from summhay_ray.metrics import JudgeBias, bias_of
 
 SUMMARIES_AT_ONCE = 10_000
 """Summaries in one piece of `judged_pieces`."""
@@ -46,24 +49,20 @@ def join_run(run: RunStore, judging: Judging, judging_id: str) -> None:
     """Add a run to the chain of those that judge `run`, unless the chain already lists it."""
     chain = _chain(run, judging)
     number = chain.latest()
-    if judging_id in _judging_ids(run, judging):
+    if judging_id in judging_ids(run, judging):
         return
     while not chain.append(number + 1, {"run": judging_id}):
         number += 1
 
 
-def rejudge_ids(run: RunStore) -> list[str]:
-    """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
-    return _judging_ids(run, "rejudges")
-
-
 def supports_of(run: RunStore) -> list[RunStore]:
     """The support runs of a run's summaries that have judged a bullet, oldest first; a recited run holds its own."""
-    found = [run, *(run.store.run(support_id) for support_id in _judging_ids(run, "supports"))]
+    found = [run, *(run.store.run(support_id) for support_id in judging_ids(run, "supports"))]
     return [one for one in found if "support_bullets" in one.declared and one.has_rows("support_bullets")]
 
 
-def _judging_ids(run: RunStore, judging: Judging) -> list[str]:
+def judging_ids(run: RunStore, judging: Judging) -> list[str]:
+    """Ids of the runs that judge a run, in the order in which they first started. Raises StoreError for a damaged record."""
     chain = _chain(run, judging)
     sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
     return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
@@ -74,9 +73,12 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
 
     Rejudges without any judgment are left out.
     """
+    rejudged = [one for one in map(run.store.run, judging_ids(run, "rejudges")) if one.has_rows("judgments")]
     runs_of: dict[tuple[str, str], list[str]] = {}
-    for run_id, label, identity in _named(run):
-        runs_of.setdefault((label, identity), []).append(run_id)
+    for holder in [run, *rejudged]:
+        # As recorded at the time: a user-defined judge's code may have changed since, or be missing.
+        for label, identity in holder.record.get("judges", [(RELEASED_JUDGE, RELEASED_JUDGE)]):
+            runs_of.setdefault((label, identity), []).append(holder.run_id)
     taken: set[str] = set()
     judges = []
     for (label, identity), runs in runs_of.items():
@@ -102,24 +104,15 @@ def judge_of_record(run: RunStore, wanted: str = "") -> str:
     return name
 
 
-def all_judgments(run: RunStore) -> pl.DataFrame:
-    """The judgments of all judges, sorted by primary key. `judge` is the name that `judges_of` gives."""
-    return _all(run, "judgments")
-
-
-def all_scores(run: RunStore) -> pl.DataFrame:
-    """The scores of all judges, as `all_judgments`."""
-    return _all(run, "scores")
-
-
-def all_absent_answers(run: RunStore) -> pl.DataFrame:
-    """The verdicts of all judges on answers to queries that no document answers, as `all_judgments`."""
-    return _all(run, "absent_answers")
-
-
-def all_votes(run: RunStore) -> pl.DataFrame:
-    """The votes of the panels among all judges, as `all_judgments`."""
-    return _all(run, "votes")
+def all_rows(run: RunStore, table: str) -> pl.DataFrame:
+    """The rows of a table by all judges, sorted by primary key: judgments, scores, votes or absent_answers. `judge` is the name
+    that `judges_of` gives."""
+    judges = judges_of(run)
+    names = {name for judge in judges for name in judge.runs}
+    holders = {name: run if name == run.run_id else run.store.run(name) for name in names}
+    # A run of an earlier version lacks tables that were added later.
+    frames = {name: one.table(table) if table in one.declared else BY_NAME[table].frame(()) for name, one in holders.items()}
+    return _of_judges(judges, frames, table)
 
 
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
@@ -180,33 +173,6 @@ def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], t
     return pl.concat(parts).sort(key, maintain_order=True)
 
 
-def _all(run: RunStore, table: str) -> pl.DataFrame:
-    judges = judges_of(run)
-    names = {name for judge in judges for name in judge.runs}
-    holders = {name: run if name == run.run_id else run.store.run(name) for name in names}
-    # A run of an earlier version lacks tables that were added later.
-    frames = {name: one.table(table) if table in one.declared else BY_NAME[table].frame(()) for name, one in holders.items()}
-    return _of_judges(judges, frames, table)
-
-
-def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
-    """(run_id, label, identity) of every judge of the run and of its rejudges."""
-    record = run.record
-    if "judges" not in record:
-        yield run.run_id, RELEASED_JUDGE, RELEASED_JUDGE
-    else:
-        yield from _of_record(run, record)
-    for rejudge_id in rejudge_ids(run):
-        rejudged = run.store.run(rejudge_id)
-        if rejudged.has_rows("judgments"):
-            yield from _of_record(rejudged, rejudged.record)
-
-
-def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    # As recorded at the time: a user-defined judge's code may have changed since, or be missing.
-    yield from ((run.run_id, label, identity) for label, identity in record["judges"])
-
-
 class JudgeEntry(TypedDict):
     """The fields read from a judge's entry in a stored spec."""
 
@@ -248,3 +214,59 @@ class _Rejudge(TypedDict):
 
 def _chain(run: RunStore, judging: Judging) -> Chain[_Rejudge]:
     return Chain(run.store.files, f"runs/{run.run_id}/{judging}", _Rejudge, _MEND)
+
+
+def read_biases(path: Path) -> tuple[JudgeBias, ...]:
+    """Read the biases that `judge-bench --out` wrote. Raises UserError if the file cannot be read or has another form."""
+    try:
+        return bench.read_biases(read_json(path).decode("utf-8-sig"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
+    except ValueError as error:
+        mend = "give one that judge-bench --out wrote"
+        raise UserError(f"{path.name} holds no measured biases: {error}; {mend}") from error
+
+
+def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
+    """Returns a function: judge, as named in tables -> its bias, or None if it was not measured with these settings."""
+    # Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none.
+    entries: dict[str, JudgeEntry] = {}
+    for judged in judges_of(run) if rejudged else ():
+        holder = run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0])
+        entries |= [(judged.judge, one) for one in judge_entries(holder) if (one["name"] or one["model"]) == judged.label]
+    if not rejudged:
+        entries = {one["name"] or one["model"]: one for one in judge_entries(run)}
+    named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
+
+    def known(judge: str) -> JudgeBias | None:
+        entry = entries.get(judge)
+        name = name_of(entry["model"], entry["strategy"]).text if entry else judge
+        if entry and entry["prompt"]:
+            # A custom prompt makes it a different judge.
+            name += f" prompt {entry['prompt']}"
+        bias = bias_of(name, named)
+        if bias is None and entry and entry["name"]:
+            # A judge that the spec names itself may have been measured under that name.
+            private = (one for one in own if one.judge == entry["name"] and not one.names and _is_private(one.judge))
+            bias = next(private, None)
+        return bias or bias_of(name, bench.shipped_biases())
+
+    return known
+
+
+def _stands_for(text: str) -> tuple[str, ...]:
+    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
+    try:
+        named = parse_name(text)
+        return () if named.kind in ("model", "stored") else (name_of(*strategy_of(named)).text,)
+    except UserError:
+        return ()
+
+
+def _is_private(label: str) -> bool:
+    """Whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
+    model = label.split(" ")[0]
+    try:
+        return parse_name(model).kind == "model" and not ModelSpec(model=model).is_priced()
+    except UserError:
+        return False

@@ -10,7 +10,7 @@ import csv
 import io
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -25,7 +25,7 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import Corrected, LabelledScore, SystemScore, Weighting, by_labels, corrected_mean, score_summary
-from summhay_ray.records import COVERAGE_VALUE, Coverage, Gold, Judgment, Score
+from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
 from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
@@ -79,7 +79,18 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
     chances = chances_of(found, n)
     taken = drawn(chances, random.Random(f"{seed}/{n}"))
-    rows = list(_rows(run, found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]))
+    sheet = found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]
+    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
+    known = {one.haystack_id: one for one in stored_metadata(run.store, run.record)}
+    insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
+    rows = []
+    for row in sheet.iter_rows(named=True):
+        cell = cells[row["cell_id"]]
+        topics = known[cell["haystack_id"]].subtopics
+        query = next((one.query for one in topics if one.subtopic_id == cell["subtopic_id"]), "")
+        bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
+        texts = (query, insights.get((cell["haystack_id"], row["insight_id"]), ""), bullets)
+        rows.append([f"{row['cell_id']}/{row['insight_id']}", f"{row['chance']:.6g}", *map(quoted, texts), "", ""])
     random.Random(f"order/{seed}").shuffle(rows)
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer)
@@ -122,20 +133,6 @@ def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
             taken.append(place)
             step += 1
     return taken
-
-
-def _rows(run: RunStore, sheet: pl.DataFrame) -> Iterator[list[str]]:
-    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
-    known = {haystack.haystack_id: haystack for haystack in stored_metadata(run.store, run.record)}
-    insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
-    for row in sheet.iter_rows(named=True):
-        cell = cells[row["cell_id"]]
-        subtopics = known[cell["haystack_id"]].subtopics
-        query = next((one.query for one in subtopics if one.subtopic_id == cell["subtopic_id"]), "")
-        bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
-        insight = insights.get((cell["haystack_id"], row["insight_id"]), "")
-        place = f"{row['cell_id']}/{row['insight_id']}"
-        yield [place, f"{row['chance']:.6g}", *map(quoted, (query, insight, bullets)), "", ""]
 
 
 def read_labels(path: Path) -> Labels:
@@ -208,7 +205,15 @@ def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"
                     raise UserError(f"the sheet: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
-            people, n_judged = _peoples(own, summary, gold), Counter(row.judge for row in rows)
+            # Joint of the covered insights whose bullet people name.
+            named = [
+                Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
+                for place, label in enumerate(own.values())
+                if label.bullet is not None and label.insight_id in gold
+            ]
+            scored = score_summary(named, summary.bullets, gold)
+            people = {one.insight_id: one.joint for one in scored if isinstance(one, Score)}
+            n_judged = Counter(row.judge for row in rows)
             seen |= {(summary.cell_id, insight_id) for insight_id in own if insight_id in gold}
             for row in rows:
                 said = own.get(row.insight_id)
@@ -226,16 +231,6 @@ def label_pairs(run: RunStore, labels: Labels, gold_of: Any) -> Pairs:
             f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
         )
     return pairs
-
-
-def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, float | None]:
-    """insight_id -> joint of the covered insights whose bullet people name."""
-    rows = [
-        Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
-        for place, label in enumerate(own.values())
-        if label.bullet is not None and label.insight_id in gold
-    ]
-    return {one.insight_id: one.joint for one in score_summary(rows, summary.bullets, gold) if isinstance(one, Score)}
 
 
 def labelled_scores(scores: Sequence[SystemScore], pairs: Pairs) -> list[SystemScore]:
@@ -265,8 +260,8 @@ def _weighted(
     pairs: Sequence[tuple[LabelledScore, LabelledScore | None, int]], weighting: Weighting
 ) -> tuple[list[LabelledScore], list[LabelledScore]]:
     """The pairs of coverage, and of joint. If queries have equal weight, a judgment of a longer query weighs less."""
-
-    def weighed(pair: LabelledScore, n: int) -> LabelledScore:
-        return pair if weighting == "insights" else replace(pair, chance=pair.chance * n)
-
-    return [weighed(pair, n) for pair, _, n in pairs], [weighed(joint, n) for _, joint, n in pairs if joint is not None]
+    if weighting == "queries":
+        pairs = [
+            (replace(one, chance=one.chance * n), joint and replace(joint, chance=joint.chance * n), n) for one, joint, n in pairs
+        ]
+    return [one for one, _, _ in pairs], [joint for _, joint, _ in pairs if joint is not None]

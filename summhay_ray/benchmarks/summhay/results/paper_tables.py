@@ -15,12 +15,11 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
-from summhay_ray.benchmarks.summhay.results.claims import claims_section
-from summhay_ray.benchmarks.summhay.results.compare import ORACLES, against_ideal, judged_scores, spent
-from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
+from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores, ranking_figure, spent
+from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
+from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
+from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -31,6 +30,8 @@ PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
+BULLETS = {"words": "words_per_bullet"}
+"""Columns of the results about the bullets -> field of `SystemScore`."""
 ENDS_OF = ("_low", "_high", "_reason", "_floor")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
@@ -55,10 +56,9 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
-    figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
     dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
-    compared = every_pair(judged_scores(result, best, dollars), (figure,), over)
+    compared = every_pair(judged_scores(result, best, dollars), (ranking_figure(result, best),), over)
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
     made = [
         (raw, _release(result, best)),
@@ -104,10 +104,6 @@ def _bias(result: ScoreResult, judge: str) -> str:
     return "bias unknown" if bias is None else f"bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
 
 
-def _column(system: SystemScore) -> str:
-    return column_of(system.retriever, system.ordering)
-
-
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -119,9 +115,9 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     rows: list[dict[str, Any]] = [
         {
             "model": system.model,
-            "retriever": _column(system),
+            "retriever": system.column,
             **{name: part for figure in FIGURES for name, part in _interval(system, figure).items()},
-            "words": system.words_per_bullet,
+            **{column: getattr(system, name) for column, name in BULLETS.items()},
             **({"missing": system.missing} if silent else {}),
             "n": system.n_scored,
             "n_expected": system.n_expected,
@@ -142,12 +138,15 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
             "up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
         )
     reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
-    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64), *reasons)
-    rest = ("words", "missing") if silent else ("words",)
+    frame = _frame(rows).with_columns(pl.col(*FIGURES, *BULLETS).cast(pl.Float64), *reasons)
+    rest = (*BULLETS, "missing") if silent else tuple(BULLETS)
     pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     name = f"results {judge}" if more else "results"
-    title, units = f"Results, raw ({_bias(result, judge)}), judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
+    title, units = (
+        f"Results, raw ({_bias(result, judge)}), judged by {judge}",
+        dict.fromkeys((*FIGURES, *rest[len(BULLETS) :]), "%"),
+    )
     notes = [result.so_far] if result.so_far and not more else []
     return Section(title, text, frame, units, chart, pivot, name, notes=notes, more=more, higher_is_better=FIGURES)
 
@@ -158,12 +157,12 @@ def _release(result: ScoreResult, judge: str) -> Section:
     rows = [
         {
             "model": system.model,
-            "retriever": _column(system),
+            "retriever": system.column,
             **{figure: getattr(system, figure) for figure in FIGURES},
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in sorted(own, key=lambda system: (system.model, column_place(_column(system))))
+        for system in sorted(own, key=lambda system: (system.model, column_place(system.column)))
     ]
     text = (
         f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
@@ -183,7 +182,7 @@ def _people(result: ScoreResult, judge: str) -> Section:
     rows += [
         {
             "model": system.model,
-            "retriever": _column(system),
+            "retriever": system.column,
             "minutes": "",
             **{figure: getattr(system, figure) for figure in FIGURES},
             "n": system.n_scored,
@@ -277,7 +276,7 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
     rows: dict[str, dict[str, Any]] = {}
     for pair in compared.table.iter_rows(named=True):
         other, figure = systems[pair["system_b"]], pair["figure"]
-        row = rows.setdefault(other.system, {"model": other.model, "retriever": _column(other), "n": pair["n_queries"]})
+        row = rows.setdefault(other.system, {"model": other.model, "retriever": other.column, "n": pair["n_queries"]})
         row |= {figure: pair["a"], **{f"{figure} lost{end}": pair[name] for end, name in ENDS.items()}}
         # A summary without a covered insight has no citations to score.
         if figure == "citation":
@@ -321,7 +320,9 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
     ]
     if len({row["ordering"] for row in rows}) < 2:
         return None
-    frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))), pl.col("sensitivity").cast(pl.Float64))
+    orderings = {str(row["ordering"]) for row in rows}
+    ordered = pl.Enum([*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))])
+    frame = _frame(rows).with_columns(pl.col("ordering").cast(ordered), pl.col("sensitivity").cast(pl.Float64))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
     text = (
         "Joint when a model sees the whole haystack, by where the query's documents stand in it (paper, Table 3). Sensitivity: "
@@ -338,11 +339,6 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
         "position",
         higher_is_better=("joint",),
     )
-
-
-def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    orderings = {row["ordering"] for row in rows}
-    return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
 
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
@@ -366,7 +362,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
         haystacks = [
             {
                 "model": system.model,
-                "retriever": _column(system),
+                "retriever": system.column,
                 "haystack": name,
                 **_interval(system, "coverage"),
                 **_interval(system, "joint"),
@@ -466,7 +462,7 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
     rows = [
         {
             "model": system.model,
-            "retriever": _column(system),
+            "retriever": system.column,
             "precision": system.citation_precision,
             "recall": system.citation_recall,
             "citation": system.citation,
@@ -535,7 +531,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     if len(result.biases) > 1:
         yield from _agreement(run)
     yield from panels_section(
-        panel_figures(all_votes(run), ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
+        panel_figures(all_rows(run, "votes"), ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
     )
 
 

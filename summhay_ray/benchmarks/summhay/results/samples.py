@@ -11,11 +11,10 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Benchmark, RunStore
-from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.grid.grid import Cell
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
 from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
-from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, judging_ids
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
@@ -39,6 +38,8 @@ _DIGITS = 6
 _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 """Facets shown at the top of a sample."""
 
+_CONTEXT = ("numbers", "n_tokens", "last_tokens")
+
 Row = dict[str, Any]
 
 
@@ -54,31 +55,36 @@ def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> 
     judges = sorted(judges_of(run), key=lambda judged: judged.judge != of_record)
     holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
     answers = [Benchmark.stored_answers(holder) for holder in {run.run_id: run, **holders}.values()]
+    contexts = (row for piece in run.pieces("contexts") for row in piece.iter_rows(named=True))
     shelves = {
         "answers": heapq.merge(*answers, key=itemgetter(0)),
-        "contexts": _contexts(run),
+        "contexts": ((one["context_id"], {name: one[name] for name in _CONTEXT}) for one in contexts),
         "documents": _documents(run),
         "insights": _insights(run, metadata),
     }
+    prompts = {}
+    for one in judges:
+        holder = holders[one.runs[0]]
+        for entry in judge_entries(holder):
+            if (entry["name"] or entry["model"]) == one.label:
+                own = holder.record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
+                prompts[one.judge] = prompt_template(own, entry["strategy"])
     maker = _SampleMaker(workload, run, metadata, judges, holders)
-    return Samples(FACETS, maker.samples(), shelves, _prompts(judges, holders))
+    return Samples(FACETS, maker.samples(), shelves, prompts)
 
 
-class Prices:
-    """The cost of the answers that hold a run's summaries, in micro-dollars and tokens. Takes 24 bytes per summary."""
+def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
 
-    def __init__(self, run: RunStore) -> None:
-        key, tokens = pl.col("key").hash().alias("key"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
-        wanted = pl.concat([piece.select(key) for piece in run.pieces("summaries", ("key",))]).unique()
-        answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
-        parts = [piece.select(key, "usd_micros", tokens).join(wanted, on="key", how="semi") for piece in answers]
-        self._frame = pl.concat(parts).unique("key")
-
-    def of(self, keys: pl.Series) -> list[pl.Series]:
-        """[`usd_micros`, `tokens`] of the answers with these keys; null for an unknown key."""
-        wanted = pl.DataFrame({"key": keys.hash()})
-        priced = wanted.join(self._frame, on="key", how="left", maintain_order="left")
-        return [priced["usd_micros"], priced["tokens"]]
+    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
+    """
+    hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+    wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
+    answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
+    parts = [piece.select(hashed, "usd_micros", tokens).join(wanted, on="hash", how="semi") for piece in answers]
+    prices = pl.concat(parts).unique("hash")
+    for piece in run.pieces("summaries", columns):
+        yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
 
 
 class _SampleMaker:
@@ -106,12 +112,11 @@ class _SampleMaker:
 
     def samples(self) -> Iterator[SampleRecord]:
         """The samples in order of cell_id, then the cells without a summary. One piece of each table is in memory at a time."""
-        prices = Prices(self._run)
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
-        from_rejudges = [self._failed_again(name) for name in rejudge_ids(self._run)]
-        summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
+        from_rejudges = [self._failed_again(name) for name in judging_ids(self._run, "rejudges")]
+        summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries"))
         missing = set[str]()
         merged = heapq.merge(failures, *from_rejudges, summaries, key=itemgetter(0, 1))
         for cell, found in itertools.groupby(merged, key=itemgetter(0)):
@@ -169,8 +174,21 @@ class _SampleMaker:
     def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row], rejudged: list[Row]) -> SampleRecord:
         """The sample of a summary. `failed`: the run's own failures; `rejudged`: failures of rejudges that no later rejudge
         repaired."""
-        lost = [row for row in (*failed, *rejudged) if row["judge"]]
-        verdicts = [*verdicts, *map(_without_verdict, lost)]
+        # A failed judgment is shown in the box of its insight.
+        verdicts = [
+            *verdicts,
+            *(
+                {
+                    "judge": row["judge"],
+                    "insight": row["insight_id"],
+                    "said": f"{row['error']}: {row['message']}",
+                    "cited": [],
+                    "key": row["key"],
+                }
+                for row in (*failed, *rejudged)
+                if row["judge"]
+            ),
+        ]
         haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
         first = [verdict for verdict in verdicts if verdict["judge"] == self._judges[0].judge] if self._judges else []
         scored = [verdict for verdict in first if "coverage" in verdict]
@@ -194,10 +212,11 @@ class _SampleMaker:
             "judges disagree": any(len(labels) > 1 for labels in said.values()),
             "failed": bool(failed or rejudged),
         }
+        asked = [["query", query.query], ["subtopic", query.text]] if query else []
         gold = self._gold.get(haystack, {})
         wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"]) or ()})
         parts: list[Row] = [
-            {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
+            {"kind": "facts", "title": "", "facts": [*asked, *([name, str(facets[name])] for name in _FACTS)]},
             *_failed([*failed, *rejudged]),
             {"kind": "bullets", "title": "Summary", "bullets": summary["bullets"], "documents": _shelf(haystack)},
             {"kind": "verdicts", "title": "Insights", "insights": _shelf(haystack), "verdicts": verdicts},
@@ -207,10 +226,6 @@ class _SampleMaker:
         if summary["key"]:
             parts.append({"kind": "answer", "title": f"Answer of {summary['model']}", "key": summary["key"]})
         return SampleRecord(summary["cell_id"], facets, parts)
-
-    def _facts(self, facets: Mapping[str, Any], query: Any) -> list[list[str]]:
-        query_facts = [["query", query.query], ["subtopic", query.text]] if query else []
-        return [*query_facts, *([name, str(facets[name])] for name in _FACTS)]
 
     def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
         """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures
@@ -274,10 +289,9 @@ class _CellReader:
         return self._kept
 
 
-def _rows(run: RunStore, table: str, prices: Prices | None = None) -> Iterator[Row]:
-    for piece in run.pieces(table):
-        priced = piece if prices is None else piece.with_columns(prices.of(piece["key"]))
-        for part in priced.iter_slices(1000):
+def _rows(run: RunStore, table: str) -> Iterator[Row]:
+    for piece in priced_summaries(run) if table == "summaries" else run.pieces(table):
+        for part in piece.iter_slices(1000):
             yield from part.iter_rows(named=True)
 
 
@@ -296,12 +310,6 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
         yield {"kind": "rows", "title": "Failures", "columns": names, "rows": [[row[name] for name in names] for row in failed]}
 
 
-def _without_verdict(failure: Row) -> Row:
-    """A failed judgment, as shown in the box of its insight."""
-    why = f"{failure['error']}: {failure['message']}"
-    return {"judge": failure["judge"], "insight": failure["insight_id"], "said": why, "cited": [], "key": failure["key"]}
-
-
 def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:
     """The documents shown to the model, and the query's relevant documents that retrieval missed."""
     return {
@@ -315,12 +323,6 @@ def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> R
 
 def _shelf(haystack_id: str) -> str:
     return haystack_id[:12]
-
-
-def _contexts(run: RunStore) -> Iterator[tuple[str, Any]]:
-    for piece in run.pieces("contexts"):
-        for row in piece.iter_rows(named=True):
-            yield row["context_id"], {name: row[name] for name in ("numbers", "n_tokens", "last_tokens")}
 
 
 def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
@@ -339,14 +341,3 @@ def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[t
         for row in sorted(own, key=itemgetter("insight_id")):
             numbers = sorted(gold[haystack_id].get(row["insight_id"]) or ())
             yield f"{_shelf(haystack_id)}/{row['insight_id']}", {"text": row["text"], "gold": numbers}
-
-
-def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dict[str, str]:
-    prompts = {}
-    for judge in judges:
-        record = holders[judge.runs[0]].record
-        for entry in judge_entries(holders[judge.runs[0]]):
-            if (entry["name"] or entry["model"]) == judge.label:
-                own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
-                prompts[judge.judge] = prompt_template(own, entry["strategy"])
-    return prompts

@@ -7,31 +7,31 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import Benchmark, RunStore, Section
+from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, nuggets_of, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.reviews import current_facts
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.biases import known_biases
-from summhay_ray.benchmarks.summhay.results.claims import PLACE, Claims, absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
     judge_of_record,
     judged_pieces,
     judges_of,
-    rejudge_ids,
+    judging_ids,
+    known_biases,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
-from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
-from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
+from summhay_ray.haystack import RELEASED_JUDGE, Health, health
 from summhay_ray.metrics import (
+    BULLET_FIGURES,
     FIGURES,
     NUGGET_SCORES,
     VALUES,
@@ -54,20 +54,20 @@ from summhay_ray.metrics import (
     score_summary,
     system_scores,
     with_nuggets,
-    words_per_bullet,
 )
-from summhay_ray.records import Failure, Score, column_of
+from summhay_ray.records import Failure, Gold, Score
 
 SYSTEM = ("system", "retriever", "ordering", "model")
 CLUSTER = ("haystack_id", "subtopic_id")
 _TEXT = (*SYSTEM, "judge", *CLUSTER)
-_WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
+_SUMMARY = (*SYSTEM, *CLUSTER)
 Part = TypeVar("Part")
-
 
 CI_OF = (*FIGURES, "coverage_corrected", "joint_corrected", "coverage_labelled", "joint_labelled")
 """Figures of a system that have a confidence interval."""
 ENDS, NEITHER = ("low", "high"), (None, None)
+ORACLES = ("oracle", "released/oracle")
+"""Retrievers that find all gold documents."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,14 @@ class ScoreResult:
     """The release's table, with equal weight for each insight. The judge of record comes first."""
     by_query: list[SystemScore]
     """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
-    haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
-    """Name of the haystack -> the scores of every system in it (equal weight for each insight), computed on first use."""
-    haystacks_by_query: Mapping[str, list[SystemScore]] = field(repr=False)
-    """Like `haystacks`, with equal weight for each query."""
     position: list[PositionSensitivity]
     """For the figures with equal weight for each query."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
     """The scored run."""
+    scorer: Scorer = field(repr=False)
+    """Computes the scores in single haystacks."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
@@ -106,6 +104,26 @@ class ScoreResult:
     """People's labels that correct the figures."""
     labelled_mean: Mapping[str, Corrected] = field(default_factory=dict)
     """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
+
+    @functools.cached_property
+    def haystacks(self) -> Mapping[str, list[SystemScore]]:
+        """Name of the haystack -> the scores of every system in it (equal weight for each insight), computed on first use."""
+        ids = self.scorer.ids
+        return self.scorer.by_haystack("insights") if len(ids) > 1 else dict.fromkeys(ids, self.systems)
+
+    @functools.cached_property
+    def haystacks_by_query(self) -> Mapping[str, list[SystemScore]]:
+        """Like `haystacks`, with equal weight for each query."""
+        ids = self.scorer.ids
+        return self.scorer.by_haystack("queries") if len(ids) > 1 else dict.fromkeys(ids, self.by_query)
+
+    def health(self) -> Health:
+        """The health of the run's haystacks, with people's current findings about them, and with its scores."""
+        metadata = stored_metadata(self.stored.store, self.stored.record)
+        own = [one for one in self.by_query if one.judge == self.judge and one.retriever in ORACLES]
+        joints = [one.joint for one in own if one.joint is not None]
+        n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
+        return health(current_facts(self.stored.store, metadata), n_queries, max(joints, default=None), self.judge)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
@@ -163,50 +181,40 @@ class ScoreResult:
 
 
 @dataclass(frozen=True)
-class _Frames:
+class Scorer:
+    """Computes the scores of a run's systems, over all its haystacks or in each."""
+
     sums: pl.DataFrame
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
-    words: pl.DataFrame
+    bullets: pl.DataFrame
+    """`metrics.BULLET_FIGURES` of each summary."""
     nuggets: pl.DataFrame
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
+    biases: Mapping[str, JudgeBias | None]
+    """The bias of each judge; judges are in the order in which scores are listed."""
+    claims: Claims
+    ids: Mapping[str, str]
+    """Name of each haystack, followed by its id if several have that name -> its id."""
 
     def pooled(self, weighting: Weighting) -> list[SystemScore]:
-        return with_nuggets(system_scores(self.sums, self.expected, self.words, weighting), self.nuggets)
+        """The scores over all haystacks."""
+        scores = system_scores(self.sums, self.expected, self.bullets, weighting)
+        return self._finished(with_nuggets(scores, self.nuggets))
 
-    def of_haystacks(self, weighting: Weighting) -> dict[str, list[SystemScore]]:
-        found = haystack_scores(self.sums, self.expected, self.words, weighting)
-        return {name: with_nuggets(own, self.nuggets.filter(haystack_id=name)) for name, own in found.items()}
+    def by_haystack(self, weighting: Weighting) -> dict[str, list[SystemScore]]:
+        """Name of a haystack -> the scores in it."""
+        found = haystack_scores(self.sums, self.expected, self.bullets, weighting)
+        return {
+            name: self._finished(with_nuggets(found.get(one, []), self.nuggets.filter(haystack_id=one)), one)
+            for name, one in self.ids.items()
+        }
 
-
-class _ByHaystack(Mapping[str, list[SystemScore]]):
-    """Name of a haystack -> the scores of every system in it. All are computed on first use."""
-
-    def __init__(
-        self,
-        ids: Mapping[str, str],
-        frames: _Frames,
-        biases: Mapping[str, JudgeBias | None],
-        claims: Claims,
-        weighting: Weighting,
-    ) -> None:
-        """`biases`: the bias of each judge; judges are in the order in which each haystack's scores are listed."""
-        self._ids, self._frames, self._biases, self._claims, self._weighting = ids, frames, biases, claims, weighting
-
-    @functools.cached_property
-    def _found(self) -> dict[str, list[SystemScore]]:
-        found = self._frames.of_haystacks(self._weighting)
-        return {name: self._claims.added_to(_corrected(scores, self._biases), name) for name, scores in found.items()}
-
-    def __getitem__(self, name: str) -> list[SystemScore]:
-        haystack_id = self._ids[name]
-        return self._found.get(haystack_id, [])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
+    def _finished(self, scores: Sequence[SystemScore], haystack_id: str = "") -> list[SystemScore]:
+        """The scores without their judges' biases and with the figures of `Claims`, judge by judge."""
+        places = {judge: place for place, judge in enumerate(self.biases)}
+        ordered = sorted(scores, key=lambda score: places[score.judge])
+        return self.claims.added_to([corrected(score, self.biases[score.judge]) for score in ordered], haystack_id)
 
 
 def score_run(
@@ -224,164 +232,116 @@ def score_run(
     StoreError for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
     """
     check_judged(run)
-    record = run.record
     of_record = judge_of_record(run, judge)
-    judges = judges_of(run) if judge or (rejudged and rejudge_ids(run)) else None
+    judges = judges_of(run) if judge or (rejudged and judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
-    metadata = stored_metadata(run.store, record)
+    metadata = stored_metadata(run.store, run.record)
     gold = gold_by_insight(metadata)
-    left, over_systems = _unasked(run, judges), dict[str, Corrected]()
-    frames, failures, repeats = _frames(run, metadata, gold, judges, compat, left)
-    raw = {weighting: frames.pooled(weighting) for weighting in WEIGHTINGS}
-    scorers = sorted({system.judge for system in raw["insights"]}, key=lambda name: (name != of_record, name))
-    found = {name: known(name) for name in scorers}
-    claims = Claims(run.at(), metadata, repeats)
-    pooled, by_query = (claims.added_to(_corrected(raw[weighting], found)) for weighting in WEIGHTINGS)
+    own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
+    scored_by = own if judges is None else [judged.judge for judged in judges]
+    unasked, so_far = _unasked(run, judges, scored_by or own)
+    scorer, failures = _scorer(run, metadata, gold, judges, scored_by, compat, unasked)
+    named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
+    scorers = sorted(named, key=lambda name: (name != of_record, name))
+    shared = Counter(one.name for one in metadata)
+    ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
+    scorer = replace(scorer, biases={name: known(name) for name in scorers}, ids=ids)
+    pooled, by_query = (scorer.pooled(weighting) for weighting in WEIGHTINGS)
+    over_systems = dict[str, Corrected]()
     if labels is not None:
-        by_id = {haystack.haystack_id: haystack for haystack in metadata}
-        gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
-        pairs = label_pairs(run, labels, gold_of)
+        pairs = label_pairs(run, labels, _gold_of(metadata))
         pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
         over_systems = pooled_over_systems(by_query, pairs, of_record)
-    shared = Counter(haystack.name for haystack in metadata)
-    ids = {
-        haystack.name if shared[haystack.name] == 1 else f"{haystack.name} ({haystack.haystack_id})": haystack.haystack_id
-        for haystack in metadata
-    }
-    several = len(ids) > 1
+    queries = query_means(scorer.sums)
     return ScoreResult(
         run=run.run_id,
         compat=compat,
         judge=of_record,
         systems=pooled,
         by_query=by_query,
-        haystacks=_ByHaystack(ids, frames, found, claims, "insights") if several else dict.fromkeys(ids, pooled),
-        haystacks_by_query=_ByHaystack(ids, frames, found, claims, "queries") if several else dict.fromkeys(ids, by_query),
         position=position_sensitivity(by_query),
         failures=failures,
         stored=run,
-        biases=found,
-        queries=_queries(frames.sums),
-        expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
-        retrieval=retrieval_of(run, metadata, gold, frames.expected),
-        so_far=left.so_far,
+        scorer=scorer,
+        biases=scorer.biases,
+        queries=queries.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT),
+        expected=scorer.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
+        retrieval=retrieval_of(run, metadata, gold, scorer.expected),
+        so_far=so_far,
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
     )
 
 
-def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
-    """The nugget scores of the systems by one judge, as in TREC RAG; None without nuggets."""
-    rows = [
-        {
-            "model": system.model,
-            "retriever": column_of(system.retriever, system.ordering),
-            **{name: system.nuggets[name] for name in NUGGET_SCORES},
-            **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
-            **{
-                f"{name}{end}": system.ci.get(f"nuggets_{name}", NEITHER)[place]
-                for name in NUGGET_SCORES
-                for place, end in enumerate(("_low", "_high"))
-            },
-            **{f"{name}_reason": system.ci_reasons.get(f"nuggets_{name}") for name in NUGGET_SCORES},
-            "n": system.nuggets["n_queries"],
-            "n_expected": system.nuggets["n_queries_expected"],
-        }
-        for system in systems
-        if system.judge == judge and system.nuggets is not None
-    ]
-    if not rows:
-        return None
-    text = (
-        "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
-        "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
-        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals."
-    )
-    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
-    return Section(
-        "Nugget scores", text, frame, dict.fromkeys(NUGGET_SCORES, "%"), name="nuggets", higher_is_better=NUGGET_SCORES
-    )
+def _gold_of(metadata: Sequence[HaystackMetadata]) -> Callable[[str], Gold]:
+    """haystack_id -> its gold documents. Few haystacks are asked for."""
+    by_id = {haystack.haystack_id: haystack for haystack in metadata}
+    return functools.cache(lambda haystack_id: by_id[haystack_id].gold())
 
 
-def _corrected(scores: Sequence[SystemScore], biases: Mapping[str, JudgeBias | None]) -> list[SystemScore]:
-    """The scores after subtracting their judges' biases, in the order of the judges in `biases`."""
-    places = {judge: place for place, judge in enumerate(biases)}
-    return [corrected(score, biases[score.judge]) for score in sorted(scores, key=lambda score: places[score.judge])]
-
-
-def _queries(sums: pl.DataFrame) -> pl.DataFrame:
-    means = query_means(sums)
-    return means.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT)
-
-
-def _frames(
+def _scorer(
     run: RunStore,
     metadata: Sequence[HaystackMetadata],
     gold: pl.DataFrame,
     judges: Sequence[JudgedBy] | None,
+    scored_by: list[str],
     compat: Compat,
-    left: _Unasked,
-) -> tuple[_Frames, list[Failure], dict[str, int]]:
-    """The input of the scores, the judgments that cannot be used, and how often each system answers a query.
+    unasked: pl.DataFrame,
+) -> tuple[Scorer, list[Failure]]:
+    """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
 
-    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
+    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own. `scored_by`: their names. `unasked`:
+    see `_unasked`.
     """
     run = run.at()
-    known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
-    named, own = _expected_systems(run, run.record, known)
-    systems = named, own if judges is None else [judged.judge for judged in judges]
-    kinds = _kinds(metadata, systems, known)
-    by_id = {haystack.haystack_id: haystack for haystack in metadata}
-    # Few haystacks have judgments that are scored one by one.
-    gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
-    names = (*_TEXT, "insight_id", *VALUES)
+    # The last repeat of each system, in the order of its first summary.
+    last = pl.col("repeat").max()
+    pieces = [one.group_by(SYSTEM, maintain_order=True).agg(last) for one in run.pieces("summaries", (*SYSTEM, "repeat"))]
+    summaries = pl.concat(pieces).group_by(SYSTEM, maintain_order=True).agg(last)
+    systems = _expected_systems(run, summaries), scored_by
+    kinds = _kinds(metadata, systems, summaries)
+    gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, gold, compat)
-        said = _typed(mine, kinds, _WORDS)
-        judge = _typed(judged, kinds, ("judge",))
-        judge = judge.with_columns(judged["insight_id"])
+        said = _typed(mine, kinds, _SUMMARY)
+        judge = _typed(judged, kinds, ("judge",)).with_columns(judged["insight_id"])
         columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
         for summary in BY_NAME["summaries"].records(mine[odd]):
-            place = (summary.haystack_id, summary.subtopic_id)
+            system = [getattr(summary, name) for name in SYSTEM]
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
             for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
-                    system = (getattr(summary, name) for name in SYSTEM)
-                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in ("insight_id", *VALUES))))
+                    place = (row.judge, summary.haystack_id, summary.subtopic_id, row.insight_id)
+                    one_by_one.append((*system, *place, *(getattr(row, name) for name in VALUES)))
                 else:
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
-        words = said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"]))
-        return insight_sums(insights), words, nugget_sums(insights.join(nuggets, on=[*CLUSTER, "insight_id"])), failures
+        figures = said.with_columns(
+            figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in BULLET_FIGURES.items()
+        )
+        return insight_sums(insights), figures, nugget_sums(insights.join(nuggets, on=on)), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
-    sums, words, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
-    expected = _expected(metadata, systems, kinds, left.cells)
-    none = _rows((), kinds, names)
-    frames = _Frames(
+    sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
+    expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
+    of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *BULLET_FIGURES)), *bullets])
+    scorer = Scorer(
         sums=added([insight_sums(none), *sums]),
         expected=expected,
-        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *words]).join(
-            _typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"
-        ),
-        nuggets=nugget_scores_by_query(
-            [nugget_sums(none.join(nuggets, on=[*CLUSTER, "insight_id"])), *judged], expected, nuggets
-        ),
+        bullets=of_bullets.join(_typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"),
+        nuggets=nugget_scores_by_query([nugget_sums(none.join(nuggets, on=on)), *judged], expected, nuggets),
+        biases={},
+        claims=Claims(run, metadata, {system[0]: repeats for system, repeats in systems[0].items()}),
+        ids={},
     )
-    repeats = {system[0]: times for system, times in named.items()}
-    return frames, [failure for odd in failures for failure in odd], repeats
-
-
-def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
-    """A row per system, in the order of its first summary: SYSTEM and its last repeat."""
-    return summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max())
+    return scorer, [failure for odd in failures for failure in odd]
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
@@ -409,47 +369,35 @@ Systems = Mapping[tuple[str, str, str, str], int]
 """(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
 
 
-def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
-    """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
-    if "spec" in record:
+def _expected_systems(run: RunStore, summaries: pl.DataFrame) -> Systems:
+    """The systems that must answer each query. `summaries`: SYSTEM, and the last repeat of each."""
+    if "spec" in run.record:
         workload: Any = Benchmark.of(run)
         grid: Grid = workload.grid
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
-        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
-        return named, [judge.label for judge in grid.spec.judges]
-    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, _own_judges(run)
+        return {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+    return {row[:4]: row[4] + 1 for row in summaries.iter_rows()}
 
 
-def _own_judges(run: RunStore) -> list[str]:
-    """The labels of the run's own judges."""
-    record = run.record
-    return [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
-
-
-def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
+def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
     """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
-    texts: dict[str, set[str]] = {name: set(known[name]) for name in SYSTEM}
+    texts: dict[str, set[str]] = {name: set(summaries[name]) for name in SYSTEM}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
     texts["judge"] = set(systems[1])
     texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
     texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
-    numbers = dict.fromkeys((*VALUES, "words_per_bullet"), pl.Float64)
+    numbers = dict.fromkeys((*VALUES, *BULLET_FIGURES), pl.Float64)
     enums = {name: pl.Enum(sorted(values)) for name, values in texts.items()}
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
-@dataclass(frozen=True)
-class _Unasked:
-    """Unasked repeats and queries, which therefore are not missing."""
+def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]) -> tuple[pl.DataFrame, str]:
+    """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
-    cells: pl.DataFrame
-    """System, judge, haystack_id, subtopic_id, and `unasked`: the number of repeats that the judge has not been asked about."""
-    so_far: str
-
-
-def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
-    """The grid cells that the run has not asked yet, and cells with a summary that a later judge has not been asked about."""
+    Columns: system, haystack_id, subtopic_id, judge, and `unasked`: the number of repeats that the run has not summarized yet, or
+    whose summary a later judge has not been asked about.
+    """
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
     if "spec" in run.record:
@@ -459,12 +407,12 @@ def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
     grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
-    parts = [grid.with_columns(judge=pl.lit(name)) for name in ([one.judge for one in judges] if judges else _own_judges(run))]
+    parts = [grid.with_columns(judge=pl.lit(name)) for name in scored_by]
     for later in (one for one in judges or () if run.run_id not in one.runs):
         known = {cell for name in later.runs for cell in Benchmark.finished_items(run.store.run(name))}
         cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
         parts.append(cells.select(*where, judge=pl.lit(later.judge)))
-    return _Unasked(pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far)
+    return pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far
 
 
 def _expected(
@@ -472,7 +420,7 @@ def _expected(
 ) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
 
-    `unasked`: see `_Unasked`; queries with no asked cell are left out.
+    `unasked`: see `_unasked`; queries with no asked cell are left out.
     """
     asked = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)

@@ -1,22 +1,24 @@
-"""Claims that coverage and joint do not penalize: invented answers, and unsupported bullets.
+"""Figures of a run's systems beside coverage, citation and joint: claims without ground, nuggets, and how documents are ranked.
 
 An answer to a query that no document answers invents if it claims anything (`absent_answers`). A bullet is unsupported if the
 judge links it to no insight and `summhay support` finds no document that supports it. This module reads those figures and
-computes none.
+computes none. Rankings are measured against the gold documents of the haystacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
+from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers, all_scores, supports_of
-from summhay_ray.metrics import SystemScore
+from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.metrics import NUGGET_SCORES, SystemScore
 
 BULLETS = "support_bullets"
 """The table of a support run with a row for each bullet."""
@@ -42,7 +44,7 @@ class Claims:
         supports, columns = supports_of(run), ["cell_id", *PLACE, "system", "repeat"]
         wanted = self._absent.height or supports
         summaries = run.table("summaries", columns=columns) if wanted else BY_NAME["summaries"].frame(()).select(columns)
-        answers = all_absent_answers(run) if self._absent.height else BY_NAME["absent_answers"].frame(())
+        answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
         self._answers = answers.join(summaries, on="cell_id")
         self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
 
@@ -80,7 +82,7 @@ def _unsupported(run: RunStore, supports: Sequence[RunStore], summaries: pl.Data
     judged = known.filter(newest & ~pl.col("heading") & ~pl.col("other_language") & pl.col("supported").is_not_null())
     named = summaries.with_columns(called=_NUMBERED)
     bullets = judged.rename({"system": "called", "query_id": "subtopic_id"}).join(named, on=[*PLACE, "called"])
-    scores = all_scores(run).select("cell_id", "judge", "bullet")
+    scores = all_rows(run, "scores").select("cell_id", "judge", "bullet")
     linked = scores.drop_nulls("bullet").unique().with_columns(linked=True)
     found = bullets.join(scores.select("cell_id", "judge").unique(), on="cell_id")
     found = found.with_columns(pl.col("bullet").cast(pl.Int64)).join(
@@ -123,3 +125,85 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
         name="claims",
         higher_is_better=("joint",),
     )
+
+
+def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
+    """The nugget scores of the systems by one judge, as in TREC RAG; None without nuggets."""
+    rows = [
+        {
+            "model": system.model,
+            "retriever": system.column,
+            **{name: system.nuggets[name] for name in NUGGET_SCORES},
+            **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
+            **{
+                f"{name}{end}": system.ci.get(f"nuggets_{name}", (None, None))[place]
+                for name in NUGGET_SCORES
+                for place, end in enumerate(("_low", "_high"))
+            },
+            **{f"{name}_reason": system.ci_reasons.get(f"nuggets_{name}") for name in NUGGET_SCORES},
+            "n": system.nuggets["n_queries"],
+            "n_expected": system.nuggets["n_queries_expected"],
+        }
+        for system in systems
+        if system.judge == judge and system.nuggets is not None
+    ]
+    if not rows:
+        return None
+    text = (
+        "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
+        "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
+        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
+    return Section(
+        "Nugget scores", text, frame, dict.fromkeys(NUGGET_SCORES, "%"), name="nuggets", higher_is_better=NUGGET_SCORES
+    )
+
+
+def retrieval_of(
+    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, expected: pl.DataFrame
+) -> pl.DataFrame | None:
+    """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
+
+    `gold`: `gold_by_insight` of the haystacks. `expected`: a row for each system and query that was asked (`PLACE`, retriever).
+    """
+    spec = run.record.get("spec", {})
+    if not spec.get("retrievers"):
+        return None
+    contexts = run.table("contexts")
+    shown = contexts.select("haystack_id", "subtopic_id", "retriever", "n_tokens", n_shown=pl.col("numbers").list.len())
+    shown = shown.unique(["haystack_id", "subtopic_id", "retriever"], maintain_order=True)
+    whole = set(contexts.filter(pl.col("ordering") != "given")["retriever"]) | {"full"}
+    ks = spec.get("k", [])
+    # A query that no document answers has nothing to find.
+    absent = absent_queries(metadata)
+    asked_of = expected.select("retriever", *PLACE).unique().group_by("retriever").agg(pl.len())
+    n_queries = {str(retriever): n for retriever, n in asked_of.iter_rows()}
+    # A retriever such as `none` shows no document, so there is nothing to measure.
+    empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
+    labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
+    names = sorted(label for label in labels if label not in empty and label in n_queries)
+    shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
+    asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
+    retrieved = _retrieved(run, asked, whole, max(ks, default=0))
+    return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)
+
+
+def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
+    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents` (null without insights)."""
+    keys = ["haystack_id", "subtopic_id", "retriever"]
+    # A haystack's rows are all in one piece, in the order of the ranks.
+    for piece in run.pieces("rankings", [*keys, "rank", "number"]):
+        ranked = piece.join(asked.select(*keys, "n_shown"), on=keys, maintain_order="left")
+        kept = ranked.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest)))
+        queries = kept.group_by(keys, maintain_order=True).agg(pl.col("number").cast(pl.String))
+        for row in queries.join(asked, on=keys, maintain_order="left").iter_rows(named=True):
+            yield Retrieved(
+                retriever=row["retriever"],
+                query=f"{row['haystack_id']}/{row['subtopic_id']}",
+                document_ids=row["number"],
+                gold={str(number): 1.0 for number in row["documents"] or ()},
+                shown=row["n_shown"],
+                tokens=row["n_tokens"],
+                ordered=row["retriever"] not in whole,
+            )
