@@ -69,8 +69,7 @@ from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.errors import SpecError
 from summhay_ray.run_options import Compat
-from summhay_ray.samples import Facet, SampleRecord, Samples
-from summhay_ray.sections import Chart, Pivot, Section
+from summhay_ray.sections import Chart, Facet, Pivot, SampleRecord, Samples, Section
 
 __all__ = [
     "FAILURES",

@@ -45,9 +45,8 @@ from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.inputs import read_file
+from summhay_ray.inputs import read_file, write_new
 from summhay_ray.local_models import check_models
-from summhay_ray.outputs import write_new
 from summhay_ray.text import BACK, chunks, citations, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"

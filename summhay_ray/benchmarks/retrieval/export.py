@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.outputs import write_new
+from summhay_ray.inputs import write_new
 from summhay_ray.retrieve import beir_files, long_name, qrels_lines, run_lines
 
 _UNSAFE = re.compile(r"[^\w.+,()-]+")

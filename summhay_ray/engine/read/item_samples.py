@@ -11,7 +11,7 @@ import polars as pl
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import all_tables
 from summhay_ray.engine.state.items_left import checked_items
-from summhay_ray.samples import Facet, SampleRecord, Samples
+from summhay_ray.sections import Facet, SampleRecord, Samples
 from summhay_ray.store import RunStore
 
 

@@ -23,7 +23,7 @@ from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.metrics import MAY_BE_UNREAD, Compat, read_citations
 from summhay_ray.records import CitedAnswer, CitedAnswers, system_label
-from summhay_ray.samples import Samples
+from summhay_ray.sections import Samples
 
 S = TypeVar("S", bound=Spec)
 
