@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from summhay_ray import engine, plugins
-from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import opened_run, store_uri, stored_run
+from summhay_ray import benchmarks, engine, plugins
+from summhay_ray.api.arguments import checked, opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
 from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
@@ -114,9 +113,7 @@ def export(
     """
     workload, stored = stored_run(run_id, store)
     if kind == "trec-rag":
-        from summhay_ray.benchmarks.support import export_rag_answers
-
-        return export_rag_answers(stored, Path(out))
+        return benchmarks.support.export_rag_answers(stored, Path(out))
     return workload.export(stored, Path(out), judge)
 
 

@@ -133,7 +133,7 @@ def _number(rows: Sequence[object]) -> str:
     return f"{len(rows):,}" + (f", the first {MOST_ROWS}; --json has all" if len(rows) > MOST_ROWS else "")
 
 
-def haystack_tables(found: Mapping[str, Any]) -> list[TextTable]:
+def explained_tables(found: Mapping[str, Any]) -> list[TextTable]:
     """The tables of `explain` for a topic that has rows: its checks by kind (their number, how many had an unexpected result, and
     who made them), the checks whose final result was not the expected one, and its documents.
 
