@@ -105,7 +105,7 @@ class SystemScore:
 
     `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
     figure's name to its 95 % interval; `ci_reasons` gives the reason for a missing interval. The corrected figures are None if
-    the judge's bias against people is unknown (`metrics.bias`).
+    the judge's bias against people is unknown (`metrics.corrections`).
     """
 
     system: str
@@ -129,7 +129,7 @@ class SystemScore:
     coverage_labelled: float | None = None
     joint_labelled: float | None = None
     labels: ByLabels | None = None
-    """Figures corrected by people's labels (`metrics.labelled`); None without labels."""
+    """Figures corrected by people's labels (`metrics.corrections`); None without labels."""
     weighting: Weighting = "insights"
     n_queries: int = 0
     """Number of queries with a scored insight."""

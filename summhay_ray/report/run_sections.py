@@ -50,17 +50,26 @@ class ReportedRun:
 
 
 def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
-    """The run with all its sections: the decision first, its benchmark's sections in the middle."""
+    """The run with all its sections: the decision first, with the warnings that limit it; its benchmark's sections in the middle.
+
+    A benchmark that gives scores by query gets the ranking of its systems, and their differences with tests.
+    """
     now = status(run)
     results = results_of(workload, run, replace(options, whole=True))
-    made = [_overview(run, now, results.warnings), *results.sections]
-    # The ranking of the systems, and their differences with tests, for a benchmark that gives scores by query.
     by_query = scores_by_query(workload, run)
+    comparison = None
     if by_query is not None and not by_query.scores.is_empty():
         comparison = every_pair(RunScores(run.run_id, by_query), over=options.over)
-        made += [] if comparison is None else comparison_sections(comparison)
-    made += [_failures(run), _money(run, now), _made(run)]
-    sections = sorted(made, key=lambda section: section.name != "decision")
+    found = [*results.sections, *(() if comparison is None else comparison_sections(comparison))]
+    decided = [one for one in found if one.name == "decision"]
+    sections = [
+        *(replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in decided),
+        _overview(run, now, () if decided else results.warnings),
+        *(one for one in found if one.name != "decision"),
+        _failures(run),
+        _money(run, now),
+        _made(run),
+    ]
     return ReportedRun(workload, run, sections, now.status, results.judge, options)
 
 
