@@ -76,7 +76,7 @@ def run(
 @with_options
 def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = False, **options: Unpack[PlanOptions]) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid."""
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, extracts_spare, minutes, plan_table
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, minutes, plan_table
 
     result = summhay_ray.plan(spec, store, **options)
     warn(result.warnings)
@@ -89,6 +89,8 @@ def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = Fa
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         say(line)
     usd = result.usd
+    # What judges that read extracts save.
+    spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
     unaskable = [
         ("too long for the model's window", result.too_long),
         ("cannot be prepared", result.no_context),
@@ -98,7 +100,7 @@ def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = Fa
         (result.unit, f"{result.cells}, {result.cells_finished} finished"),
         *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
-        *([("extracts spare", spared)] if (spared := extracts_spare(stages)) else []),
+        *([("extracts spare", f"{spared:,} input tokens, ${usd_spared:.4f} of ${usd_spared + left:.4f}")] if spared else []),
         ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),

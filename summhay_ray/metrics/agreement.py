@@ -6,14 +6,12 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.metrics.score_intervals import QUANTILES_95, SAMPLES, generator
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 L = TypeVar("L")
 LABELS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
@@ -109,7 +107,6 @@ def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
     ratings, or if all ratings are equal.
     """
     import krippendorff
-    import numpy as np
 
     data = np.array([[math.nan if one is None else one for one in row] for row in ratings], dtype=float)
     paired = data[:, (~np.isnan(data)).sum(axis=0) > 1] if data.size else data
@@ -125,8 +122,6 @@ def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgree
 
 def ranks(values: Sequence[float]) -> list[float]:
     """The rank of each value, from 1 for the greatest; ties get their average rank."""
-    import numpy as np
-
     turned = -np.asarray(values, dtype=float)
     in_order = np.sort(turned)
     found: list[float] = ((np.searchsorted(in_order, turned) + np.searchsorted(in_order, turned, "right") + 1) / 2).tolist()
@@ -188,8 +183,6 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
 
     Raises ValueError unless there is one label for each value.
     """
-    import numpy as np
-
     if len(values) != len(labels):
         raise ValueError(f"{len(values)} values and {len(labels)} labels; give one label for each value")
     given, truth = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=bool)
@@ -207,8 +200,6 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
 
 def _figures(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> tuple[float, float]:
     """AUC and balanced accuracy of the values of two classes."""
-    import numpy as np
-
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
     auc = below.sum() / (2 * positive.size * negative.size)

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+import numpy as np
+
 from summhay_ray.metrics.score_intervals import Z_95, bounded_interval, unit_means
 from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScore, TakenOff
 
@@ -112,8 +114,6 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     """
     if len(pairs) < FEWEST:
         return None
-    import numpy as np
-
     shares = [1 / pair.chance for pair in pairs]
     total = math.fsum(shares)
     off_ends = min(sum(pair.people > 0 for pair in pairs), sum(pair.people < 1 for pair in pairs))

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from summhay_ray.metrics.citation_parsing import OTHER_CITATION, Compat, extract_citations
 from summhay_ray.records import COVERAGE_VALUE, Failure, Gold, Judgment, Score
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 _SHOWN = 40
 _FALLBACK = -1
@@ -175,8 +173,6 @@ def score_columns(
     figures are null if the insight is not covered; joint is also null if its documents are unknown). The scores leave out
     summaries with an unusual judgment (the second result) and judgments of cells without a summary.
     """
-    import polars as pl
-
     indices = {text: bullet_index(text, compat) for text in judgments["bullet_id"].unique().to_list()}
     coverage = pl.col("coverage").replace_strict(COVERAGE_VALUE, default=None, return_dtype=pl.Float64)
     rows = judgments.select(
@@ -208,8 +204,6 @@ def score_columns(
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
     """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
-    import polars as pl
-
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
     words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
     return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
@@ -217,8 +211,6 @@ def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Serie
 
 def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:
     """The numbers that `extract_citations` finds in each bullet; null for null."""
-    import polars as pl
-
     brackets = bullets.str.extract_all(_PLAIN_BRACKET)
     numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
     other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.report.run_tables import (
     dollars_line,
-    extracts_spare,
     failure_blocks,
     failures_table,
     minutes,
@@ -60,7 +59,6 @@ __all__ = [
     "bounds_table",
     "dollars_line",
     "explained_tables",
-    "extracts_spare",
     "failure_blocks",
     "failures_table",
     "fitted",

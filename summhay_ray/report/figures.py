@@ -17,6 +17,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.sections import SHARES, is_finite, lacks, plain, with_unit
@@ -340,8 +342,6 @@ def _fields(chart: Chart, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
 
 
 def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    import numpy as np
-
     every, across = _fields(chart, rows)
     _left_out(axes, len(every), len(every[:MOST_ROWS]), "")
     names, heads = _labelled(every[:MOST_ROWS]), _labelled(across[:MOST_ROWS])
@@ -387,7 +387,13 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
         for attribute, value in list(element.attrib.items()):
             if attribute == "style":
                 del element.attrib["style"]
-                element.attrib.update(_attributes(value))
+                for part in value.split(";"):
+                    field, _, given = (one.strip() for one in part.partition(":"))
+                    if field == "font":
+                        size = re.search(r"([\d.]+)px", given)
+                        element.attrib["font-size"] = size[1] if size else "9"
+                    elif field:
+                        element.attrib[field] = given
             elif attribute == "id":
                 element.attrib["id"] = own + value
             elif attribute.endswith("href") and value.startswith("#"):
@@ -400,15 +406,3 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
         {"role": "img", "aria-label": f"Chart: {_text(section.title)}", "class": "figure", "stroke-linejoin": "round"}
     )
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _attributes(style: str) -> dict[str, str]:
-    found = {}
-    for part in style.split(";"):
-        name, _, value = (one.strip() for one in part.partition(":"))
-        if name == "font":
-            size = re.search(r"([\d.]+)px", value)
-            found["font-size"] = size[1] if size else "9"
-        elif name:
-            found[name] = value
-    return found

@@ -47,13 +47,6 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable("Planned calls", _PLAN, rows, heads=2)
 
 
-def extracts_spare(stages: Sequence[Mapping[str, Any]]) -> str:
-    """The tokens and dollars that extracts save in a plan, as text; empty if no judge reads extracts."""
-    tokens = sum(stage.get("spared_tokens", 0) for stage in stages)
-    usd, left = (sum(stage.get(name, 0) for stage in stages) for name in ("usd_spared", "usd"))
-    return f"{tokens:,} input tokens, ${usd:.4f} of ${usd + left:.4f}" if tokens else ""
-
-
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     """Used and planned amounts by stage and model, from the `usage` of `summhay status --json`; None if it is empty.
 
