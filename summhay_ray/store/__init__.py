@@ -12,7 +12,7 @@ from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
 from summhay_ray.store.log.log_lines import encode as encode_record
 from summhay_ray.store.log.log_writer import LogWriter
-from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
+from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes, total_of
 from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.runs.commits import Committer, Manifest
 from summhay_ray.store.runs.drivers import (
@@ -103,6 +103,7 @@ __all__ = [
     "read_session",
     "scopes",
     "told_by",
+    "total_of",
     "unneeded",
     "vector_flaws",
     "with_endpoint",

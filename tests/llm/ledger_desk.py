@@ -97,6 +97,8 @@ def log_answer(log: LogWriter, key: str, micros: int, run: str = "r", **fields: 
         "stage": "",
         "usd_micros": micros,
         "text": "",
+        "finish_reason": "stop",
+        "attempts": 1,
         **tokens,
         **fields,
     }

@@ -183,6 +183,7 @@ def test_numbers_that_no_integer_column_holds_are_counted_one_by_one() -> None:
         assert max(found) < 2**63
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("filler", ["[1 ", "[" * 3, " ", "1", "-", "1-", "[1-2000]", "and ", "[1,", "(1", "<doc 1,"])
 def test_long_bullets_cost_one_pass(filler: str) -> None:
     bullet = "[" + filler * (300_000 // len(filler)) + "x]"

@@ -251,6 +251,7 @@ def test_sixteen_at_once_have_numbers_of_their_own_and_one_pays(files: FarFiles,
     assert all("took the run over" in error if same else "is paying" in error for error in errors)
 
 
+@pytest.mark.soak
 def test_sixteen_processes_at_once(files: FarFiles, started: list[subprocess.Popen[str]]) -> None:
     for number in range(16):
         start(files, f"r{number}", "sleep", started)

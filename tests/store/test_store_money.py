@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import answer
 from far_files import FarFiles
 from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.store import (
     RUN,
-    AnswerTotals,
     DamagedRecord,
     LocalFiles,
+    LogIndex,
+    LogWriter,
     Money,
     MoneyRecord,
     MoneyRecords,
@@ -36,7 +39,10 @@ def of_all(micros: int) -> Mapping[tuple[str, str], int]:
     return dict.fromkeys(scopes(PURPOSE), micros)
 
 
-@given(st.builds(MoneyRecord, st.just(1), st.booleans(), AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS))
+CALLS = st.dictionaries(st.text(), st.tuples(st.tuples(st.text(), st.text()), st.integers(1, 10**15)))
+
+
+@given(st.builds(MoneyRecord, st.just(1), st.booleans(), AMOUNTS, AMOUNTS, AMOUNTS, CALLS, AMOUNTS))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, record: MoneyRecord) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))
     records = MoneyRecords(files, "run")
@@ -106,12 +112,34 @@ def test_a_record_whose_reply_was_lost_is_written_once(tmp_path: Path) -> None:
     ],
 )
 def test_the_money_of_a_run_that_nobody_works_at(
-    record: MoneyRecord | None, logged: int, spent: int, uncertain: int, missing: int
+    tmp_path: Path, record: MoneyRecord | None, logged: int, spent: int, uncertain: int, missing: int
 ) -> None:
-    money = Money.of(record, {PURPOSE: AnswerTotals(usd_micros=logged)} if logged else {})
+    money = Money.of(record, "r", log_of(tmp_path, answer("a", logged)))
     for scope in (RUN, STAGE, MODEL):
         assert (money.spent[scope], money.uncertain[scope]) == (spent, uncertain), scope
     assert money.missing == missing
+
+
+def log_of(folder: Path, *answers: dict[str, Any]) -> LogIndex:
+    """A store's log with these answers, which has been read."""
+    stage, model = PURPOSE
+    with contextlib.closing(LogWriter(LocalFiles(folder), 1)) as log:
+        log.append([{**answer, "stage": stage, "model": model} for answer in answers])
+    index = LogIndex(LocalFiles(folder))
+    index.refresh()
+    return index
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_open_call_costs_nothing_more_once_the_run_has_its_answer(tmp_path: Path, ended: bool) -> None:
+    calls = dict.fromkeys("abc", (PURPOSE, 100))
+    # 7 are lost for ever, three calls are open, and 20 may be granted after a record that is not the last.
+    record = MoneyRecord(1, ended, spent=of_all(30), uncertain=of_all(7), calls=calls, ceiling=of_all(337 + (0 if ended else 20)))
+    index = log_of(tmp_path, answer("earlier", 30), answer("a", 40), answer("b", 40, run="another run"), answer("d", 1))
+    money = Money.of(record, "r", index)
+    for scope in (RUN, STAGE, MODEL):
+        assert money.spent[scope] == 71 and money.uncertain[scope] == 207 + (0 if ended else 20)
+    assert money.calls == {"b": (PURPOSE, 100), "c": (PURPOSE, 100)}
 
 
 def test_a_damaged_record_says_how_to_go_on(tmp_path: Path) -> None:
@@ -142,6 +170,8 @@ WHOLE = {"run": "run", "session": 1, "ended": True, "spent": [["", "", 7]], "cha
         {"spent": [["", 7]]},
         {"spent": {"": 7}},
         {"charged": [["\ud800", "m", 7]]},
+        {"calls": [["key", "judge", "m", -7]]},
+        {"calls": [["key", "judge", 7]]},
         {"session": "1"},
         {"ended": 1},
         {"run": "another"},

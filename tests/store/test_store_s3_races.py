@@ -71,6 +71,7 @@ def prove_one_winner(files: Files, won: dict[int, list[int]]) -> None:
         assert files.read(f"prizes/{number:03d}") == f"{racers[0]:02d}".encode() * 100
 
 
+@pytest.mark.soak
 def test_of_32_writers_one_wins_each_round_in_a_folder(tmp_path: Path, rounds: int) -> None:
     uri = str(tmp_path / "store")
     prove_one_winner(open_files(uri), winners(uri, rounds, tmp_path / "results"))

@@ -186,6 +186,7 @@ def test_two_insights_that_exclude_each_other_cannot_fill_an_odd_number_of_docum
     assert len(place(pair, Shape(1, 1, 10), Difficulty(conflicts=1), NEWS, 1)) == 10
 
 
+@pytest.mark.soak
 def test_a_haystack_of_ten_million_tokens_is_planned() -> None:
     shape, difficulty = Shape(9, 7, 15_000), Difficulty(spread=0.5, conflicts=3, cross_references=0.2)
     documents = placed(shape, difficulty)

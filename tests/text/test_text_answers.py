@@ -260,6 +260,7 @@ def test_a_number_that_is_read_is_in_the_answer(parts: list[str]) -> None:
         assert str(read_number(answer)[0]) in re.findall(r"\d+", answer)
 
 
+@pytest.mark.soak
 def test_hostile_answers_are_quick() -> None:
     started = time.process_time()
     for text in (

@@ -195,6 +195,7 @@ def test_a_text_without_markup_is_read_as_it_was(paragraphs: list[str]) -> None:
     assert not read_prose(text).left_out
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "shape",
     [

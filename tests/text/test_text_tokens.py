@@ -78,6 +78,7 @@ def test_lone_surrogates_are_counted_and_whole_text_is_left_as_it_is() -> None:
     assert tokens.first_tokens("a\ud800", 50) == "a\ud800"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("blank", ["\u3000"])
 def test_a_million_blanks_before_a_word(blank: str) -> None:
     # tiktoken itself panics here. The last blank joins the word; the others are one piece of their own.

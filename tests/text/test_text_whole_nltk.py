@@ -68,6 +68,7 @@ assert [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)] == [0, 0]
 """
 
 
+@pytest.mark.soak
 def test_threads_of_fresh_processes_take_what_they_need_at_once() -> None:
     done = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")

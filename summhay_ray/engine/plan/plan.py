@@ -407,7 +407,7 @@ def plan(
         stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
         planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
-    money = Money.of(None, {}) if run is None else money_of(run, planner.index)
+    money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
     # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent

@@ -38,9 +38,9 @@ def release(run: RunStore) -> ReleaseResult:
     session = begin_session(files, run.run_id, paying=False)
     try:
         records, index = run.money, run.log()
-        money = Money.of(records.take_over(session.number), index.totals(run.run_id))
+        money = Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            records.append(MoneyRecord(session.number, True, money.spent, money.charged, {}, money.spent))
+            records.append(MoneyRecord(session.number, True, money.spent, money.charged, ceiling=money.spent))
     finally:
         session.end("done")
     usd = dollars_of(run, money_of(run, index), alive={}).usd(History(run).budget_usd)

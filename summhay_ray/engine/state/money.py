@@ -56,7 +56,7 @@ class ToldRecord(TypedDict):
 
 def money_of(run: RunStore, index: LogIndex) -> Money:
     """The run's stored money."""
-    return Money.of(run.money.newest(), index.totals(run.run_id))
+    return Money.of(run.money.newest(), run.run_id, index)
 
 
 def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = None) -> Dollars:

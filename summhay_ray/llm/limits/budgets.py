@@ -1,7 +1,9 @@
 """The money of a run: spent, reserved and uncertain amounts, and whether a call fits the budgets.
 
-All amounts are integer micro-dollars. Money is durable only in the ledger's records. A call is granted (in `ledger.py`) only if
-its worst case fits under the ceiling of the newest record. So if the process is killed, the unknown cost is below that ceiling.
+Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and those
+that wait for it, and allows further calls up to an amount: the allowance. A call is granted (in `ledger.py`) only if the newest
+record lists it, or within its allowance. So after a kill, the uncertain money is at most the listed calls without
+an answer, plus the allowance.
 """
 
 from __future__ import annotations
@@ -11,17 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from summhay_ray.store import RUN, Money, MoneyRecord, Purpose, Scope, scopes
+from summhay_ray.store import RUN, Money, MoneyRecord, Purpose, Scope, scopes, total_of
 
 AHEAD_CALLS = 4
-"""A ceiling leaves room for at least this many further worst cases, so that calls need not wait for the next record."""
+"""A record allows at least this many further calls of the largest worst case, so that calls need not wait for the next record."""
 AHEAD_S = 0.3
-"""It also leaves room for the amount that is spent within this time."""
-PEAK_KEPT = 85
-"""Calls end and begin in waves, so a ceiling leaves room for the recent peak of money in flight. With each record this peak falls
-to this many per cent, unless more is in flight."""
-MOST_AHEAD = 8
-"""A ceiling leaves room for at most one eighth of the remaining budget."""
+"""It also allows the amount that is granted within this time."""
+MOST_AHEAD = 50
+"""It allows at most one fiftieth of a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Budgets:
 
 
 class Account:
-    """The money of one run, counted against its budgets and under durable ceilings."""
+    """The money of one run, counted against its budgets and granted within durable allowances."""
 
     def __init__(self, budgets: Budgets, session: int, money: Money) -> None:
         """`money`: the run's money when this session began."""
@@ -57,13 +56,21 @@ class Account:
         self.uncertain = Counter(money.uncertain)
         """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
-        self._wanted: Counter[Scope] = Counter()
-        """The worst cases of calls that wait only for a higher ceiling."""
-        self._worst: Counter[Scope] = Counter()
-        self._peak: Counter[Scope] = Counter()
-        """The recent peak of money in flight."""
-        self._ceiling: Counter[Scope] = self._commitment()
-        self._writing: MoneyRecord | None = None
+        self._calls: dict[str, tuple[Purpose, int]] = {}
+        """Key -> purpose and worst case of each call in flight."""
+        self._earlier = dict(money.calls)
+        """The part of `uncertain` whose calls are known: a later session finds their answers in the log, if there are any."""
+        self._wanted: dict[str, tuple[Purpose, int]] = {}
+        """The calls that wait only for the next record."""
+        self._listed: set[str] = set()
+        """Keys of the calls that the newest durable record lists, and that are not granted yet."""
+        self._granted: Counter[Scope] = Counter()
+        """The worst cases of all calls that this session has granted."""
+        self._granted_to: Counter[Scope] = Counter()
+        """The maximum of `_granted` by the allowance of the newest durable record."""
+        self._writing: tuple[Counter[Scope], set[str]] | None = None
+        """The maximum of `_granted` by the record that is being written, and the keys of the waiting calls that it lists."""
+        self._largest: Counter[Scope] = Counter()
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
 
@@ -79,90 +86,98 @@ class Account:
         for scope in scopes(purpose):
             self.uncertain[scope] += micros
 
-    def reserve(self, purpose: Purpose, micros: int) -> None:
-        """Reserve money for a call; a negative amount releases it."""
-        # A free call needs no reservation.
-        for scope in scopes(purpose) if micros else ():
-            self.reserved[scope] += micros
-            self._worst[scope] = max(self._worst[scope], micros)
+    def lose(self, key: str) -> None:
+        """Count the worst case of a call as uncertain, since its worker is gone. Its answer may still turn up in the log."""
+        if (call := self._calls.get(key)) is not None:
+            self._earlier[key] = call
+            self.doubt(*call)
 
-    def fits(self, purpose: Purpose, micros: int) -> Literal["yes", "wait", "no"]:
-        """Whether the amount fits every budget and ceiling. `wait`: not yet, but calls in flight may release money, or the next
-        record may raise the ceiling. A free call always fits."""
+    def reserve(self, key: str, purpose: Purpose, micros: int) -> None:
+        """Reserve money for a call, whose worst case is `micros`."""
+        # An answer that comes now no longer shows that an earlier call with this key cost nothing more.
+        self._earlier.pop(key, None)
+        # A free call needs no reservation.
+        if micros:
+            self._calls[key] = purpose, micros
+            listed = key in self._listed
+            self._listed.discard(key)
+            for scope in scopes(purpose):
+                self.reserved[scope] += micros
+                self._granted[scope] += micros
+                self._granted_to[scope] += micros if listed else 0
+                self._largest[scope] = max(self._largest[scope], micros)
+
+    def release(self, key: str) -> None:
+        """Release the money that was reserved for a call."""
+        purpose, micros = self._calls.pop(key, (("", ""), 0))
+        for scope in scopes(purpose) if micros else ():
+            self.reserved[scope] -= micros
+
+    def fits(self, key: str, purpose: Purpose, micros: int) -> Literal["yes", "wait", "record", "no"]:
+        """Whether the call's worst case fits every budget and the newest record. `wait`: not yet, but calls in flight may release
+        money. `record`: not before the next record; see `want`. A free call always fits."""
         if not micros:
             return "yes"
-        short = False
+        allowed = True
         for scope in scopes(purpose):
-            gone = self.spent[scope] + self.uncertain[scope]
-            bound = self._bounds.get(scope)
-            if bound is not None and micros > bound - gone:
-                return "no"
-            if bound is not None and micros > bound - gone - self.reserved[scope]:
-                return "wait"
-            ceiling = self._ceiling[scope]
-            short |= gone + self.reserved[scope] + micros > (
-                ceiling if self._writing is None else min(ceiling, self._writing.ceiling.get(scope, 0))
-            )
-        if not short:
-            return "yes"
-        if all((bound := self._bounds.get(scope)) is None or self._need(scope) + micros <= bound for scope in scopes(purpose)):
-            for scope in scopes(purpose):
-                self._wanted[scope] += micros
-                self._worst[scope] = max(self._worst[scope], micros)
-        return "wait"
+            left = self._left(scope)
+            if left is not None and micros > left:
+                return "no" if micros > left + self.reserved[scope] else "wait"
+            allowed &= self._granted[scope] + micros <= self._granted_to[scope]
+            allowed &= self._writing is None or self._granted[scope] + micros <= self._writing[0][scope]
+        return "yes" if allowed or (key in self._listed and self._writing is None) else "record"
 
-    def _need(self, scope: Scope) -> int:
-        return self.spent[scope] + self.uncertain[scope] + self.reserved[scope] + self._wanted[scope]
+    def _left(self, scope: Scope) -> int | None:
+        """What is left of the scope's budget; None if it has none."""
+        bound = self._bounds.get(scope)
+        return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
 
-    def _commitment(self) -> Counter[Scope]:
-        every = {*self.spent, *self.uncertain, *self.reserved}
-        return Counter({scope: self.spent[scope] + self.uncertain[scope] + self.reserved[scope] for scope in every})
+    def want(self, key: str, purpose: Purpose, micros: int) -> None:
+        """Let the next record list this call too, if it fits the budgets with all that are wanted already."""
+        wanted = total_of(self._wanted)
+        if all((left := self._left(scope)) is None or wanted[scope] + micros <= left for scope in scopes(purpose)):
+            self._wanted[key] = purpose, micros
 
     def forget_wanted(self) -> None:
-        """Begin a new pass over the waiting calls, in which `fits` records the money that they wait for."""
+        """Begin a new pass over the waiting calls, in which `want` is called for those that wait for a record."""
         self._wanted.clear()
 
     def due(self, now: float) -> MoneyRecord | None:
         """The record that must be written now, if any: pass it to `written` once it is durable."""
         if self._writing is not None:
             return None
-        ahead = {scope: self._ahead(scope, now) for scope in {*self.reserved, *self._wanted}}
-        if not any(self._wanted[scope] or self._is_low(scope, ahead[scope]) for scope in ahead):
+        wanted = total_of(self._wanted)
+        ahead = Counter({scope: self._ahead(scope, wanted[scope], now) for scope in {*self.reserved, *wanted}})
+        low = (self.reserved[scope] and 2 * (self._granted_to[scope] - self._granted[scope]) < ahead[scope] for scope in ahead)
+        if not any(low) and not wanted:
             return None
         if self._before is None or now - self._before[0] >= AHEAD_S:
-            self._before = now, Counter(self.spent)
-        ceiling = self._commitment()
-        for scope, spare in ahead.items():
-            open_now = self.reserved[scope] + self._wanted[scope]
-            peak = self._peak[scope] = max(open_now, PEAK_KEPT * self._peak[scope] // 100)
-            target, bound = self._need(scope) + peak - open_now + spare, self._bounds.get(scope)
-            ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
-        self._writing = self._record(ceiling, ended=False)
-        return self._writing
+            self._before = now, Counter(self._granted)
+        self._writing = self._granted + ahead, set(self._wanted)
+        return self._record(self.reserved + wanted + ahead, ended=False)
 
-    def _is_low(self, scope: Scope, ahead: int) -> bool:
-        """Whether less than half of the room that the ceiling should leave remains, and the ceiling may be raised."""
-        bound = self._bounds.get(scope)
-        at_bound = bound is not None and self._ceiling[scope] >= bound
-        return bool(self.reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._need(scope)) < ahead
-
-    def _ahead(self, scope: Scope, now: float) -> int:
+    def _ahead(self, scope: Scope, wanted: int, now: float) -> int:
         if self._before is not None and now > self._before[0]:
-            self._rate[scope] = max(0.0, (self.spent[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0]))
-        spare = max(AHEAD_CALLS * self._worst[scope], round(AHEAD_S * self._rate.get(scope, 0.0)))
-        bound = self._bounds.get(scope)
-        return spare if bound is None else max(0, min(spare, (bound - self._need(scope)) // MOST_AHEAD))
+            self._rate[scope] = (self._granted[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0])
+        spare, left = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0))), self._left(scope)
+        return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
 
     def written(self, record: MoneyRecord) -> None:
         """Note that a record is durable."""
-        self._ceiling, self._writing = Counter(record.ceiling), None
+        if self._writing is not None:
+            (self._granted_to, self._listed), self._writing = self._writing, None
 
     def last_record(self) -> MoneyRecord:
         """The record of the session's end: calls still in flight are uncertain from now on."""
+        self._earlier |= self._calls
         self.uncertain += self.reserved
         self.reserved.clear()
-        return self._record(self._commitment(), ended=True)
+        self._calls.clear()
+        self._wanted.clear()
+        return self._record(Counter(), ended=True)
 
-    def _record(self, ceiling: Mapping[Scope, int], *, ended: bool) -> MoneyRecord:
-        amounts = dict(self.spent), dict(self._charged), dict(self.uncertain)
-        return MoneyRecord(self._session, ended, *amounts, dict(ceiling))
+    def _record(self, further: Counter[Scope], *, ended: bool) -> MoneyRecord:
+        """`further`: what may be spent in addition before the next record."""
+        amounts = dict(self.spent), dict(self._charged), self.uncertain - total_of(self._earlier)
+        calls = {**self._earlier, **self._calls, **self._wanted}
+        return MoneyRecord(self._session, ended, *amounts, calls, self.spent + self.uncertain + further)

@@ -8,6 +8,7 @@ is always passed as an argument, so that tests need not wait.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ class Ledger:
     ) -> None:
         self.run = run
         self.index = index
-        self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
+        self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, run, index))
         self._margins = budgets.margins if budgets else {}
         self._excesses: dict[str, Excess] = {}
         """Key -> excess, for answers with a reported usage above their reservation."""
@@ -72,6 +73,8 @@ class Ledger:
         self.membership = Membership()
         self._driver_heard: float | None = None
         self._stopping = False
+        self._wanting: Counter[str] = Counter()
+        """Model -> the number of its calls that wait only for the next money record."""
         self._note_excess(index.excesses(run))
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
@@ -148,7 +151,7 @@ class Ledger:
         for key in open_calls:
             claim, logged = self._flights[key].claim, self._flights[key].logged_micros
             if logged is None:
-                self.account.doubt(claim.purpose, claim.worst_micros)
+                self.account.lose(key)
             else:
                 self.account.charge(claim.purpose, logged, answered=True)
             self._land(key)
@@ -200,13 +203,14 @@ class Ledger:
             self._take_back(worker)
         self.next_at = None
         self.account.forget_wanted()
+        self._wanting.clear()
         for model in self._models.values():
             if model.queues:
                 self._pump(model, now)
 
     def _pump(self, model: ModelQueue, now: float) -> None:
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
-        while waiting and model.room(self.membership.silent) and not model.is_full:
+        while waiting and model.free(self.membership.silent):
             # A slot goes to the worker with the fewest slots: usually the one that has just returned it, which gets it in the
             # same exchange.
             place = min(waiting, key=lambda place: model.sending_of[place[0]])
@@ -232,24 +236,30 @@ class Ledger:
             return None
         if self._is_halted(now) and claim.worst_micros:
             return now
-        if not model.room(self.membership.silent) or model.is_full:
+        # The first call to a model is sent alone.
+        alone = self._probing and model.cap is not None and not model.reached
+        free = model.free(self.membership.silent)
+        if not free or (alone and model.unsettled):
             return now
-        fits = self.account.fits(claim.purpose, claim.worst_micros)
+        fits = self.account.fits(claim.key, claim.purpose, claim.worst_micros)
         if fits == "no":
             if not self.over_budget:
                 log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
             self.over_budget = True
             self._say(worker, claim, Grant("budget"))
             return None
-        if fits == "wait":
-            return now
-        if self._probing and model.cap is not None and not model.reached and model.unsettled:
+        if fits == "record":
+            more = (1 if alone else free) - self._wanting[claim.model]
+            for waiting in itertools.islice(model.queues[worker, claim.stage], max(0, more)):
+                self.account.want(waiting.key, waiting.purpose, waiting.worst_micros)
+                self._wanting[claim.model] += 1
+        if fits != "yes":
             return now
         start = model.pacer.earliest(now, claim.amounts)
         if start > now + HORIZON_S:
             return start
         flight = self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
-        self.account.reserve(claim.purpose, claim.worst_micros)
+        self.account.reserve(claim.key, claim.purpose, claim.worst_micros)
         model.hold(flight, sending=True)
         model.unsettled += 1
         model.counts["requests"] += 1
@@ -329,8 +339,8 @@ class Ledger:
     def _land(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""
         flight = self._flights.pop(key)
-        claim, model = flight.claim, self._model(flight.claim.model)
-        self.account.reserve(claim.purpose, -claim.worst_micros)
+        model = self._model(flight.claim.model)
+        self.account.release(key)
         model.hold(flight, sending=False)
         model.unsettled -= 1
         if not sent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -53,14 +54,15 @@ class ModelQueue:
     """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
 
-    def room(self, silent: Set[str]) -> bool:
-        """Whether a slot is free. Slots of `silent` workers count as free."""
-        return self.cap is None or self.sending_of.total() - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
+    def free(self, silent: Set[str]) -> int:
+        """How many calls may be granted: the free slots, including those of `silent` workers.
 
-    @property
-    def is_full(self) -> bool:
-        """True once `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed."""
-        return self.cap is not None and self.unsettled >= 2 * self.cap.most
+        Never more than `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed.
+        """
+        if self.cap is None:
+            return sys.maxsize
+        sending = self.sending_of.total() - sum(self.sending_of[worker] for worker in silent)
+        return max(0, min(int(self.cap.now) - sending, 2 * self.cap.most - self.unsettled))
 
     def hold(self, flight: Flight, *, sending: bool) -> None:
         """Give the call a slot, or take it back."""

@@ -6,7 +6,7 @@ S3, Google, Azure and MinIO do not), a question may be asked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -118,6 +118,13 @@ class LogIndex:
     def excesses(self, run: str) -> Mapping[str, Excess]:
         """Key -> the excess usage, for the run's answers whose claimed usage exceeds their reservation."""
         return self._excesses.get(run, {})
+
+    def answered(self, run: str, keys: Iterable[str]) -> set[str]:
+        """Which of the keys have an answer that this run paid for. Reads the answers. Raises StoreError or OSError."""
+        known = [key for key in keys if key in self.answers]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            records = pool.map(self.read, known)
+            return {key for key, record in zip(known, records, strict=True) if record is not None and record["run"] == run}
 
     def read(self, key: str) -> dict[str, Any] | None:
         """The answer record of a key, or None if it has no answer. Damaged records are skipped."""

@@ -1,8 +1,9 @@
 """The money records of a run: the maximum that its ledger may have spent, durable before a call is sent.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
-last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
-newest record. The first record of a session repeats the one before. This takes over the chain: an earlier session can append no
+`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "calls",
+"ceiling"}, in micro-dollars: `calls` by key, `charged` by stage and model, the others by scope. `calls` lists the calls whose
+outcome is open. Between a record and the next one, a ledger grants further calls whose worst cases together fit under the
+`ceiling`. The first record of a session repeats the one before. This takes over the chain: an earlier session can append no
 further record.
 """
 
@@ -20,7 +21,8 @@ from summhay_ray.store.errors import Superseded
 from summhay_ray.store.files.chain import Chain
 from summhay_ray.store.files.checked_json import Name, Total
 from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.answer_record import AnswerTotals, Purpose
+from summhay_ray.store.log.answer_record import Purpose
+from summhay_ray.store.log.log_index import LogIndex
 
 Scope = tuple[str, str]
 """The subject of an amount: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
@@ -28,6 +30,8 @@ Scope = tuple[str, str]
 RUN: Scope = ("", "")
 Amounts = Mapping[Scope, int]
 """Scope -> micro-dollars."""
+OpenCalls = Mapping[str, tuple[Purpose, int]]
+"""Key of a call whose outcome is open -> its purpose, and its worst case in micro-dollars."""
 
 _MEND = (
     "put it back from a copy; or delete it, and the run goes on from the record before it: what was spent since, and is in no "
@@ -40,19 +44,31 @@ def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
     return RUN, ("stage", purpose[0]), ("model", purpose[1])
 
 
+def total_of(calls: OpenCalls) -> Counter[Scope]:
+    """Scope -> the sum of the worst cases of these calls."""
+    total: Counter[Scope] = Counter()
+    for purpose, micros in calls.values():
+        for scope in scopes(purpose):
+            total[scope] += micros
+    return total
+
+
 @dataclass(frozen=True)
 class MoneyRecord:
     """The durable state of a run's money; see the module."""
 
     session: int = 0
     ended: bool = True
-    """True if the session had ended: nothing was in flight, and nothing was sent after this record."""
+    """True if the session had ended: nothing was sent after this record."""
     spent: Amounts = field(default_factory=dict)
     charged: Mapping[Purpose, int] = field(default_factory=dict)
     """The part of `spent` that was charged for calls without an answer, by purpose."""
     uncertain: Amounts = field(default_factory=dict)
+    """Maximum cost of calls whose outcome will never be known."""
+    calls: OpenCalls = field(default_factory=dict)
+    """The calls whose outcome is open: those in flight, and those that earlier sessions left. An answer in the log closes one."""
     ceiling: Amounts = field(default_factory=dict)
-    """Upper bound of the sum of spent, uncertain and in-flight money before the next record."""
+    """Upper bound of the run's whole money before the next record: spent, uncertain, `calls`, and calls granted after it."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +80,36 @@ class Money:
     charged: Counter[Purpose]
     """The charges for calls without an answer, by purpose."""
     uncertain: Counter[Scope]
-    """Maximum cost of calls whose outcome is unknown."""
+    """Maximum cost of calls whose outcome is unknown, including `calls`."""
+    calls: OpenCalls = field(default_factory=dict)
+    """The calls of earlier sessions that are in no answer of this run yet."""
     missing: int = 0
     """The amount recorded as spent that the log does not account for."""
     session: int = 0
     """The session without a final record, because its driver is running or was killed; 0 if there is none."""
 
     @classmethod
-    def of(cls, record: MoneyRecord | None, totals: Mapping[Purpose, AnswerTotals]) -> Money:
-        """The money of a run that has no running driver."""
+    def of(cls, record: MoneyRecord | None, run: str, index: LogIndex) -> Money:
+        """The money of a run that has no running driver. `index`: the store's log, which has been read. Raises StoreError or
+        OSError, since it reads the answers of the calls that the record left open."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
         logged: Counter[Scope] = Counter()
-        for purpose, micros in (*charged.items(), *((purpose, total.usd_micros) for purpose, total in totals.items())):
+        priced = ((purpose, total.usd_micros) for purpose, total in index.totals(run).items())
+        for purpose, micros in (*charged.items(), *priced):
             for scope in scopes(purpose):
                 logged[scope] += micros
         spent = logged | Counter(record.spent)
-        if record.ended:
-            uncertain = Counter(record.uncertain)
-        else:
-            uncertain = Counter({scope: most - spent[scope] for scope, most in record.ceiling.items() if most > spent[scope]})
-        return cls(spent, charged, uncertain, spent[RUN] - logged[RUN], 0 if record.ended else record.session)
+        answered = index.answered(run, record.calls)
+        calls = {key: call for key, call in record.calls.items() if key not in answered}
+        unanswered = total_of(calls)
+        uncertain = Counter(record.uncertain) + unanswered
+        if not record.ended:
+            # Two bounds hold: every open call, and everything that could be granted after the record, may have been spent; and no
+            # more than the ceiling in all.
+            granted = Counter(record.ceiling) - Counter(record.spent) - Counter(record.uncertain) - total_of(record.calls)
+            uncertain = (uncertain + granted) & (Counter(record.ceiling) - spent) | unanswered
+        return cls(spent, charged, uncertain, calls, spent[RUN] - logged[RUN], 0 if record.ended else record.session)
 
 
 _AMOUNTS: tuple[Literal["spent"], Literal["charged"], Literal["uncertain"], Literal["ceiling"]]
@@ -92,7 +117,7 @@ _AMOUNTS = ("spent", "charged", "uncertain", "ceiling")
 
 
 class _Body(TypedDict):
-    """A record as JSON. `run`: earlier versions left it out."""
+    """A record as JSON. `run`, `calls`: earlier versions left them out."""
 
     run: NotRequired[Name]
     session: Total
@@ -100,6 +125,7 @@ class _Body(TypedDict):
     spent: list[tuple[str, str, Total]]
     charged: list[tuple[str, str, Total]]
     uncertain: list[tuple[str, str, Total]]
+    calls: NotRequired[list[tuple[str, str, str, Total]]]
     ceiling: list[tuple[str, str, Total]]
 
 
@@ -139,7 +165,8 @@ class MoneyRecords:
         amounts: dict[str, Any] = {
             name: [[*name, micros] for name, micros in sorted(getattr(record, name).items()) if micros] for name in _AMOUNTS
         }
-        body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts}
+        calls = [[key, *purpose, micros] for key, (purpose, micros) in sorted(record.calls.items())]
+        body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts, "calls": calls}
         written = self.chain.append(self._number + 1, body)
         self._number += written
         return written
@@ -148,4 +175,5 @@ class MoneyRecords:
         if body.get("run", self._run_id) != self._run_id:
             raise self.chain.damaged(number)
         spent, charged, uncertain, ceiling = ({(kind, of): micros for kind, of, micros in body[name]} for name in _AMOUNTS)
-        return MoneyRecord(body["session"], body["ended"], spent, charged, uncertain, ceiling)
+        calls = {key: ((stage, model), micros) for key, stage, model, micros in body.get("calls", ())}
+        return MoneyRecord(body["session"], body["ended"], spent, charged, uncertain, calls, ceiling)

@@ -226,6 +226,13 @@ class Reader:
         part = self._files.write_rows(columns, pieces())
         return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
 
+    def digest(self, table: str) -> str:
+        """See `tables.digest`, for a table that is one part whose rows are all valid."""
+        with self._open(table) as streams:
+            hasher = hashlib.sha256()
+            hash_rows(hasher, _scan(streams[0][1]).select(self._tables[table].schema.names).collect())
+            return hasher.hexdigest()
+
 
 def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
     """The valid rows of each part, with `_row` and `_rank`."""
@@ -261,13 +268,16 @@ def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool 
     """
     reader = Reader(files, parts, tables)
     units, merged = reader.units(), {}
-    for table in tables:
+    for table, columns in tables.items():
         held = [one.tables[table] for one in parts if table in one.tables]
         if not held and not final:
             continue
-        owned = reader.owners(table)
-        if len(held) == 1 and (held[0].digest or not final) and owned["_row"].n_unique() == held[0].rows:
-            merged[table] = held[0]
+        owned, known = reader.owners(table), bool(held and held[0].digest) or not final
+        if not held:
+            merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
+        # A larger part has other row groups than one that is merged.
+        elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
+            merged[table] = held[0] if known else dataclasses.replace(held[0], digest=reader.digest(table))
         else:
             merged[table], numbers = reader.merged(table, final)
             owned = owned.with_columns(_row=numbers.gather(owned["_row"]))

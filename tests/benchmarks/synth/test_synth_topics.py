@@ -62,6 +62,7 @@ def test_no_more_are_made_up_than_there_are() -> None:
     assert "100001 made-up topics are more than the 100000 that a spec may have" in refusal(half, half, {"made_up": 1})
 
 
+@pytest.mark.soak
 def test_a_hundred_thousand_topics_take_seconds() -> None:
     began = time.process_time()
     found = small(topics=[{"made_up": MOST_MADE_UP - 1}, "a ferry"]).recipe.topics
