@@ -39,8 +39,8 @@ from summhay_ray.benchmarks.synth.topics import made_up
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import SystemScore, rank_agreement
 from summhay_ray.store import RunStore, Store
-from summhay_ray.synth import domain_names
 from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.making.domains import domain_names
 
 WHOLE = "full"
 FIGURES = ("coverage", "citation_precision", "citation_recall", "joint")

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from summhay_ray.benchmarks.support.agreement import read_labels
+from summhay_ray.benchmarks.support.agreement import read_claim_labels
 from summhay_ray.citations.lexical_model import FEATURES
 from summhay_ray.citations.support_judge import SupportIndex
 from summhay_ray.metrics import binary_scores
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     rows = [json.loads(line) for line in options.claims.read_text(encoding="utf-8").splitlines() if line.strip()]
-    pairs = read_labels(options.claims)
+    pairs = read_claim_labels(options.claims)
     sources, labels = np.array([source for source, _ in pairs]), np.array([label for _, label in pairs])
     claims = [np.array(SupportIndex(row["references"]).features_of_few(row["claim"])) for row in rows]
     # The reference that shares most with the claim stands for it in the fit.

@@ -193,7 +193,7 @@ def verify(
     if not address and len(files) <= MANY_VERIFIED:
         verified = benchmarks.synth.verify_files(files)
     else:
-        with engine.ray_tasks(address or "local"):
+        with engine.ray_session(address or "local"):
             verified = benchmarks.synth.verify_files(files, engine.map_in_tasks)
     if out is not None:
         benchmarks.synth.write_checks(verified, Path(out))

@@ -4,20 +4,16 @@ It compares words and calls no model. For the benchmarks. `metrics/citation_pars
 scores; `metrics/coverage_citation_joint.py` computes their precision and recall.
 """
 
-from summhay_ray.citations.citing import Cited, Mode, is_heading, recited
-from summhay_ray.citations.corpus import CitedCorpora, CitedDocuments
+from summhay_ray.citations.corpus import Cited, CitedCorpora, CitedDocuments, Mode, is_heading, recited
 from summhay_ray.citations.support_judge import (
-    PARTLY,
     SUPPORT_JUDGE,
     SUPPORT_REVISION,
     SUPPORTED,
-    SupportIndex,
     Supports,
     verdict_of,
 )
 
 __all__ = [
-    "PARTLY",
     "SUPPORTED",
     "SUPPORT_JUDGE",
     "SUPPORT_REVISION",
@@ -25,7 +21,6 @@ __all__ = [
     "CitedCorpora",
     "CitedDocuments",
     "Mode",
-    "SupportIndex",
     "Supports",
     "is_heading",
     "recited",

@@ -1,30 +1,39 @@
-"""The documents of one haystack with the free support judge's index of them."""
+"""The citations of bullets, faulty ones included: what they cite among the documents of a haystack, and their repair."""
 
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-from summhay_ray.citations.citing import Cited, Mode, read_cited, recited, rewritten
 from summhay_ray.citations.support_judge import SupportIndex, Supports
-from summhay_ray.metrics import ids_of
+from summhay_ray.metrics import ids_of, read_citations
 
+Mode = Literal["both", "drop", "add"]
+"""What a repair does: drop unsupported citations, add supporting documents, or both."""
+_END = re.compile(r"\s*([.!?。！？]?)\s*$")
 KEPT = 2
+"""Corpora that are kept with their indexes."""
 
 
-class Text(Protocol):
-    """A document: its id and its text."""
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The documents that a bullet cites, and the faults of its citations."""
 
-    @property
-    def document_id(self) -> str:
-        """Unique among the documents."""
-
-    @property
-    def text(self) -> str:
-        """Its text."""
+    numbers: tuple[int, ...] = ()
+    """Numbers of existing documents, from 1, sorted, without repetition."""
+    out_of_range: tuple[int, ...] = ()
+    """Numbers of documents that do not exist."""
+    by_id: int = 0
+    """Number of documents cited by id."""
+    ranges: int = 0
+    """Ranges such as `[3-7]`, which cite every document from 3 to 7."""
+    unreadable: tuple[str, ...] = ()
+    """Unknown ids, and brackets that look like a citation but were not read."""
 
 
 class CitedDocuments:
@@ -37,12 +46,20 @@ class CitedDocuments:
         """document_id -> its number; also a file's name without its ending, unless another document has that id."""
 
     @functools.cached_property
-    def _index(self) -> SupportIndex:
+    def index(self) -> SupportIndex:
+        """The free judge's index of the documents; making it takes seconds."""
         return SupportIndex([text for _, text in self.documents])
 
     def cited(self, bullets: Sequence[str]) -> list[Cited]:
         """The citations of each bullet."""
-        return [read_cited(bullet, self.ids, len(self.documents)) for bullet in bullets]
+        read, last = [], len(self.documents)
+        for found in (read_citations(bullet, self.ids) for bullet in bullets):
+            inside = tuple(number for number in found.numbers if 1 <= number <= last)
+            outside = tuple(number for number in found.numbers if not 1 <= number <= last)
+            by_id, ranges = (sum(getattr(group, name) for group in found.groups) for name in ("by_id", "ranges"))
+            unread = (one.strip(" \\[]［］【】〔〕") for one in found.unread)
+            read.append(Cited(inside, outside, by_id, ranges, (*found.unknown, *unread)))
+        return read
 
     def named(self, ids: Sequence[str]) -> Cited:
         """The citations of a bullet, from a list of document ids."""
@@ -55,11 +72,7 @@ class CitedDocuments:
 
     def support(self, bullets: Sequence[str]) -> Supports:
         """The free judge's support of each bullet by each document."""
-        return self._index.support(self.plain(bullets))
-
-    def passages(self, bullet: str, document: int, most: int) -> list[str]:
-        """See `SupportIndex.passages`."""
-        return self._index.passages(bullet, document, most)
+        return self.index.support(self.plain(bullets))
 
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
         """The bullets with their citations repaired by the free judge."""
@@ -75,20 +88,53 @@ class CitedDocuments:
         )
 
 
+@dataclass(frozen=True)
 class CitedCorpora:
-    """A thread-safe cache of the most recently used corpora, by name; creating an index takes seconds."""
+    """A thread-safe cache of the most recently used corpora, by name."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[str, CitedDocuments] = OrderedDict()
-        self._lock = threading.Lock()
+    _kept: OrderedDict[str, CitedDocuments] = field(default_factory=OrderedDict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def of(self, name: str, documents: Sequence[Text]) -> CitedDocuments:
-        """The corpus of this name, with its index."""
+    def of(self, name: str, documents: Sequence[tuple[str, str]]) -> CitedDocuments:
+        """The corpus of this name, with its index. `documents`: (document_id, text) of each."""
         with self._lock:
             if name not in self._kept:
-                self._kept[name] = CitedDocuments([(document.document_id, document.text) for document in documents])
+                self._kept[name] = CitedDocuments(documents)
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(name)
-            _ = self._kept[name]._index
+            _ = self._kept[name].index
             return self._kept[name]
+
+
+def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
+    """The bullet with its citations replaced by these, at its end; brackets that are not citations stay."""
+    done, parts = 0, []
+    for group in read_citations(bullet, ids).groups:
+        parts.append(bullet[done : group.begin])
+        done = group.end
+    plain = "".join([*parts, bullet[done:]]).rstrip()
+    if not numbers:
+        return plain
+    end = _END.search(plain)
+    stop = end[1] if end else ""
+    text = plain[: end.start()] if end else plain
+    return f"{text} {''.join(f'[{number}]' for number in sorted(numbers))}{stop}"
+
+
+def is_heading(bullet: str, cited: Cited) -> bool:
+    """Whether a bullet is a heading and not a claim: it has no citation, and ends with a colon or has no word."""
+    ends = bullet.rstrip("* ").endswith((":", "：")) or not re.search(r"\w", bullet)
+    return ends and not cited.numbers and not cited.out_of_range
+
+
+def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
+    """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
+
+    Headings, and bullets in a language that the free judge cannot handle, are unchanged.
+    """
+    own = frozenset(cited.numbers)
+    if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
+        return own
+    worth, added = (frozenset((one[place].nonzero()[0] + 1).tolist()) for one in (free.worth, free.added))
+    return (own if mode == "add" else own & worth) | (frozenset() if mode == "drop" else added)

@@ -151,7 +151,11 @@ class SupportIndex:
         held = np.bincount(bags.indices, minlength=len(self._places))
         self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
         self._single = _unit(bags @ self._weights)
-        self._windows = _unit(self._two(bags) @ self._weights)
+        # A window is a sentence and the next one of its document.
+        n = len(owners)
+        before = np.flatnonzero(self._owners[:-1] == self._owners[1:]) if n else np.zeros(0, dtype=np.int64)
+        follows = sparse.csr_array((np.ones(before.size), (before, before + 1)), (n, n))
+        self._windows = _unit(sparse.csr_array(bags + follows @ bags) @ self._weights)
         self._by_word = self._single.T.tocsr(), self._windows.T.tocsr()
         self._like, self._trust = self._likenesses()
 
@@ -182,7 +186,14 @@ class SupportIndex:
             sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
             worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
-        self._hold_against(read, windows, sure, worth)
+        # Cap the value of each document that contradicts a bullet, and never cite it.
+        for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
+            begin, end = self._bounds[document : document + 2]
+            window = windows[place, document]
+            near = self._sentences[max(begin, window - _AROUND) : min(end, window + 2 + _AROUND)]
+            if find_contradictions(read[place], near):
+                sure[place, document] *= _CONTRADICTED
+                worth[place, document] = False
         added = worth.copy()
         if not self._few:
             added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
@@ -210,25 +221,20 @@ class SupportIndex:
             sentences.append([*facts, *(fact for one in shared for fact in _facts(values[one], latin) if fact not in facts)])
         return [lexical_features(_facts(plain, latin), sentences[begin:end]) for begin, end in pairwise(self._bounds)]
 
-    def _hold_against(
-        self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
-    ) -> None:
-        """Cap the value of each document that contradicts a bullet, and never cite it."""
-        for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
-            begin, end = self._bounds[document : document + 2]
-            near = self._sentences[
-                max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
-            ]
-            if find_contradictions(bullets[place], near):
-                sure[place, document] *= _CONTRADICTED
-                worth[place, document] = False
-
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
         """(The similarity of each document, its best window, its similarity to the bullet's own words.)"""
         alone = (asked @ self._by_word[1]).toarray()
         first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
-        widened = _unit(asked + self._words_of(likeness, best))
+        # Widen the bullet by the words of its best windows, as a bag of words with norm 1.
+        share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
+        order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
+        shares = np.take_along_axis(share, order, axis=1)
+        weights = np.where(shares >= _NEAR, shares**_FOCUS, 0.0)
+        rows = np.repeat(np.arange(likeness.shape[0]), order.shape[1])
+        windows = np.take_along_axis(best, order, axis=1)
+        taken = sparse.csr_array((weights.ravel(), (rows, windows.ravel())), (likeness.shape[0], self._windows.shape[0]))
+        widened = _unit(asked + _unit(taken @ self._windows))
         second = self._averaged((widened @ self._by_word[1]).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
@@ -274,17 +280,6 @@ class SupportIndex:
                 found[:, document] = likeness[rows, best[:, document]]
         return found, best
 
-    def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
-        """The words of each bullet's best windows, as a bag of words with norm 1."""
-        share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
-        order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
-        shares = np.take_along_axis(share, order, axis=1)
-        weights = np.where(shares >= _NEAR, shares**_FOCUS, 0.0)
-        rows = np.repeat(np.arange(likeness.shape[0]), order.shape[1])
-        windows = np.take_along_axis(best, order, axis=1)
-        taken = sparse.csr_array((weights.ravel(), (rows, windows.ravel())), (likeness.shape[0], self._windows.shape[0]))
-        return _unit(taken @ self._windows)
-
     def _evidence(self, asked: sparse.csr_array, best: npt.NDArray[np.int64]) -> list[list[str]]:
         """The better sentence of each best window."""
         if not self._sentences:
@@ -324,13 +319,6 @@ class SupportIndex:
         bags = sparse.csr_array((np.ones(len(rows)), (rows, columns)), (len(facts), len(self._places)))
         bags.sum_duplicates()
         return bags
-
-    def _two(self, bags: sparse.csr_array) -> sparse.csr_array:
-        """Each sentence together with the next one of its document."""
-        n = bags.shape[0]
-        before = np.flatnonzero(self._owners[:-1] == self._owners[1:]) if n else np.zeros(0, dtype=np.int64)
-        follows = sparse.csr_array((np.ones(before.size), (before, before + 1)), (n, n))
-        return sparse.csr_array(bags + follows @ bags)
 
     def _likenesses(self) -> tuple[sparse.csr_array, Floats]:
         """(Window x window: the shares of the similar windows of other documents; the weight of their average, for each

@@ -4,21 +4,11 @@ It needs the extra `embed` (torch, sentence-transformers). No other part of the 
 `errors` and `loops`.
 """
 
-from summhay_ray.encoders.bare import (
-    Likelihood,
-    PairClassifier,
-    TokenEncoder,
-    load_likelihood,
-    load_pair_classifier,
-    load_token_encoder,
-)
 from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, Scoring, Vectors
 from summhay_ray.encoders.find import (
     FOLDER_REVISION,
-    INSTALL,
     UNTRUSTED,
     Kind,
-    ModelSource,
     check_model,
     find_model,
     find_reachable,
@@ -26,25 +16,32 @@ from summhay_ray.encoders.find import (
     known_revision,
     placed,
 )
-from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, batches, best_device, load_encoder, load_scorer, quiet
+from summhay_ray.encoders.local import (
+    PICKLED,
+    Encoder,
+    Scorer,
+    batches,
+    best_device,
+    load_encoder,
+    load_likelihood,
+    load_pair_classifier,
+    load_scorer,
+    load_token_encoder,
+    quiet,
+)
 
 __all__ = [
     "FOLDER_REVISION",
-    "INSTALL",
     "PICKLED",
     "UNTRUSTED",
     "Comparing",
     "Encoder",
     "Encoding",
     "Kind",
-    "Likelihood",
-    "ModelSource",
     "NoModel",
-    "PairClassifier",
     "Precision",
     "Scorer",
     "Scoring",
-    "TokenEncoder",
     "Vectors",
     "batches",
     "best_device",

@@ -50,13 +50,17 @@ class ModelSource:
 def find_model(name: str) -> ModelSource:
     """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without a model."""
     short = name.rpartition("/")[2]
-    if _is_path(name):
+    if name.startswith(("/", "./", "../", "~")) or Path(name).is_dir():
         return ModelSource(name, "folder", _checked(name, Path(name).expanduser()))
     if (root := os.environ.get(MODELS)) and (folder := Path(root).expanduser() / short).is_dir():
         return ModelSource(name, "models", _checked(name, folder))
-    if short in PACKAGED and name in (short, f"sentence-transformers/{short}") and (packaged := _package(PACKAGED[short][0])):
-        check_weights(packaged / "model.safetensors", PACKAGED[short][1])
-        return ModelSource(name, "package", packaged)
+    if short in PACKAGED and name in (short, f"sentence-transformers/{short}"):
+        module, published = PACKAGED[short]
+        package = util.find_spec(module)
+        if package is not None and package.submodule_search_locations:
+            packaged = Path(package.submodule_search_locations[0]) / "model"
+            check_weights(packaged / "model.safetensors", published)
+            return ModelSource(name, "package", packaged)
     return ModelSource(name, "hub", None)
 
 
@@ -65,37 +69,22 @@ def placed(name: str, folder: Path) -> str:
     return str(folder / name) if (folder / name).is_dir() else name
 
 
-def _is_path(name: str) -> bool:
-    return name.startswith(("/", "./", "../", "~")) or Path(name).is_dir()
-
-
 def _checked(name: str, folder: Path) -> Path:
     if not folder.is_dir():
         raise NoModel(f"model {name!r}: no such folder; give one that holds config.json and model.safetensors")
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
         raise NoModel(f"model {name!r}: the folder holds no model (no config.json, no modules.json); give one that does")
-    if foreign := _foreign_module(folder):
-        mend = "a model's own code is never run; give a model that needs none"
-        raise NoModel(f"model {name!r}: modules.json names {foreign!r}, which is not part of sentence_transformers; {mend}")
-    return folder
-
-
-def _foreign_module(folder: Path) -> str:
-    """The first class in `modules.json` from outside the library, which would be imported to load the model; else empty."""
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     # The library itself reports files that it cannot read.
     except (OSError, ValueError):
-        return ""
+        modules = []
+    # A class from outside the library would be imported to load the model.
     types = [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
-    return next((one for one in types if not one.startswith("sentence_transformers.")), "")
-
-
-def _package(module: str) -> Path | None:
-    found = util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
-        return None
-    return Path(found.submodule_search_locations[0]) / "model"
+    if foreign := next((one for one in types if not one.startswith("sentence_transformers.")), ""):
+        mend = "a model's own code is never run; give a model that needs none"
+        raise NoModel(f"model {name!r}: modules.json names {foreign!r}, which is not part of sentence_transformers; {mend}")
+    return folder
 
 
 def check_model(name: str, revision: str = "", kind: Kind | None = None) -> ModelSource:
@@ -137,8 +126,10 @@ def problem_of(folder: Path, kind: Kind) -> str:
             return f"it is a {is_a or heads[0]}, and `embed` needs a model that encodes texts as vectors; give an encoder"
     elif is_a not in ("", "CrossEncoder") or (not is_a and not classifies):
         return f"it is a {is_a or next(iter(heads), 'model without a head')}, and `rerank` needs a cross-encoder; give one"
-    elif classifies and (n := _n_labels(config)) != 1:
-        return f"it tells {n} classes apart, and `rerank` needs a cross-encoder with one score; give one"
+    elif classifies:
+        named = config.get("id2label")
+        n = len(named) if isinstance(named, Mapping) else int(config.get("num_labels", 2))
+        return "" if n == 1 else f"it tells {n} classes apart, and `rerank` needs a cross-encoder with one score; give one"
     return ""
 
 
@@ -184,11 +175,6 @@ def _is_known(model_type: str) -> bool:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     return model_type in CONFIG_MAPPING_NAMES
-
-
-def _n_labels(config: Mapping[str, Any]) -> int:
-    named = config.get("id2label")
-    return len(named) if isinstance(named, Mapping) else int(config.get("num_labels", 2))
 
 
 def find_reachable(name: str, revision: str = "") -> ModelSource:

@@ -1,8 +1,10 @@
-"""Local models loaded by sentence-transformers and transformers."""
+"""Local models: encoders and cross-encoders of sentence-transformers, and what transformers loads: tokens, pairs, likelihoods."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,17 +22,21 @@ PICKLED = "a .bin file of its weights holds more than numbers, and is not read; 
 
 BATCH_TOKENS = 16384
 """Default tokens per batch, including padding."""
+BARE_BATCH_TOKENS = 4096
+"""The same for the models of transformers."""
+_UNBOUNDED = 100_000
+"""Tokenizers without a maximum length report a larger number."""
 STRETCHED, ORIGINAL = 4096, 512
 """Positions of a model with extended positions, and of its original (LongEmbed, Zhu et al. 2024, section 4)."""
 
 
+@dataclass(frozen=True)
 class Encoder:
     """A loaded embedding model that encodes texts in batches."""
 
-    def __init__(self, encoding: Encoding, model: Any, device: str) -> None:
-        self.encoding = encoding
-        self.device = device
-        self._model = model
+    encoding: Encoding
+    model: Any
+    device: str
 
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
         """The vectors of the texts, in their order. Texts of similar length share a batch. `batch_tokens`: maximum tokens per
@@ -49,17 +55,18 @@ class Encoder:
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
         """(tokens that the model reads, tokens beyond its limit) of each text, by its tokenizer."""
-        return _lengths(self._model.tokenizer, texts, self._model.max_seq_length)
+        return _lengths(self.model.tokenizer, texts, self.model.max_seq_length)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
         import torch
 
         with torch.inference_mode():
-            found = self._model.encode(texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
+            found = self.model.encode(texts, batch_size=len(texts), convert_to_tensor=True, show_progress_bar=False)
         values: NDArray[np.float32] = found.float().cpu().numpy()
         return values
 
 
+@dataclass(frozen=True)
 class StretchedEncoder(Encoder):
     """A model with extended positions (LongEmbed), with mean pooling and vectors of length 1.
 
@@ -67,42 +74,41 @@ class StretchedEncoder(Encoder):
     has consecutive ones. With `plain`, all texts have consecutive positions.
     """
 
-    def __init__(self, encoding: Encoding, model: Any, tokenizer: Any, device: str) -> None:
-        super().__init__(encoding, model, device)
-        self._tokenizer = tokenizer
-        self._longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
+    tokenizer: Any
+    longest: int
+    """Maximum tokens of a text."""
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
         """See `Encoder`."""
-        return _lengths(self._tokenizer, texts, self._longest)
+        return _lengths(self.tokenizer, texts, self.longest)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
         import torch
 
-        given = self._tokenizer(texts, max_length=self._longest, padding=True, truncation=True, return_tensors="pt")
+        given = self.tokenizer(texts, max_length=self.longest, padding=True, truncation=True, return_tensors="pt")
         mask = given["attention_mask"]
         places = torch.arange(mask.shape[1]).expand_as(mask)
         if self.encoding.positions == "stretched":
             # Positions depend on each text alone, not on its batch; padding is masked, so its positions do not matter.
             short = mask.sum(dim=1, keepdim=True) <= ORIGINAL
             places = torch.where(
-                short, (places * (STRETCHED // ORIGINAL)).clamp(max=self._model.config.max_position_embeddings - 1), places
+                short, (places * (STRETCHED // ORIGINAL)).clamp(max=self.model.config.max_position_embeddings - 1), places
             )
         with torch.inference_mode():
-            hidden = self._model(**given.to(self.device), position_ids=places.to(self.device)).last_hidden_state.float()
+            hidden = self.model(**given.to(self.device), position_ids=places.to(self.device)).last_hidden_state.float()
             kept = mask.to(self.device)[..., None]
             pooled = (hidden * kept).sum(dim=1) / kept.sum(dim=1)
             values: NDArray[np.float32] = torch.nn.functional.normalize(pooled, p=2, dim=1).cpu().numpy()
         return values
 
 
+@dataclass(frozen=True)
 class Scorer:
     """A loaded cross-encoder that scores pairs of query and text."""
 
-    def __init__(self, scoring: Scoring, model: Any, device: str) -> None:
-        self.scoring = scoring
-        self.device = device
-        self._model = model
+    scoring: Scoring
+    model: Any
+    device: str
 
     def score(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
@@ -113,25 +119,190 @@ class Scorer:
         scores = np.zeros(len(pairs), dtype=np.float32)
         for batch in batches(self.lengths(pairs)[0], batch_tokens, batch_size):
             chosen = [pairs[place] for place in batch]
-            scores[batch] = np.asarray(self._model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
+            scores[batch] = np.asarray(self.model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
         return scores
 
     def lengths(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
         """(tokens that the model reads, tokens beyond its limit) of each pair, by its tokenizer."""
-        longest = self._model.max_seq_length or self._model.tokenizer.model_max_length
-        return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
+        longest = self.model.max_seq_length or self.model.tokenizer.model_max_length
+        return _lengths(self.model.tokenizer, [list(pair) for pair in pairs], longest)
+
+
+@dataclass(frozen=True)
+class TokenEncoder:
+    """Computes a contextual vector for each token of a text."""
+
+    model: Any
+    tokenizer: Any
+    device: str
+
+    def encode(
+        self, texts: Sequence[str], special: bool = False, batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
+    ) -> list[NDArray[np.float32]]:
+        """For each text, vectors (tokens, dimensions) of length 1. `special`: include special tokens around the text."""
+        import numpy as np
+        import torch
+
+        longest = _longest(self.tokenizer)
+        ids = [self.tokenizer(text, truncation=longest is not None, max_length=longest)["input_ids"] for text in texts]
+        found: list[NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)] * len(texts)
+        for batch in batches([len(one) for one in ids], batch_tokens, batch_size):
+            given = self.tokenizer.pad({"input_ids": [ids[place] for place in batch]}, return_tensors="pt").to(self.device)
+            with torch.inference_mode():
+                hidden = self.model(**given).last_hidden_state.float()
+            vectors = torch.nn.functional.normalize(hidden, p=2, dim=-1).cpu().numpy()
+            for row, place in zip(vectors, batch, strict=True):
+                # Padding may be before or after the text, so it is removed by the mask.
+                kept = given["attention_mask"][batch.index(place)].bool().cpu().numpy()
+                if not special:
+                    around = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
+                    kept &= np.array([int(one) not in around for one in given["input_ids"][batch.index(place)]])
+                found[place] = row[kept]
+        return found
+
+
+@dataclass(frozen=True)
+class PairClassifier:
+    """Computes class probabilities for pairs of texts (premise, hypothesis)."""
+
+    model: Any
+    tokenizer: Any
+    device: str
+    max_tokens: int
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes in column order, in lower case, from the model's configuration."""
+        named = self.model.config.id2label
+        return [str(named[number]).lower() for number in sorted(named)]
+
+    def probabilities(
+        self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
+    ) -> Vectors:
+        """Probabilities (pairs, classes); each row sums to 1."""
+        import numpy as np
+        import torch
+
+        positions = getattr(self.model.config, "max_position_embeddings", 0)
+        if not positions or not getattr(self.model.config, "position_biased_input", True):
+            # Its positions are relative, so a text may be longer.
+            positions = self.max_tokens
+        longest = min(self.max_tokens, _longest(self.tokenizer) or self.max_tokens, positions)
+        ids = [self.tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
+        found = np.zeros((len(pairs), len(self.labels)), dtype=np.float32)
+        n_tokens = [len(one["input_ids"]) for one in ids]
+        for batch in batches(n_tokens, batch_tokens, batch_size):
+            given = self.tokenizer.pad([ids[place] for place in batch], return_tensors="pt").to(self.device)
+            with torch.inference_mode():
+                found[batch] = torch.softmax(self.model(**given).logits.float(), dim=-1).cpu().numpy()
+        return Vectors(found, np.array(n_tokens, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Computes how likely a sequence-to-sequence model is to generate a given text."""
+
+    model: Any
+    tokenizer: Any
+    device: str
+
+    def mean_log(self, source: str, target: str) -> float | None:
+        """The mean log probability of the target's tokens, given the source; None for a target without a token."""
+        import torch
+
+        longest = _longest(self.tokenizer)
+        options = {"truncation": longest is not None, "max_length": longest, "return_tensors": "pt"}
+        given = self.tokenizer(source, **options).to(self.device)
+        labels = self.tokenizer(text_target=target, **options)["input_ids"].to(self.device)
+        if not labels.numel():
+            return None
+        with torch.inference_mode():
+            return -float(self.model(**given, labels=labels).loss)
 
 
 def load_encoder(encoding: Encoding, device: str = "") -> Encoder:
     """The encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
-    if encoding.positions:
-        return loaded(encoding.model, lambda name: _stretched(encoding, name, device or best_device()), encoding.revision)
-    return loaded(encoding.model, lambda name: _sentence_model(encoding, name, device or best_device()), encoding.revision)
+
+    def load(name: str) -> Encoder:
+        import torch
+
+        place, options, dtype = device or best_device(), _options(encoding), getattr(torch, encoding.precision)
+        if encoding.positions:
+            from transformers import AutoModel, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(name, **options, **UNTRUSTED)
+            model = AutoModel.from_pretrained(name, torch_dtype=dtype, **options, **UNTRUSTED).to(place).eval()
+            longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
+            return StretchedEncoder(encoding, model, place, tokenizer, longest)
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(name, device=place, model_kwargs={"torch_dtype": dtype}, **options)
+        if encoding.max_tokens is not None:
+            model.max_seq_length = encoding.max_tokens
+        model.eval()
+        return Encoder(encoding, model, place)
+
+    return loaded(encoding.model, load, encoding.revision)
 
 
 def load_scorer(scoring: Scoring, device: str = "") -> Scorer:
     """The cross-encoder on `device`, by default on `best_device()`. Raises NoModel if it cannot be loaded."""
-    return loaded(scoring.model, lambda name: _cross_encoder(scoring, name, device or best_device()), scoring.revision)
+
+    def load(name: str) -> Scorer:
+        import torch
+        from sentence_transformers import CrossEncoder
+
+        place, kwargs = device or best_device(), {"torch_dtype": getattr(torch, scoring.precision)}
+        model = CrossEncoder(name, device=place, max_length=scoring.max_tokens, model_kwargs=kwargs, **_options(scoring))
+        model.eval()
+        return Scorer(scoring, model, place)
+
+    return loaded(scoring.model, load, scoring.revision)
+
+
+@functools.cache
+def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
+    """A model reduced to its first `layers` (None: all), as a token encoder. Raises NoModel if it cannot be loaded."""
+    kept = {} if layers is None else {"num_hidden_layers": layers}
+    return TokenEncoder(*_load(name, "AutoModel", **kept))
+
+
+@functools.cache
+def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
+    """A classifier of pairs, such as for natural language inference. Raises NoModel if it cannot be loaded."""
+    return PairClassifier(*_load(name, "AutoModelForSequenceClassification"), max_tokens)
+
+
+@functools.cache
+def load_likelihood(name: str) -> Likelihood:
+    """A sequence-to-sequence model (BART, T5, ...). Raises NoModel if it cannot be loaded."""
+    return Likelihood(*_load(name, "AutoModelForSeq2SeqLM"))
+
+
+def _load(name: str, auto_class: str, **settings: Any) -> tuple[Any, Any, str]:
+    """(model, tokenizer, device) of a model, loaded by a class of transformers with these settings of its configuration."""
+
+    def load(where: str) -> tuple[Any, Any, str]:
+        import transformers
+
+        options = {"local_files_only": find_model(name).folder is not None, **UNTRUSTED}
+        device = best_device()
+        model = getattr(transformers, auto_class).from_pretrained(where, **options, **settings).to(device).eval()
+        return model, transformers.AutoTokenizer.from_pretrained(where, **options), device
+
+    return loaded(name, load)
+
+
+def _longest(tokenizer: Any) -> int | None:
+    longest = int(tokenizer.model_max_length)
+    return longest if longest < _UNBOUNDED else None
+
+
+def _options(made_by: Encoding | Scoring) -> dict[str, Any]:
+    """The options that find a model's files: on this machine or on the hub, in a revision. A plain folder has no revisions."""
+    own = find_model(made_by.model).folder is not None
+    revision = {"revision": made_by.revision} if made_by.revision and not own else {}
+    return {"local_files_only": own or is_cached(made_by.model, made_by.revision), **revision}
 
 
 def best_device() -> str:
@@ -192,59 +363,3 @@ def quiet() -> None:
         return
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-
-
-def _is_here(made_by: Encoding | Scoring) -> tuple[bool, bool]:
-    """(whether the model's files are on this machine, whether they are in a plain folder, which has no revisions)."""
-    own = find_model(made_by.model).folder is not None
-    return own or is_cached(made_by.model, made_by.revision), own
-
-
-def _dtype(precision: str) -> Any:
-    import torch
-
-    return getattr(torch, precision)
-
-
-def _sentence_model(encoding: Encoding, name: str, device: str) -> Encoder:
-    from sentence_transformers import SentenceTransformer
-
-    local, own = _is_here(encoding)
-    model = SentenceTransformer(
-        name,
-        device=device,
-        revision=None if own else encoding.revision or None,
-        local_files_only=local,
-        model_kwargs={"torch_dtype": _dtype(encoding.precision)},
-    )
-    if encoding.max_tokens is not None:
-        model.max_seq_length = encoding.max_tokens
-    model.eval()
-    return Encoder(encoding, model, device)
-
-
-def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
-    from transformers import AutoModel, AutoTokenizer
-
-    local, own = _is_here(encoding)
-    revision = {} if own or not encoding.revision else {"revision": encoding.revision}
-    options = {"local_files_only": local, **UNTRUSTED, **revision}
-    tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    model = AutoModel.from_pretrained(name, torch_dtype=_dtype(encoding.precision), **options).to(device).eval()
-    return StretchedEncoder(encoding, model, tokenizer, device)
-
-
-def _cross_encoder(scoring: Scoring, name: str, device: str) -> Scorer:
-    from sentence_transformers import CrossEncoder
-
-    local, own = _is_here(scoring)
-    model = CrossEncoder(
-        name,
-        device=device,
-        revision=None if own else scoring.revision or None,
-        local_files_only=local,
-        max_length=scoring.max_tokens,
-        model_kwargs={"torch_dtype": _dtype(scoring.precision)},
-    )
-    model.eval()
-    return Scorer(scoring, model, device)

@@ -1,21 +1,14 @@
 """Plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
-Folders: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
+`contract.py` is what a benchmark is, `plan.py` counts calls, `start.py` starts a run. Folders: `spec`, `state` (a stored run),
+`run` (runs and resumes), `ray` (on a cluster), `read` (status, scores).
 Only this package uses Ray. It imports no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
 Importing this package starts nothing and does not load Ray.
 """
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
-from summhay_ray.engine.contract import (
-    ByQuery,
-    Results,
-    Workload,
-    open_run,
-    spec_class_of,
-)
+from summhay_ray.engine.contract import ByQuery, Results, Workload, open_run, spec_class_of
 from summhay_ray.engine.items import (
-    FAILURES,
-    RAW_ANSWERS,
     Counted,
     Failure,
     Item,
@@ -28,57 +21,32 @@ from summhay_ray.engine.items import (
     Tables,
     all_tables,
 )
-from summhay_ray.engine.jobs.jobs import JobEnd, JobLost, RayJob
-from summhay_ray.engine.jobs.submit import JobOrder, submit
-from summhay_ray.engine.plan.plan import PlanResult, plan
-from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
-from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
-from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.read.explain import calls_of, explained, first_request
-from summhay_ray.engine.read.item_samples import answers_of, item_samples
-from summhay_ray.engine.read.release import ReleaseResult, release
-from summhay_ray.engine.read.scoring import results_of, scored, scores_by_query
-from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
-from summhay_ray.engine.registry import (
-    check_record,
-    find,
-    kinds,
-    load_workload,
-    reading_tables,
-    stored_workload,
-    workload_of,
-)
+from summhay_ray.engine.plan import PlanResult, plan
+from summhay_ray.engine.ray.session import map_in_tasks, ray_session
+from summhay_ray.engine.read.control import ReleaseResult, left_of_going, release, stop
+from summhay_ray.engine.read.doctor import Check, examine, examine_runs, missing_keys
+from summhay_ray.engine.read.explain import answers_of, calls_of, explained, first_request, item_samples
+from summhay_ray.engine.read.scoring import ITEM_ID, expected_rows, results_of, scored, scores_by_query
+from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, status
+from summhay_ray.engine.registry import check_record, find, load_workload, reading_tables, workload_of
 from summhay_ray.engine.run.execution import Stopped
 from summhay_ray.engine.run.progress import ModelProgress, Progress
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark
-from summhay_ray.engine.spec.spec import (
-    FILL_IN,
-    LimitsSpec,
-    Model,
-    ModelSpec,
-    Reach,
-    ResourcesSpec,
-    Spec,
-    Strict,
-    Text,
-)
-from summhay_ray.engine.start import RunFailed, RunResult, Start
+from summhay_ray.engine.spec.spec import FILL_IN, Model, ModelSpec, Reach, Spec, Strict, Text
+from summhay_ray.engine.start import RunResult
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.engine.submit import JobOrder, RayJob, submit
 from summhay_ray.errors import SpecError
 from summhay_ray.run_options import Compat
-from summhay_ray.sections import Chart, Facet, Pivot, SampleRecord, Samples, Section
+from summhay_ray.sections import Chart, Facet, SampleRecord, Samples, Section
 
 __all__ = [
-    "FAILURES",
     "FILL_IN",
     "ITEM",
     "ITEM_ID",
-    "RAW_ANSWERS",
     "Ask",
-    "BadBenchmark",
     "ByQuery",
     "Chart",
     "Check",
@@ -88,15 +56,11 @@ __all__ = [
     "Failure",
     "Inputs",
     "Item",
-    "JobEnd",
-    "JobLost",
     "JobOrder",
-    "LimitsSpec",
     "Model",
     "ModelProgress",
     "ModelSpec",
     "NoReply",
-    "Pivot",
     "PlanResult",
     "Prepared",
     "Progress",
@@ -105,11 +69,9 @@ __all__ = [
     "Reach",
     "ReadOptions",
     "ReleaseResult",
-    "ResourcesSpec",
     "Results",
     "Rows",
     "RunEntry",
-    "RunFailed",
     "RunModels",
     "RunResult",
     "RunTables",
@@ -119,7 +81,6 @@ __all__ = [
     "Spec",
     "SpecError",
     "Stage",
-    "Start",
     "StatusResult",
     "Stopped",
     "Strict",
@@ -139,15 +100,13 @@ __all__ = [
     "find",
     "first_request",
     "item_samples",
-    "key_check",
-    "kinds",
     "left_of_going",
     "load_workload",
     "map_in_tasks",
     "missing_keys",
     "open_run",
     "plan",
-    "ray_tasks",
+    "ray_session",
     "read_json",
     "reading_tables",
     "release",
@@ -158,7 +117,6 @@ __all__ = [
     "spec_class_of",
     "status",
     "stop",
-    "stored_workload",
     "submit",
     "workload_of",
 ]

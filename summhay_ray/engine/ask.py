@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from summhay_ray import text
-from summhay_ray.engine.items import Item, Stage, all_tables
+from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark
-from summhay_ray.engine.spec.spec import ModelSpec, Spec, near
+from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
@@ -50,14 +49,13 @@ class Asking(Protocol):
 
     models: RunModels
 
-    @property
-    def kind(self) -> str: ...
-    @property
-    def stages(self) -> Sequence[Stage]: ...
-    @property
-    def tables(self) -> Sequence[Table]: ...
-    @property
-    def spec(self) -> Spec: ...
+    kind: ClassVar[str]
+    stages: ClassVar[Sequence[Stage]]
+    tables: ClassVar[Sequence[Table]]
+
+    spec: Any
+    """See `Spec`."""
+
     def query_of(self, item: Item) -> str: ...
 
 
@@ -92,6 +90,7 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
         raise Unreadable(reply, what) from None
 
 
+@dataclass
 class ConcurrencyLimiter:
     """Limits how many items of one worker hold a prompt for the same model; first come, first served.
 
@@ -99,16 +98,15 @@ class ConcurrencyLimiter:
     concurrency does. It admits `EXTRA_PROMPTS` more items than that concurrency.
     """
 
-    def __init__(self, settings: Mapping[str, ModelSettings]) -> None:
-        self._settings = settings
-        self._turns: dict[tuple[str, str], asyncio.Semaphore] = {}
+    settings: Mapping[str, ModelSettings]
+    _turns: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict, init=False)
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """A context in which a prompt for the model is built and sent. A model that is used under another `name` has a separate
         limit."""
         key = stage, name or model
         if key not in self._turns:
-            settings = self._settings.get(model)
+            settings = self.settings.get(model)
             width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
             self._turns[key] = asyncio.Semaphore(width)
         return self._turns[key]
@@ -128,9 +126,10 @@ class Ask:
         self,
         workload: Asking,
         item: Item,
-        complete: Complete,
-        limiter: ConcurrencyLimiter,
+        complete: Complete | None,
+        limiter: ConcurrencyLimiter | None,
     ) -> None:
+        """`complete` and `limiter` are None while planning."""
         self.item = item
         self.prepared: Any = None
         """The data that `prepare` made for the item."""
@@ -168,12 +167,11 @@ class Ask:
         spec's entry. Raises NoReply if there is no usable answer, or if its thinking does not end. If NoReply is not caught, it
         becomes the item's failure row.
         """
-        self._check_stage(stage)
-        entry = model or self._model()
+        send, entry = self.of(stage), model or self._model()
         fixed = {**self._workload.models.sampling(entry), **sampling}
         request = Request(entry.model, messages, fixed, prompt_hash, sample, n=n, logprobs=logprobs)
         async with self.turn(stage, entry.model, entry.label):
-            outcome = await self.of(stage)(request)
+            outcome = await send(request)
         self._stage_of[outcome.key] = stage
         if not isinstance(outcome, Answer):
             raise NoReply(stage, outcome)
@@ -192,21 +190,26 @@ class Ask:
         Only the plan uses `share`, the expected share of these requests that are made, and `output_tokens`, the expected length
         of the answer to a request.
         """
-        self._check_stage(stage)
+        if stage not in self._stages:
+            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
+            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
+        return functools.partial(self._send, stage, share, output_tokens)
 
-        def ask(request: Request) -> Awaitable[Outcome[RawAnswer]]:
-            request, none = self.known(request, stage)
-            return Ready(none) if none is not None else self._complete(request, stage, functools.partial(kept, request))
+    def _send(
+        self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
+    ) -> Awaitable[Outcome[RawAnswer]]:
+        request, none = self.known(request, stage)
+        if none is not None:
+            return Ready(none)
+        assert self._complete is not None, "planning makes no call"
+        return self._complete(request, stage, functools.partial(self._keep, request))
 
-        def kept(request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
-            if raw is not None:
-                # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their
-                # beginning.
-                shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
-                self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
-            return outcome
-
-        return ask
+    def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
+        if raw is not None:
+            # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their beginning.
+            shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
+            self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
+        return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request and a failure or None. The request gets a `query_id` to look up if its model's answers come from a file. It
@@ -236,7 +239,7 @@ class Ask:
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
-        return self._limiter.turn(stage, model, name)
+        return contextlib.nullcontext() if self._limiter is None else self._limiter.turn(stage, model, name)
 
     def record(self, none: NoReply) -> None:
         """Record a failure in the stage of the unusable answer.
@@ -255,7 +258,7 @@ class Ask:
         self.failures.append(failure_row(self._workload, self.item.id, stage, outcome, where))
 
     def _model(self) -> ModelSpec:
-        entries = self._workload.spec.model_entries()
+        entries: Sequence[ModelSpec] = self._workload.spec.model_entries()
         matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
         if not matching:
             flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
@@ -268,11 +271,6 @@ class Ask:
                 "that name; give one of them a `name:` of its own"
             )
         return matching[0]
-
-    def _check_stage(self, stage: str) -> None:
-        if stage not in self._stages:
-            hint = near(stage, self._stages) or "; write stages = (Stage(...),)"
-            raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
 
 
 def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:

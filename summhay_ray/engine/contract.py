@@ -11,25 +11,15 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import polars as pl
 
 from summhay_ray.engine.ask import Ask
-from summhay_ray.engine.items import (
-    Counted,
-    Item,
-    Prepared,
-    Queue,
-    Rows,
-    RunTables,
-    Stage,
-    all_tables,
-)
+from summhay_ray.engine.items import BadBenchmark, Counted, Item, Prepared, Queue, Rows, RunTables, Stage, all_tables, reading
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.models import RunModels
-from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, is_local
@@ -88,26 +78,8 @@ class ByQuery:
     """Systems that see the gold labels, which real systems cannot. They are compared, but never recommended."""
 
 
-class CallTotals(Protocol):
-    """A number of calls, and the sum of their tokens."""
-
-    @property
-    def calls(self) -> int: ...
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-
-
-class CallBounds(Protocol):
-    """The number of calls of an item in a stage: least, expected and most."""
-
-    @property
-    def least(self) -> CallTotals: ...
-    @property
-    def expected(self) -> CallTotals: ...
-    @property
-    def most(self) -> CallTotals: ...
+CallBounds = Mapping[str, Mapping[str, int]]
+"""An item's calls in a stage: `least`, `expected` and `most` -> the sums `calls`, `input_tokens`, `output_tokens`."""
 
 
 class Workload(Generic[S]):

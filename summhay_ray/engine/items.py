@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,9 @@ from typing import Annotated, Any, Literal
 
 import polars as pl
 
+from summhay_ray import plugins
 from summhay_ray.engine.spec.spec import ModelSpec
+from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.run_options import Compat
@@ -196,3 +199,19 @@ def all_tables(benchmark: Any) -> Sequence[Table]:
     """All tables of a benchmark's runs, including `raw_answers` and `failures`."""
     named = {table.name: table for table in (RAW_ANSWERS, FAILURES, *benchmark.tables)}
     return tuple(named.values())
+
+
+class BadBenchmark(UserError):
+    """A benchmark violates the contract or its own declarations. The run stops before it spends more; the message is one line."""
+
+
+@contextlib.contextmanager
+def reading(what: str, mend: str) -> Iterator[None]:
+    """A context that turns exceptions of a benchmark's own code into BadBenchmark. `what` is the place, `mend` the remedy."""
+    try:
+        yield
+    except (OSError, UserError, KeyboardInterrupt, *plugins.STOPS):
+        raise
+    # A benchmark's code may raise anything; it must not look like an error of the engine.
+    except BaseException as error:
+        raise BadBenchmark(f"{what} raises {plugins.error_line(error)}; {mend}") from error

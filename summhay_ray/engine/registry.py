@@ -9,7 +9,6 @@ import inspect
 import json
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ import polars as pl
 
 from summhay_ray.engine.contract import Workload, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
+from summhay_ray.engine.spec.checks import values_in
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, overridden
-from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
@@ -78,77 +77,57 @@ def load_workload(
     else:
         fields, folder = Spec.read_fields(str(spec))
         where = str(spec)
-    with own_code_allowed(not untrusted):
-        return _loaded(Written(fields, folder.absolute(), where), overrides, store, change, untrusted)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A spec as it was written, not yet checked."""
-
-    fields: Mapping[str, Any]
-    folder: Path
-    where: str
-    """The spec's name in messages."""
-
-
-def _loaded(
-    written: Written,
-    overrides: Iterable[str],
-    store: Callable[[Spec], Store] | Store | None,
-    change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None,
-    untrusted: bool,
-) -> Workload[Any]:
-    fields, folder, where = written.fields, written.folder, written.where
     changes = list(overrides)
-    fields = overridden(fields, [change for change in changes if change.startswith("kind=")])
-    try:
-        kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
-    except UserError as error:
-        raise SpecError(f"{where}: {error}") from error
-    if not isinstance(kind, str):
-        raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
-    benchmark = find(kind)
-    if change is not None:
-        fields = {"kind": kind, **change(benchmark, fields, where)}
-        kind = fields["kind"]
+    with own_code_allowed(not untrusted):
+        fields = overridden(fields, [one for one in changes if one.startswith("kind=")])
+        try:
+            kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
+        except UserError as error:
+            raise SpecError(f"{where}: {error}") from error
+        if not isinstance(kind, str):
+            raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
         benchmark = find(kind)
-    parsed = spec_class_of(benchmark).parse(
-        {**fields, "kind": kind},
-        where,
-        [change for change in changes if not change.startswith("kind=")],
-    )
-    parsed.check(where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
-    opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
-    try:
-        return made(benchmark, parsed, Inputs(folder, opened, texts_of(parsed), untrusted))
-    except SpecError as error:
-        # The checks do not know the spec's file, so its name is added here.
-        raise SpecError(f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)) from error
+        if change is not None:
+            fields = {"kind": kind, **change(benchmark, fields, where)}
+            kind = fields["kind"]
+            benchmark = find(kind)
+        others = [one for one in changes if not one.startswith("kind=")]
+        parsed = spec_class_of(benchmark).parse({**fields, "kind": kind}, where, others)
+        folder = folder.absolute()
+        parsed.check(where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
+        opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
+        texts = (value for value in values_in(parsed) if isinstance(value, str))
+        try:
+            return made(benchmark, parsed, Inputs(folder, opened, texts, untrusted))
+        except SpecError as error:
+            # The checks do not know the spec's file, so its name is added here.
+            whole = f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)
+            raise SpecError(whole) from error
 
 
 def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
-    """An instance of the benchmark. Raises UnknownName if a user's own class raises in its constructor."""
+    """An instance of the benchmark.
+
+    Raises UnknownName if a user's own class raises in its constructor, or if neither this package nor the benchmark has a local
+    model; SpecError if a file of answers has an answer to a query that is not in the run.
+    """
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
-        workload.models.settings()
+        settings = workload.models.settings()
         # An installed benchmark is the user's choice, not the spec's.
         if inputs.untrusted and (named := [name for name in workload.own_code() if name != own_name(workload)]):
             raise OwnCodeRefused(named[0])
         if own_name(workload):
-            _check_local_models(workload)
+            for model in (name for name, known in settings.items() if known.local):
+                here = workload.models.local
+                if model not in here and f"{model.partition('/')[0]}/" not in here:
+                    raise unknown("model that needs no key", model, here)
             # The files that `items` reads are part of the run's identity, so read them before its id is used.
             for _ in checked_items(workload):
                 pass
-            inputs.settle()
-    _check_answers(workload)
-    return workload
-
-
-def _check_answers(workload: Workload[Any]) -> None:
-    """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
+            inputs.settled = True
     if not (answers := workload.models.given_answers) or (queries := workload.queries()) is None:
-        return
+        return workload
     known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
     for given in answers.values():
         if others := [query for query in given.texts if query not in known]:
@@ -158,15 +137,7 @@ def _check_answers(workload: Workload[Any]) -> None:
                 f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
                 "remove it"
             )
-
-
-def _check_local_models(workload: Workload[Any]) -> None:
-    """Raises UnknownName for a local model that neither this package nor the benchmark provides."""
-    wanted = [model for model, settings in workload.models.settings().items() if settings.local]
-    here = workload.models.local if wanted else {}
-    for model in wanted:
-        if model not in here and f"{model.partition('/')[0]}/" not in here:
-            raise unknown("model that needs no key", model, here)
+    return workload
 
 
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
+from summhay_ray.engine.contract import CallBounds, Workload
+from summhay_ray.llm import ModelSettings
 from summhay_ray.outcome import MICROS
+from summhay_ray.store import AnswerTotals, LogIndex, RunStore
 
 
 @dataclass
@@ -35,23 +42,10 @@ class StagePlan:
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
-    def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
-        """Count one call. `micros`: its cost (expected, least, most)."""
-        self.calls += 1
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
-        self.usd_micros += micros[0]
-        self.min_micros += micros[1]
-        self.max_micros += micros[2]
-
-    def reuse(self, n: int = 1) -> None:
-        """Count answers that are already stored, or questions that other items ask, too."""
-        self.reused += n
-
-    def spare(self, tokens: int, micros: int) -> None:
-        """Count tokens that a shorter prompt saves, and their cost."""
-        self.spared_tokens += tokens
-        self.spared_micros += micros
+    def add(self, **figures: int) -> None:
+        """Add to the fields of these names, such as `reused`."""
+        for name, n in figures.items():
+            setattr(self, name, getattr(self, name) + n)
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
@@ -83,3 +77,81 @@ class StagePlan:
         names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
         spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
         return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
+
+
+@dataclass
+class BoundedStage(StagePlan):
+    """A stage's expected calls and tokens, with their bounds."""
+
+    min_calls: int = 0
+    min_input_tokens: int = 0
+    max_input_tokens: int = 0
+    min_output_tokens: int = 0
+    max_output_tokens: int = 0
+
+    def count(self, bounds: CallBounds, settings: ModelSettings, longest: int) -> None:
+        """Add one item. `longest`: maximum tokens of an answer."""
+        for size, prefix in (("expected", ""), ("least", "min_"), ("most", "max_")):
+            for name, n in bounds[size].items():
+                if (size, name) != ("most", "output_tokens"):
+                    setattr(self, prefix + name, getattr(self, prefix + name) + n)
+        least, expected, most = bounds["least"], bounds["expected"], bounds["most"]
+        self.max_output_tokens += most["calls"] * longest
+        self.usd_micros += settings.expected_micros(expected["input_tokens"], expected["output_tokens"])
+        # Each call is priced, and rounded up, separately.
+        if calls := least["calls"]:
+            self.min_micros += calls * max(0, settings.least_micros(least["input_tokens"] // calls) - 1)
+        if calls := most["calls"]:
+            self.max_micros += calls * settings.worst_micros(-(-most["input_tokens"] // calls), longest)
+
+    def subtract(self, known: AnswerTotals, open_share: float) -> None:
+        """Subtract stored answers, which are not requested again.
+
+        `known`: the run's answers of this stage. `open_share`: the estimated share of these that belongs to unfinished items. The
+        lower bounds assume that all of them do.
+        """
+        reused = self.reused = round(known.answers * open_share)
+        share = max(0, self.calls - reused) / self.calls if self.calls else 0.0
+        self.calls, self.min_calls = max(0, self.calls - reused), max(0, self.min_calls - known.answers)
+        # Expected tokens and cost shrink in proportion to the calls, and are 0 without calls.
+        for name in ("input_tokens", "output_tokens"):
+            least = max(0, getattr(self, f"min_{name}") - getattr(known, name))
+            setattr(self, f"min_{name}", least)
+            setattr(self, name, max(least, round(getattr(self, name) * share)))
+        self.min_micros = max(0, self.min_micros - known.usd_micros)
+        self.usd_micros = max(self.min_micros, round(self.usd_micros * share))
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as JSON."""
+        bounds = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens")
+        return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
+
+
+def bounded(workload: Workload[Any], run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[BoundedStage]:
+    """Calls, tokens, dollars and minutes per stage, for the unfinished items. `done`: the ids of the finished ones."""
+    stages: dict[str, BoundedStage] = {}
+    settings, left = workload.models.settings(), 0
+    for item in workload.items():
+        if stages and item.id in done:
+            continue
+        left += item.id not in done
+        for name, (model, bounds) in workload.bounds(item).items():
+            stage = stages.setdefault(name, BoundedStage(name, model.model))
+            if item.id not in done:
+                stage.count(bounds, settings[model.model], model.max_tokens)
+    if run is not None and left:
+        # Subtract the answers that the run has already paid for unfinished items. The tables give an answer's model, but not its
+        # stage: the finished items' answers are divided in proportion.
+        totals, nothing = index.totals(run.run_id), AnswerTotals()
+        answers, used = Counter[str](), Counter[str]()
+        for stage in stages.values():
+            answers[stage.model] += totals.get((stage.stage, stage.model), nothing).answers
+        if done:
+            rows = run.table("raw_answers", sorted(done)).group_by("model").agg(pl.len())
+            used.update(dict(rows.iter_rows()))
+        for stage in stages.values():
+            share = max(0.0, 1 - used[stage.model] / answers[stage.model]) if answers[stage.model] else 0.0
+            stage.subtract(totals.get((stage.stage, stage.model), nothing), share)
+    for stage in stages.values():
+        stage.minutes = settings[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
+    return [stages[stage.name] for stage in workload.stages if stage.name in stages]

@@ -19,16 +19,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
-from summhay_ray.engine.items import ReadOptions
-from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
+from summhay_ray.engine.items import BadBenchmark, ReadOptions
+from summhay_ray.engine.plan import PlanResult, plan, rehearse
+from summhay_ray.engine.ray.session import ray_session
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.scoring import results_of
-from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
-from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, Watch
-from summhay_ray.engine.spec.own_code import BadBenchmark
-from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
+from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
+from summhay_ray.engine.state.history import (
+    RecordedReach,
+    keep_plan,
+    keep_reach,
+    keep_start,
+    keep_stop,
+    origins_of,
+    plan_file,
+    stored_warnings,
+)
 from summhay_ray.engine.state.items_left import (
     ANSWERS,
     ITEM,
@@ -37,13 +45,13 @@ from summhay_ray.engine.state.items_left import (
     answers_used,
     commonest_failure,
     failure_counts,
+    finished_items,
     item_counts,
     state_of,
 )
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.state.run_warnings import origins_in, other_origins, short_log, zero_vectors_in
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
@@ -53,6 +61,10 @@ from summhay_ray.store import DriverSession, RunStore, Store, begin_session, cle
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from summhay_ray.engine.ray.executor import RayExecution
+
+    Execution = InlineExecution | RayExecution
 
 PLANNED_AFTER_S = 20.0
 """Maximum time that a finished run waits for its plan, which is stored with it."""
@@ -116,9 +128,7 @@ class RunResult:
     @property
     def table(self) -> pl.DataFrame:
         """The main table: from the benchmark's own result object, else from the first section. Raises AttributeError."""
-        found = getattr(self.results.scores, "table", None)
-        frames = [found, *(section.table for section in self.sections)]
-        for frame in frames:
+        for frame in (getattr(self.scores, "table", None), *(section.table for section in self.sections)):
             if frame is not None:
                 return frame
         raise AttributeError("table")
@@ -152,22 +162,9 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
-        names = (
-            "run",
-            "kind",
-            "status",
-            "cells",
-            "failures",
-            "calls",
-            "usd",
-            "left",
-            "tried_again",
-            "seconds",
-            "executor",
-            "commonest_failure",
-        )
+        names = ("run", "kind", "status", "cells", "failures", "calls", "usd", "left", "tried_again", "seconds", "executor")
         return {
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in (*names, "commonest_failure")},
             "stopped_models": dict(self.stopped_models),
             "warnings": list(self.warnings),
             **({"computing": dict(self.computing)} if self.computing else {}),
@@ -183,7 +180,11 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
     store.files.check()
-    return Start.of(workload, open_run(workload, store), options, began).result()
+    run = open_run(workload, store)
+    before = RunSnapshot(run)
+    if options.get("budget") is None:
+        options = {**options, "budget": workload.spec.budget_usd}
+    return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, began).result()
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
@@ -194,60 +195,49 @@ def check_keys(workload: Workload[Any], options: RunOptions) -> None:
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
     """The budgets of the run, its stages and its models, rounded down to whole micro-dollars."""
+
+    def micros(dollars: float) -> int:
+        # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
+        return math.floor(round(dollars * MICROS, 3))
+
     spec = workload.spec
     return Budgets(
-        None if budget_usd is None else _micros(budget_usd),
-        {name: _micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
-        {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
+        None if budget_usd is None else micros(budget_usd),
+        {name: micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
+        {name: micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
         margins_of(workload.models.settings()),
     )
-
-
-def _micros(dollars: float) -> int:
-    # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
-    return math.floor(round(dollars * MICROS, 3))
 
 
 class _Planning:
     """Makes a plan in a separate thread, and passes it to `keep` once the run has `begun`. Unless `at_once`, it starts only then.
 
-    The thread ends with the block, since a thread in native code would abort the process at its exit.
+    Close it: a thread in native code would abort the process at its exit.
     """
 
     def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None, at_once: bool = True) -> None:
         self._plan: Future[PlanResult] = Future()
-        self._make = make
-        self._keep = keep
-        self._at_once = at_once
+        self._make, self._keep, self._at_once = make, keep, at_once
         self._unwanted = threading.Event()
-        self._begun = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-
-    def __enter__(self) -> _Planning:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def begun(self) -> None:
-        """Allow the plan to be stored and shown, since the run was not refused. Output during Ray's start would not be
+        self.begun = threading.Event()
+        """Set it to allow the plan to be stored and shown, since the run was not refused. Output during Ray's start would not be
         visible."""
-        self._begun.set()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Stop planning."""
         self._unwanted.set()
-        self._begun.set()
+        self.begun.set()
         self._thread.join()
 
     def _work(self) -> None:
         try:
             if not self._at_once:
-                self._begun.wait()
+                self.begun.wait()
             made = self._make(self._unwanted.is_set)
             if self._keep is not None:
-                self._begun.wait()
+                self.begun.wait()
                 if not self._unwanted.is_set():
                     self._keep(made)
             self._plan.set_result(made)
@@ -276,7 +266,7 @@ class _Planning:
 
 
 @dataclass(frozen=True)
-class Start:
+class _Start:
     """One start of a run: answers what is left and returns the result."""
 
     workload: Workload[Any]
@@ -284,57 +274,49 @@ class Start:
     before: RunSnapshot
     state: RunState
     options: RunOptions
+    """With the spec's budget, if no other one is given."""
     began: float
-
-    @classmethod
-    def of(cls, workload: Workload[Any], run: RunStore, options: RunOptions, began: float) -> Start:
-        """A start from the run's present state."""
-        before = RunSnapshot(run)
-        if options.get("budget") is None:
-            options = {**options, "budget": workload.spec.budget_usd}
-        return cls(workload, run, before, state_of(workload, before, options.get("limit")), options, began)
 
     def result(self) -> RunResult:
         """Answer the remaining items, merge the tables for other tools, and return the outcome."""
-        run, snapshot = self._answer_rest()
-        options = ReadOptions(self.options.get("compat", "default"))
-        return self._result(run, results_of(self.workload, run, options), snapshot)
-
-    def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
-        """Answer the remaining items; returns the updated run and the ledger's last snapshot."""
-        reused = answers_used(self.before)
-        left = self.state.left()
-        if not left:
-            keep_reach(self.run, self._reach)
+        settings, reused = self.workload.models.settings(), answers_used(self.before)
+        reach = RecordedReach(margins_of(settings), origins_of(settings))
+        if self.state.left():
+            worked = self._work(reach)
+            run, snapshot = RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+        else:
+            run, snapshot = self.before, {"reused": reused}
+            keep_reach(self.run, reach)
             try:
-                if not self.before.has_tables():
+                if not run.has_tables():
                     self.run.end()
             except OSError as error:
                 raise _failed(self.run, error, "its tables were not written: ") from error
-            return self.before, {"reused": reused}
-        worked = self._work(Work(self.workload, self.run, left, self.options.get("note")))
-        return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+        results = results_of(self.workload, run, ReadOptions(self.options.get("compat", "default")))
+        return self._outcome(run, results, snapshot, reach)
 
-    def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
+    def _outcome(self, run: RunSnapshot, results: Results, snapshot: Snapshot, reach: RecordedReach) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index, answers = run.log(), run.table("raw_answers", columns=ANSWERS)
         money = money_of(run, index)
-        excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
+        excesses = excess_totals(index.excesses(self.run.run_id).values(), reach.token_margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"
-        left = snapshot.get("left")
+        left, failure = snapshot.get("left"), commonest_failure(run)
+        if failure is not None:
+            failure["earlier"] = bool(left) and not snapshot.get("failures")
+        status = "budget" if left else finished
         if self.options.get("limit") is not None and not left and not items["failed"] and not excesses and finished != "done":
-            finished, left = "limited", _unknown(items["total"] - items["done"])
+            status, left = "limited", _unknown(items["total"] - items["done"])
         not_credible = {
             excess.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(excess)} for excess in excesses if excess.stopped
         }
         reasons: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **not_credible}
         stopped = {model: f"{why['error']}: {why['reason']}" for model, why in reasons.items()}
-        others = tuple(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped)
         return RunResult(
             run=run.run_id,
             kind=self.workload.kind,
-            status="budget" if snapshot.get("left") else finished,
+            status=status,
             cells=items,
             calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
             usd=dollars_of(run, money, alive={}).usd(self.options.get("budget")),
@@ -349,92 +331,89 @@ class Start:
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
-                *short_log(run, money),
-                *other_origins(origins_in(answers), self._reach.origins),
-                *zero_vectors_in(answers),
-                *others,
+                *stored_warnings(run, money, answers, reach.origins),
+                *(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped),
             ),
             executor=snapshot.get("executor", ""),
             took_over=snapshot.get("took_over", ""),
             computing=snapshot.get("computing", {}),
-            commonest_failure=_with_earlier(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
+            commonest_failure=failure,
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
-    def _work(self, work: Work) -> dict[str, Any]:
+    def _work(self, reach: RecordedReach) -> dict[str, Any]:
         """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
-        options = self.options
+        options, note = self.options, self.options.get("note")
+        work = Work(self.workload, self.run, self.state.left(), note)
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
-        if why and (note := options.get("note")) is not None:
+        if why and note is not None:
             note(why)
         check_keys(self.workload, options)
-        self._rehearse(work)
-        self._tell_start("starting Ray" if executor == "ray" else "starting")
         try:
-            snapshot = self._executed(work, executor)
-        except (KeyboardInterrupt, Stopped) as error:
-            raise self._interrupted(error) from None
-        uncleaned = clean_daily(self.run.store.files)
-        return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
-
-    def _rehearse(self, work: Work) -> None:
-        """Find contradictions in the spec before the first call. Raises UserError."""
-        try:
+            # Find contradictions in the spec before the first call.
             rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
             # A cluster may have other things that are missing here, such as a model's weights.
-            if self.options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
+            if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
                 raise
+        self._show_start("starting Ray" if executor == "ray" else "starting")
+        try:
+            snapshot = self._executed(work, executor, reach)
+        except (KeyboardInterrupt, Stopped) as error:
+            run = RunSnapshot(self.run)
+            items, spent = item_counts(run, self.state.total), dollars_of(run, money_of(run, run.log()), alive={}).spent
+            progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
+            message = f"{progress}, {spent / MICROS:.6f} dollars spent; run the same command again to resume"
+            if isinstance(error, Stopped):
+                raise Stopped(f"{error}: {message}") from None
+            raise Interrupted(f"stopped: {message}") from None
+        uncleaned = clean_daily(self.run.store.files)
+        return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
-    def _tell_start(self, doing: str) -> None:
+    def _show_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
         if self.options.get("watch") is not None:
-            self._teller(self.state, lambda: None)({**self._before_money, "doing": doing})
+            dollars = dollars_of(self.before, money_of(self.before, self.before.log()), alive={})
+            money = {f"{name}_micros": micros for name, micros in dollars._asdict().items()}
+            self._teller(self.state, lambda: None)({**money, "doing": doing})
 
-    def _tell_warnings(self, warnings: Iterable[str]) -> None:
-        """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
-        if (note := self.options.get("note")) is not None:
+    def _executed(self, work: Work, executor: str, reach: RecordedReach) -> dict[str, Any]:
+        keep, note = not self.run.store.files.exists(plan_file(self.run)), self.options.get("note")
+
+        def note_warnings(warnings: Iterable[str]) -> None:
+            # Now, while the run can still be stopped: a budget that is too small, answers of another origin.
             for warning in warnings:
-                note(f"warning: {warning}")
-
-    def _interrupted(self, error: BaseException) -> BaseException:
-        """The error for a run that was stopped from outside: how far it got and how to continue it."""
-        run = RunSnapshot(self.run)
-        items = item_counts(run, self.state.total)
-        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
-        message = f"{progress}, {_money_of(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
-        return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
-
-    def _executed(self, work: Work, executor: str) -> dict[str, Any]:
-        keep = not has_plan(self.run)
+                if note is not None:
+                    note(f"warning: {warning}")
 
         def planned_now(made: PlanResult) -> None:
-            self._tell_warnings(made.warnings)
+            note_warnings(made.warnings)
             if keep:
                 keep_plan(self.run, made.to_json())
 
-        def make(at: RunSnapshot) -> MakePlan:
-            return lambda unwanted: plan(self.workload, at.store, self.options.get("budget"), at, unwanted)
-
         # A plan prepares and counts every item. That is about as much work as answering it with a local model without generation.
-        models = self.workload.models
-        wanted = self._paying() or not all(model.local for model in models.settings().values()) or models.generates()
-        planning = _Planning(make(self.before) if wanted else _no_plan, planned_now, at_once=executor != "inline")
-        with self._executing(work, executor, planning) as execution:
-            session = begin_session(self.run.store.files, self.run.run_id, self._paying())
+        settings, models = self.workload.models.settings(), self.workload.models
+        paying = any(model.price != FREE for model in settings.values())
+        generates = (isinstance(models.find(name), GeneratingModel) for name in settings)
+        wanted = paying or not all(model.local for model in settings.values()) or any(generates)
+        with self._executing(work, executor, planned_now if wanted else None) as (execution, planning):
+            session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:
-                keep_start(self.run, session.number, self.options.get("budget"), self._reach)
-                if not wanted:
-                    self._tell_warnings(self.workload.warnings())
-                self._tell_start("reading what is stored")
+                keep_start(self.run, session.number, self.options.get("budget"), reach)
+                if planning is None:
+                    note_warnings(self.workload.warnings())
+                self._show_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.get("budget")))
-                planning.begun()
+                if planning is not None:
+                    planning.begun.set()
                 snapshot = self._answered(execution, planning, session)
                 execution.finish()
-                # A run that finishes long before its plan does not need the plan.
-                planned = planning.result(PLANNED_AFTER_S if keep else 0)
-                planning.end()
-                left, why = self._stopped(make, heartbeat.session.number, snapshot)
+                planned: PlanResult | str = ""
+                if planning is not None:
+                    # A run that finishes long before its plan does not need the plan.
+                    planned = planning.result(PLANNED_AFTER_S if keep else 0)
+                    planning.close()
+                left, why = self._stopped(heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
                 snapshot["took_over"] = session.took_over
@@ -442,92 +421,90 @@ class Start:
         return snapshot
 
     @contextlib.contextmanager
-    def _executing(self, work: Work, executor: str, planning: _Planning) -> Iterator[Execution]:
-        """A context with the execution, in which the plan is made.
+    def _executing(
+        self, work: Work, executor: str, keep: Callable[[PlanResult], None] | None
+    ) -> Iterator[tuple[Execution, _Planning | None]]:
+        """A context with the execution, and the plan that is passed to `keep`; None without `keep`.
 
         The plan describes the run before this start, so that none of this start's calls count as known. With Ray, planning starts
         first, because Ray's start leaves a processor free; inline, it would delay the first call.
         """
         quiet_unless_asked()
-        if executor == "inline":
+        address = self.options.get("address")
+        with contextlib.ExitStack() as stack:
+            if executor == "inline":
+                stack.enter_context(hearing_sigterm())
+            planning = None if keep is None else _Planning(self._planner(self.before), keep, at_once=executor != "inline")
+            if planning is not None:
+                stack.callback(planning.close)
+            if executor == "inline":
+                try:
+                    yield InlineExecution(work), planning
+                except OSError as error:
+                    raise _failed(self.run, error) from error
+                return
+            from_here = not self.workload.inputs.untrusted
+            dashboard = stack.enter_context(ray_session(address or "local", from_here))
+            # Ray is imported only here, since finished and small runs do not need it.
+            from ray.exceptions import RayError
+
+            from summhay_ray.engine.ray.executor import RayExecution
+
             try:
-                with hearing_sigterm(), planning:
-                    yield InlineExecution(work)
-            except OSError as error:
-                raise _failed(self.run, error) from error
-            return
-        address = self.options.get("address") or "local"
-        before_ray(address)
-        # Ray is imported only here, since finished and small runs do not need it.
-        import ray
+                yield RayExecution(work, address is None, dashboard), planning
+            except RayError as error:
+                cause = _innermost(error)
+                raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
 
-        from summhay_ray.engine.ray.executor import RayExecution
-        from summhay_ray.engine.ray.session import ray_session
+    def _planner(self, at: RunSnapshot) -> MakePlan:
+        """A function that plans the rest of the run as it was in a snapshot."""
+        return functools.partial(plan, self.workload, at.store, self.options.get("budget"), at)
 
-        try:
-            with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
-                yield RayExecution(work, self.options.get("address") is None, dashboard)
-        except ray.exceptions.RayError as error:
-            cause = _innermost(error)
-            raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
-
-    @functools.cached_property
-    def _before_money(self) -> Mapping[str, int]:
-        return _money_of(self.before)
-
-    @property
-    def _reach(self) -> RecordedReach:
-        return RecordedReach.of(self.workload.models.settings())
-
-    def _paying(self) -> bool:
-        return any(settings.price != FREE for settings in self.workload.models.settings().values())
-
-    def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
+    def _answered(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
-        tell = self._teller(state, planning.plan if self.options.get("limit") is None else lambda: None, session)
+        planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
+        tell = self._teller(state, planned, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
-        with Watch(execution.snapshot, tell):
+        with watching(execution.snapshot, tell):
             # An earlier driver may have finished the run in the meantime.
             counts = execution.answer(left) if left else {}
         snapshot = {**execution.snapshot(), **counts}
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _stopped(
-        self, make: Callable[[RunSnapshot], MakePlan], session: int, snapshot: Snapshot
-    ) -> tuple[dict[str, Any] | None, str]:
+    def _stopped(self, session: int, snapshot: Snapshot) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, the reason if it cannot be planned.) Records in the store why the
-        run stopped. `make` plans a snapshot of the run."""
-        run = RunSnapshot(self.run)
-        n_items = self.state.now(run).n_left
+        run stopped."""
+        run, total = RunSnapshot(self.run), self.state.total
+        n_items = total - len(finished_items(run))
         if not n_items:
             return None, ""
-        if not snapshot.get("over_budget"):
-            if self.options.get("limit") is not None:
-                keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
-                return None, ""
-            counts = item_counts(run, self.state.total)
-            if n_open := counts["total"] - counts["done"] - counts["failed"]:
-                # Exit code 4 means that every item is answered or listed as a failure.
-                what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
-                raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
+        if snapshot.get("over_budget"):
+            with contextlib.closing(_Planning(self._planner(run))) as planning:
+                made = planning.result()
+            left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
+            keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.get("budget"), "left": left})
+            return left, why
+        if self.options.get("limit") is not None:
+            keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
             return None, ""
-        with _Planning(make(run)) as planning:
-            made = planning.result()
-        left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
-        keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.get("budget"), "left": left})
-        return left, why
+        counts = item_counts(run, total)
+        if n_open := total - counts["done"] - counts["failed"]:
+            # Exit code 4 means that every item is answered or listed as a failure.
+            what = f"{n_open} of {self.workload.counted.phrase(total)} were not answered"
+            raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
+        return None, ""
 
     def _teller(
         self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
     ) -> Callable[[Snapshot], None]:
         """A function that turns the ledger's snapshots into `Progress`, for `watch` and for the driver's report in the store."""
-        sizes = {item.id: item.size for item in state.items()}
-        counted = self.workload.counted
+        sizes = {item.id: item.size for items in state.sources.values() for item in items}
+        counted, watch = self.workload.counted, self.options.get("watch")
         done = [item for item in sizes if item in state.finished]
         extent = Extent(
             run=self.run.run_id,
@@ -541,7 +518,6 @@ class Start:
             models=self.workload.models.settings(),
         )
         timeline = Timeline(extent, self.began, planned)
-        watch = self.options.get("watch")
 
         def tell(snapshot: Snapshot) -> None:
             progress = timeline.progress(snapshot, time.monotonic())
@@ -554,27 +530,18 @@ class Start:
         return tell
 
 
-def _no_plan(_: object) -> PlanResult:
-    raise Unplannable
-
-
-def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
-    why = what + _cause(error, run.store.files.uri)
-    return RunFailed(f"run {run.run_id} stopped: {why}; what was answered is kept, run again to go on")
-
-
-def _with_earlier(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
-    return None if failure is None else {**failure, "earlier": earlier}
-
-
 def _unknown(n_items: int) -> dict[str, Any]:
     """The remaining work of a run whose calls and cost are not known."""
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _money_of(run: RunSnapshot) -> dict[str, int]:
-    """The run's stored money as the fields of a snapshot."""
-    return {f"{name}_micros": micros for name, micros in dollars_of(run, money_of(run, run.log()), alive={})._asdict().items()}
+def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
+    """The error of a run that cannot continue, with its innermost cause in one line."""
+    error = _innermost(error)
+    why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        why = f"no room is left on the disk of {error.filename or run.store.files.uri} ({error.strerror}); make room"
+    return RunFailed(f"run {run.run_id} stopped: {what}{why}; what was answered is kept, run again to go on")
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -584,11 +551,3 @@ def _innermost(error: BaseException) -> BaseException:
         seen.add(id(inner))
         error = inner
     return error
-
-
-def _cause(error: BaseException, store: str) -> str:
-    """The innermost error in one line. For a full disk without a file name, the message names `store`."""
-    error = _innermost(error)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

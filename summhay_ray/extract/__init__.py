@@ -5,7 +5,7 @@ source's sentences for a given summary; one pass over the ranking fills all budg
 money.
 """
 
-from summhay_ray.extract.base import BUDGETS, Document, Extract, Extractor
+from summhay_ray.extract.base import BUDGETS, Compute, Document, Extract, Numbers, WithWeights, named_layers
 from summhay_ray.extract.extracting import (
     choose_units,
     cut_down,
@@ -19,18 +19,15 @@ from summhay_ray.extract.extracting import (
     text_of,
 )
 from summhay_ray.extract.nli import Nli
-from summhay_ray.extract.py_rouge import RougeScore, rouge_n
-from summhay_ray.extract.weights import Compute, Numbers, WithWeights, named_layers
+from summhay_ray.extract.py_rouge import rouge_n
 
 __all__ = [
     "BUDGETS",
     "Compute",
     "Document",
     "Extract",
-    "Extractor",
     "Nli",
     "Numbers",
-    "RougeScore",
     "WithWeights",
     "choose_units",
     "cut_down",

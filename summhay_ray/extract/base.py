@@ -1,4 +1,4 @@
-"""The contract of an extractor. Imported from `summhay_ray.extract`.
+"""The contract of an extractor, and the base class of extractors that run a model. Imported from `summhay_ray.extract`.
 
 To add one: put a file into this folder with a class that has a `name` and the method `rank` below. Specs can then use the name.
 A class in your own module needs no file here: write `my_package.my_module:MyExtractor` in place of a method's name.
@@ -7,15 +7,22 @@ A class in your own module needs no file here: write `my_package.my_module:MyExt
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from summhay_ray.encoders import Comparing, Encoding, Vectors, known_revision
 from summhay_ray.extract.py_rouge import rouge_words
 from summhay_ray.text import Script, count_tokens, is_latin, punkt_sentences, sentences_of
 
 BUDGETS = (128, 256, 512, 768, 1024, 1536, 2048, 4096)
 """The paper's extract lengths in tokens (section 3.2)."""
+BATCH_TOKENS = 4096
+Compute = Callable[[Sequence[str], int, int | None], Vectors]
+"""(texts, most tokens of a batch, most texts of a batch) -> one row of numbers per text."""
+Numbers = Callable[[Encoding | Comparing, Sequence[str], Compute], Vectors]
+"""(what the numbers depend on except the texts, texts, a function that computes them) -> one row of numbers per text, computed or
+looked up. Running a model takes time, so a caller may pass a cache."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,38 @@ class Extractor(Protocol):
 
     name: ClassVar[str]
     takes_model: ClassVar[bool] = False
-    """Whether the constructor takes a model: `MyExtractor(model)`. `weights.py` is the base class for this."""
+    """Whether the constructor takes a model: `MyExtractor(model)`. `WithWeights` is the base class for this."""
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         """Yield the number of each sentence once, the most needed first. Callers may stop before the end."""
         ...
+
+
+def computed(made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
+    """`Numbers` without a cache: computes in this process and keeps nothing."""
+    return compute(texts, BATCH_TOKENS, None)
+
+
+class WithWeights:
+    """An extractor that runs a model. `model`: a folder or hub name; None: `own_model`."""
+
+    takes_model: ClassVar[bool] = True
+    released: ClassVar[AsReleased] = AsReleased()
+    own_model: ClassVar[str]
+    """The default model."""
+
+    def __init__(self, model: str | None = None) -> None:
+        self.model, self.layers = named_layers(model or self.own_model)
+        self.rows: Numbers = computed
+
+    @functools.cached_property
+    def revision(self) -> str:
+        """The content hash of a folder of weights; empty for a model of a hub. Raises NoModel if there is no such model."""
+        return known_revision(self.model)
+
+
+def named_layers(model: str) -> tuple[str, int | None]:
+    """(name, layers) of a model: `NAME@18` reads 18 layers; without a number layers is None, and all are read."""
+    name, _, layers = model.rpartition("@")
+    return (name, int(layers)) if name and layers.isdigit() else (model, None)

@@ -1,13 +1,80 @@
-"""Greedy facility location: select sentences that together cover all parts of the summary."""
+"""`bertscore` and `embed`: greedily select sentences that together cover all parts of the summary.
+
+`bertscore` goes by the BERTScore recall of the summary (paper, section 2): the mean, over the summary's tokens, of the greatest
+cosine with any token of the selection. The summary is encoded as a whole, each sentence separately. `release` reproduces three
+traits of the paper's code: special tokens count, padding counts as tokens of similarity 0, and the wrong sentence is taken after
+one was skipped (`by_covering_as_released`). `embed` is not in the paper: a small sentence encoder instead of a large model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from summhay_ray.encoders import Comparing, Encoding, Vectors, load_encoder, load_token_encoder
+from summhay_ray.extract.base import Document, WithWeights
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_load = functools.cache(load_encoder)
+
+
+class BertScore(WithWeights):
+    """`model`: a folder or hub name; `NAME@LAYERS` reads only the first layers."""
+
+    name: ClassVar[str] = "bertscore"
+    own_model: ClassVar[str] = "microsoft/deberta-large-mnli@18"
+    """The paper's model (section 3.2) with the number of layers that BERTScore reads."""
+
+    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+        import numpy as np
+
+        if not document.sentences or not summary.strip():
+            return iter(range(len(document.sentences)))
+        special = compat == "release"
+
+        def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+            encoder = load_token_encoder(self.model, self.layers)
+            [wanted] = encoder.encode([summary], special)
+            found = encoder.encode([json.loads(text)[1] for text in texts], special, batch_tokens, batch_size)
+            values = np.full((len(texts), max(len(wanted), 1)), -1, dtype=np.float32)
+            for row, tokens in zip(values, found, strict=True):
+                if len(tokens) and len(wanted):
+                    row[:] = (wanted @ tokens.T).max(axis=1)
+            return Vectors(values, np.array([len(tokens) for tokens in found], dtype=np.int64))
+
+        texts = [json.dumps([summary, sentence]) for sentence in document.sentences]
+        rows = self.rows(Comparing("tokens", self.model, self.revision, self.layers, special), texts, compute)
+        if not special:
+            return by_covering(rows.values)
+        padded = rows.n_tokens < rows.n_tokens.max()
+        return by_covering_as_released(np.where(padded[:, None], np.maximum(rows.values, 0), rows.values))
+
+
+class Embed(WithWeights):
+    """Cosines of the vectors of sentences. `model`: a sentence-transformers folder or hub name."""
+
+    name: ClassVar[str] = "embed"
+    own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"
+
+    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+        import numpy as np
+
+        wanted = document.split(summary)
+        if not document.sentences or not wanted:
+            return iter(range(len(document.sentences)))
+        encoding = Encoding(self.model, self.revision)
+
+        def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+            return _load(encoding).encode(texts, batch_tokens, batch_size)
+
+        vectors = [self.rows(encoding, texts, compute).values for texts in (document.sentences, wanted)]
+        sources, parts = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in vectors)
+        return by_covering(sources @ parts.T)
 
 
 def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:

@@ -1,4 +1,8 @@
-"""Make the extracts of one source for one summary, all budgets in one pass."""
+"""Makes the extracts of one source for one summary: one pass over a ranking of its sentences fills all budgets.
+
+`fill` (the default) fills each budget separately: an extract never exceeds its budget and does not depend on the other budgets.
+`walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,22 @@ import itertools
 import operator
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex, cast
 
 from summhay_ray import plugins
 from summhay_ray.encoders import known_revision
-from summhay_ray.extract.base import AsReleased, Document, Extract, Extractor, document_of
-from summhay_ray.extract.budgets import fill, joined, walk
-from summhay_ray.extract.weights import Numbers, WithWeights, named_layers
+from summhay_ray.extract.base import (
+    AsReleased,
+    Document,
+    Extract,
+    Extractor,
+    Numbers,
+    WithWeights,
+    document_of,
+    named_layers,
+)
 from summhay_ray.text import Script, count_tokens, first_tokens
 
 COMPATS = ("default", "release")
@@ -54,7 +66,11 @@ def extract_by(
     for name, text in (("source", source), ("summary", summary)):
         if not isinstance(text, str):
             raise ValueError(f"{name} is {text!r:.40}; expected a text")
-    wanted = sorted(set(map(_budget, budgets)))
+    for budget in budgets:
+        # SupportsIndex also admits NumPy integers.
+        if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or operator.index(budget) < 1:
+            raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
+    wanted = sorted(set(map(operator.index, budgets)))
     document = document_of(source, script_of(script, compat))
     if not wanted:
         return {}
@@ -78,27 +94,19 @@ def planned_extract(
     They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
     methods differ, so the plan does not count them as one call.
     """
-    return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat, script)
+    return extract_by(_Shuffled(f"{method}\0{summary}"), source, summary, budgets, compat, script)
 
 
-def _budget(budget: Any) -> int:
-    # SupportsIndex also admits NumPy integers.
-    if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or (whole := operator.index(budget)) < 1:
-        raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
-    return whole
-
-
-class _Drawn(Extractor):
-    """Sentences in a random order, seeded by a text. Empty name: specs cannot use it."""
+@dataclass
+class _Shuffled(Extractor):
+    """Sentences in a random order. Empty name: specs cannot use it."""
 
     name: ClassVar[str] = ""
-
-    def __init__(self, by: str) -> None:
-        self._by = by
+    seed: str
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         numbers = list(range(len(document.sentences)))
-        random.Random(self._by).shuffle(numbers)
+        random.Random(self.seed).shuffle(numbers)
         return iter(numbers)
 
 
@@ -157,3 +165,56 @@ def method_identity(method: str) -> str:
     weights. Empty if the name is sufficient."""
     weights = own_model(method)
     return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")
+
+
+def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, Extract]:
+    """Budget -> extract, in source order. Takes each ranked sentence that fits the rest of a budget, until none can fit."""
+    costs, opening = document.costs, document.opening_costs
+    cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
+    room = {budget: budget for budget in budgets}
+    first = dict.fromkeys(budgets, len(costs))
+    taken: dict[int, list[int]] = {budget: [] for budget in budgets}
+    seen: set[int] = set()
+    for number in ranking:
+        seen.add(number)
+        for budget in budgets:
+            if costs[number] + opening[min(first[budget], number)] <= room[budget]:
+                room[budget] -= costs[number]
+                first[budget] = min(first[budget], number)
+                taken[budget].append(number)
+        while cheapest and cheapest[-1] in seen:
+            cheapest.pop()
+        if not cheapest or costs[cheapest[-1]] > max(room.values()):
+            break
+    return {budget: joined(document, sorted(numbers)) for budget, numbers in taken.items()}
+
+
+def walk(
+    document: Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
+) -> Mapping[int, Extract]:
+    """Budget -> extract as in the paper's code: one walk over the ranking, in which the first sentence that does not fit closes
+    a budget.
+
+    Such a sentence closes only the smallest open budget, and is then taken. If it exceeds two budgets at once, the second closes
+    at the next sentence, with an extract longer than its budget. For `newline` and `source_order` see `AsReleased`.
+    """
+    found: dict[int, Extract] = {}
+    left, chosen, total = sorted(set(budgets)), list[int](), 0
+
+    def close() -> Extract:
+        return joined(document, sorted(chosen) if source_order else chosen)
+
+    for number in ranking:
+        sentence = document.sentences[number]
+        total += count_tokens(f"{sentence}\n") if newline else count_tokens(sentence) + 1
+        if total > left[0]:
+            found[left.pop(0)] = close()
+            if not left:
+                break
+        chosen.append(number)
+    return found | {budget: close() for budget in left}
+
+
+def joined(document: Document, numbers: Sequence[int]) -> Extract:
+    """The extract of the sentences with these numbers, in this order."""
+    return Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from summhay_ray.encoders import Comparing, NoModel, Vectors, load_pair_classifier
-from summhay_ray.extract.base import AsReleased, Document
-from summhay_ray.extract.weights import WithWeights
+from summhay_ray.extract.base import AsReleased, Document, WithWeights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,26 +46,22 @@ class Nli(WithWeights):
         premises = document.split(summary)
         if not document.sentences or not premises:
             return iter(range(len(document.sentences)))
-        found = self._probabilities(document.sentences, summary, premises)
-        scores = found.reshape(len(document.sentences), len(premises), len(CLASSES))[:, :, :2].max(axis=(1, 2))
-        order = np.argsort(scores, kind="stable")[::-1] if compat == "release" else np.argsort(-scores, kind="stable")
-        return iter(order.tolist())
-
-    def _probabilities(self, sentences: Sequence[str], summary: str, premises: Sequence[str]) -> NDArray[Any]:
-        """Shape (sentences, premises x classes)."""
-        import numpy as np
-
-        if self._classify is not None:
-            pairs = [(premise, sentence) for sentence in sentences for premise in premises]
-            return np.asarray(self._classify(pairs), dtype=np.float64)
+        sentences = document.sentences
 
         def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             pairs = [(premise, json.loads(text)[1]) for text in texts for premise in premises]
             made = probabilities(self.model, pairs, batch_tokens, batch_size)
             return Vectors(made.values.reshape(len(texts), -1), made.n_tokens.reshape(len(texts), -1).sum(axis=1))
 
-        texts = [json.dumps([summary, sentence]) for sentence in sentences]
-        return self.rows(Comparing("classes", self.model, self.revision), texts, compute).values
+        if self._classify is not None:
+            pairs = [(premise, sentence) for sentence in sentences for premise in premises]
+            found: NDArray[Any] = np.asarray(self._classify(pairs), dtype=np.float64)
+        else:
+            texts = [json.dumps([summary, sentence]) for sentence in sentences]
+            found = self.rows(Comparing("classes", self.model, self.revision), texts, compute).values
+        scores = found.reshape(len(sentences), len(premises), len(CLASSES))[:, :, :2].max(axis=(1, 2))
+        order = np.argsort(scores, kind="stable")[::-1] if compat == "release" else np.argsort(-scores, kind="stable")
+        return iter(order.tolist())
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """The probability that each premise entails its hypothesis (pairs,). Raises NoModel if the model has no such class."""

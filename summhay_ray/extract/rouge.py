@@ -37,7 +37,9 @@ class Rouge1:
         import numpy as np
 
         words, wanted = _words_of(document), document.words(summary)
-        parts = [(Words if n == 1 else Pairs)(words, wanted) for n in self.orders]
+        parts = [
+            Unigrams([Counter(one) for one in words], Counter(wanted)) if n == 1 else Bigrams(words, wanted) for n in self.orders
+        ]
         left = np.zeros(len(words))
         for _ in range(len(words)):
             best = int(np.argmax(sum((part.recalls() for part in parts), left)))
@@ -61,13 +63,13 @@ class Rouge12(Rouge1):
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
 
-class Overlap(Generic[Gram]):
-    """The clipped n-gram overlap of the selection with the summary, and each sentence's own gain (without boundary bigrams)."""
+class Unigrams(Generic[Gram]):
+    """The clipped n-gram overlap of the selection with the summary. A sentence's gain does not depend on its neighbours."""
 
     def __init__(self, grams: Sequence[Counter[Gram]], wanted: Counter[Gram]) -> None:
         import numpy as np
 
-        self.wanted, self.total, self.overlap = wanted, wanted.total(), 0
+        self.wanted, self.overlap = wanted, 0
         self.grams = [{gram: n for gram, n in counts.items() if gram in wanted} for counts in grams]
         self.room: dict[Gram, int] = dict(wanted)
         """n-gram of the summary -> how many are still missing; negative if the selection has more than the summary."""
@@ -77,15 +79,21 @@ class Overlap(Generic[Gram]):
                 where.setdefault(gram, []).append((number, n))
         self._where = {gram: np.array(found).T for gram, found in where.items()}
         self.gains = np.array([self.gain(counts) for counts in self.grams], dtype=np.int64)
+        """Each sentence's own gain, without bigrams across sentence boundaries."""
 
     def gain(self, more: Mapping[Gram, int]) -> int:
         """How much these n-gram counts (some may be negative) raise the overlap."""
         return sum(max(self.room[gram], 0) - max(self.room[gram] - n, 0) for gram, n in more.items())
 
-    def add(self, more: Mapping[Gram, int]) -> None:
-        """Add these n-gram counts to the selection."""
+    def recalls(self) -> NDArray[np.float64]:
+        """The recall of the selection with each sentence added, shape (sentences,); 0 if the summary has no n-gram."""
+        return (self.overlap + self.gains) / max(self.wanted.total(), 1)
+
+    def take(self, number: int) -> None:
+        """Add a sentence to the selection."""
         import numpy as np
 
+        more = self.change(number)
         self.overlap += self.gain(more)
         for gram, n in more.items():
             before = max(self.room[gram], 0)
@@ -95,33 +103,16 @@ class Overlap(Generic[Gram]):
                 numbers, counts = self._where[gram]
                 self.gains[numbers] += np.minimum(counts, after) - np.minimum(counts, before)
 
-    def recall_with(self, gains: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The recall after each of the gains, same shape; 0 if the summary has no n-gram."""
-        import numpy as np
-
-        return (self.overlap + gains) / self.total if self.total else np.zeros(len(gains))
+    def change(self, number: int) -> Mapping[Gram, int]:
+        """n-gram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
+        return self.grams[number]
 
 
-class Words:
-    """Unigram recall: a sentence's gain does not depend on its neighbours."""
-
-    def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
-        self._overlap = Overlap([Counter(tokens) for tokens in words], Counter(wanted))
-
-    def recalls(self) -> NDArray[np.float64]:
-        """The recall of the selection with each sentence added, shape (sentences,)."""
-        return self._overlap.recall_with(self._overlap.gains)
-
-    def take(self, number: int) -> None:
-        """Add a sentence to the selection."""
-        self._overlap.add(self._overlap.grams[number])
-
-
-class Pairs:
+class Bigrams(Unigrams[Pair]):
     """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between them."""
 
     def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
-        self._overlap = Overlap([ngrams(tokens, 2) for tokens in words], ngrams(wanted, 2))
+        super().__init__([ngrams(tokens, 2) for tokens in words], ngrams(wanted, 2))
         self._words = words
         self._taken: list[int] = []
         """The selected sentences with words, sorted; a sentence without words is not a neighbour."""
@@ -129,17 +120,15 @@ class Pairs:
         """Sentences that would make or break a bigram of the summary at their ends."""
 
     def recalls(self) -> NDArray[np.float64]:
-        """The recall of the selection with each sentence added, shape (sentences,)."""
-        gains = self._overlap.gains
-        if self._touching:
-            gains = gains.copy()
-            for number in self._touching:
-                gains[number] = self._overlap.gain(self._change(number))
-        return self._overlap.recall_with(gains)
+        """See `Unigrams`."""
+        gains = self.gains.copy()
+        for number in self._touching:
+            gains[number] = self.gain(self.change(number))
+        return (self.overlap + gains) / max(self.wanted.total(), 1)
 
     def take(self, number: int) -> None:
-        """Add a sentence to the selection."""
-        self._overlap.add(self._change(number))
+        """See `Unigrams`."""
+        super().take(number)
         self._touching.discard(number)
         if not self._words[number]:
             return
@@ -149,13 +138,10 @@ class Pairs:
             if other != number and self._words[other]:
                 (self._touching.add if self._joints(other) else self._touching.discard)(other)
 
-    def _change(self, number: int) -> Mapping[Pair, int]:
-        """Bigram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
-        joints = self._joints(number) if self._words[number] else None
-        if not joints:
-            return self._overlap.grams[number]
-        change = dict(self._overlap.grams[number])
-        for pair, n in joints:
+    def change(self, number: int) -> Mapping[Pair, int]:
+        """See `Unigrams`."""
+        change = dict(self.grams[number])
+        for pair, n in self._joints(number) if self._words[number] else ():
             change[pair] = change.get(pair, 0) + n
         return change
 
@@ -169,7 +155,7 @@ class Pairs:
             found.append(((last, words[after][0]), 1))
         if before is not None and after is not None:
             found.append(((words[before][-1], words[after][0]), -1))
-        return [(pair, n) for pair, n in found if pair in self._overlap.wanted]
+        return [(pair, n) for pair, n in found if pair in self.wanted]
 
     def _neighbours(self, number: int) -> tuple[int | None, int | None]:
         place = bisect_left(self._taken, number)

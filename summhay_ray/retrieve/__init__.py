@@ -10,18 +10,14 @@ import sys
 from typing import Any
 
 from summhay_ray import plugins
-from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
+from summhay_ray.retrieve.base import Models, Ranked, by_score
+from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
-from summhay_ray.retrieve.bm25 import Bm25, Tokenization
+from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
-from summhay_ray.retrieve.fuse import Fuse, Method
-from summhay_ray.retrieve.models import Models, ModelsHere
-from summhay_ray.retrieve.none import Nothing
-from summhay_ray.retrieve.oracle import Errors, Oracle
-from summhay_ray.retrieve.plain import OfWords
+from summhay_ray.retrieve.lexical import Bm25, OfWords, Tokenization
 from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
-from summhay_ray.retrieve.rerank import RERANK3, Rerank
 from summhay_ray.retrieve.search import Fields, Search
 from summhay_ray.retrieve.trec import (
     BadTrec,
@@ -45,7 +41,6 @@ __all__ = [
     "RERANK3",
     "BadRanking",
     "BadTrec",
-    "BatchRetriever",
     "Bm25",
     "Chunks",
     "Combine",
@@ -57,9 +52,7 @@ __all__ = [
     "Fuse",
     "Longe",
     "Method",
-    "ModelRetriever",
     "Models",
-    "ModelsHere",
     "Nothing",
     "OfWords",
     "Oracle",
@@ -67,7 +60,6 @@ __all__ = [
     "Query",
     "Ranked",
     "Rerank",
-    "Retriever",
     "Run",
     "Search",
     "Similarity",
@@ -109,7 +101,7 @@ def make(name: str, seed: int) -> Any:
         retriever_class = plugins.load(head)
         if (
             not isinstance(retriever_class, type)
-            or not _ranks(retriever_class)
+            or not any(hasattr(retriever_class, method) for method in ("rank", "rank_all", "rank_with"))
             or not isinstance(getattr(retriever_class, "whole", None), bool)
         ):
             raise plugins.UnknownName(
@@ -122,10 +114,6 @@ def make(name: str, seed: int) -> Any:
         retriever_class = retrievers[head]
     with plugins.own_code(f"retriever {name!r} cannot be made", "its class is called with the argument and the seed"):
         return retriever_class(argument, seed)
-
-
-def _ranks(candidate: type) -> bool:
-    return any(hasattr(candidate, method) for method in ("rank", "rank_all", "rank_with"))
 
 
 def known() -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.corpus import Corpus, Query
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from summhay_ray.retrieve.models import Models
+    from summhay_ray.encoders import Encoding, Scoring, Vectors
 
 KEPT = 1000
 """Number of documents of a long ranking that stay in memory."""
@@ -60,6 +60,18 @@ class BatchRetriever(Protocol):
 
     def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> Sequence[Sequence[Ranked]]:
         """One ranking per query, in their order. Rankings and LookupError are as in `Retriever.rank`."""
+        ...
+
+
+class Models(Protocol):
+    """Embeds texts, and scores texts for a query. Implementations run models locally or call services."""
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """One vector per text, in their order."""
+        ...
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """The relevance of each text to the query, in their order."""
         ...
 
 
@@ -116,13 +128,7 @@ class Best(Sequence[Ranked]):
     def __len__(self) -> int:
         return self._n
 
-    @overload
-    def __getitem__(self, place: int) -> Ranked: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Ranked]: ...
-
-    def __getitem__(self, place: int | slice) -> Ranked | list[Ranked]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, int):
             return self[place : place + 1 or None][0]
         wanted = range(self._n)[place]

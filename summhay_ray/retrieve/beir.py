@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled, untitled
-from summhay_ray.retrieve.trec import BadTrec, Qrels, grade_of
+from summhay_ray.retrieve.trec import BadTrec, Qrels, number_of
 from summhay_ray.text import parsed_json
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
@@ -20,16 +20,21 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     `metadata` may have `references`. Raises BadTrec, naming file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
-    queries = _records(read(QUERIES), f"{name}/{QUERIES}")
-    for query_id, one in queries.items():
+    titles = [str(one.get("title") or "") for one in documents.values()]
+    queries = []
+    for query_id, one in _records(read(QUERIES), f"{name}/{QUERIES}").items():
         if flaw := query_flaw(one["text"]):
             raise BadTrec(f"{name}/{QUERIES}: query {query_id!r}: {flaw}")
+        metadata = one.get("metadata")
+        references = metadata.get("references") if isinstance(metadata, dict) else None
+        texts = [text for text in references if isinstance(text, str)] if isinstance(references, list) else []
+        queries.append(Query(query_id, one["text"], references=tuple(texts)))
     return Corpus(
         name=name,
         document_ids=tuple(documents),
-        texts=tuple(titled(_title(one), one["text"]) for one in documents.values()),
-        titles=tuple(map(_title, documents.values())),
-        queries=tuple(Query(query_id, one["text"], references=_references(one)) for query_id, one in queries.items()),
+        texts=tuple(titled(title, one["text"]) for title, one in zip(titles, documents.values(), strict=True)),
+        titles=tuple(titles),
+        queries=tuple(queries),
     )
 
 
@@ -38,43 +43,27 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
     (without a split: `test`). A query's references and split are in its `metadata`. Raises BadTrec for an id that a line of
     the qrels cannot hold."""
     qrels = {QRELS: ["query-id\tcorpus-id\tscore\n"]}
+    queries = []
     for query in corpus.queries:
         rows = qrels.setdefault(f"qrels/{query.split or 'test'}.tsv", [*qrels[QRELS][:1]])
-        rows += [f"{_field(query.query_id)}\t{_field(name)}\t{grade:g}\n" for name, grade in corpus.grades(query).items()]
+        for name, grade in corpus.grades(query).items():
+            if bad := next((one for one in (query.query_id, name) if set(one) & set("\t\r\n")), None):
+                mend = "which contains a tab or the end of a line; give it another id"
+                raise BadTrec(f"{QRELS} cannot hold the id {bad!r}, {mend}")
+            rows.append(f"{query.query_id}\t{name}\t{grade:g}\n")
+        fields = {"references": list(query.references), "split": query.split}
+        metadata = {name: value for name, value in fields.items() if value}
+        queries.append({"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})})
     titles = corpus.titles or ("",) * len(corpus.texts)
-    documents = zip(corpus.document_ids, titles, corpus.texts, strict=True)
+    documents = [
+        {"_id": name, "title": title, "text": untitled(title, text)}
+        for name, title, text in zip(corpus.document_ids, titles, corpus.texts, strict=True)
+    ]
+    records: dict[str, list[dict[str, Any]]] = {CORPUS: documents, QUERIES: queries}
     return {
-        CORPUS: "".join(_line({"_id": name, "title": title, "text": untitled(title, text)}) for name, title, text in documents),
-        QUERIES: "".join(_line(_query(query)) for query in corpus.queries),
+        **{path: "".join(json.dumps(one, ensure_ascii=True) + "\n" for one in lines) for path, lines in records.items()},
         **{path: "".join(rows) for path, rows in qrels.items()},
     }
-
-
-def _field(name: str) -> str:
-    if set(name) & set("\t\r\n"):
-        raise BadTrec(f"{QRELS} cannot hold the id {name!r}, which contains a tab or the end of a line; give it another id")
-    return name
-
-
-def _query(query: Query) -> dict[str, Any]:
-    fields = {"references": list(query.references), "split": query.split}
-    metadata = {name: value for name, value in fields.items() if value}
-    return {"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})}
-
-
-def _title(record: Mapping[str, Any]) -> str:
-    return str(record.get("title") or "")
-
-
-def _references(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts in the list `references` of a query's metadata; empty without such a list."""
-    metadata = record.get("metadata")
-    found = metadata.get("references") if isinstance(metadata, dict) else None
-    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=True) + "\n"
 
 
 def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
@@ -104,5 +93,5 @@ def read_beir_qrels(text: str, name: str) -> Qrels:
             continue
         if len(fields) != 3:
             raise BadTrec(f"{name}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")
-        qrels.add(fields[0], fields[1], grade_of(fields[2], f"{name}:{line}", "score"))
+        qrels.add(fields[0], fields[1], number_of(fields[2], f"{name}:{line}", "score", whole=True))
     return qrels

@@ -5,10 +5,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.records import Document, Haystack, Subtopic
+
+T = TypeVar("T")
 
 LONGEST_QUERY = 1_000_000
 """Maximum characters of a query. Every retriever and prompt repeats the query: one as long as a book would keep a run busy for
@@ -82,8 +87,6 @@ class Corpus:
 
     @functools.cached_property
     def _haystack(self) -> Haystack:
-        from summhay_ray.records import Document
-
         identity = self.corpus_id
         documents = (
             Document(identity, name, number, text, ())
@@ -134,3 +137,25 @@ def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
         gold={document.document_id: float(n_insights) for document, n_insights in n_insights_of if n_insights},
         stored=haystack.released_scores.get(subtopic.subtopic_id, {}),
     )
+
+
+class PerCorpus(Generic[T]):
+    """A cache of what retrievers prepare once per corpus, such as an index. Thread-safe.
+
+    Keeps `build(corpus)` by corpus_id (a content hash), for the `kept` most recently used corpora.
+    """
+
+    def __init__(self, build: Callable[[Corpus], T], kept: int = 4) -> None:
+        self._build = build
+        self._kept = kept
+        self._made: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, corpus: Corpus) -> T:
+        with self._lock:
+            if corpus.corpus_id not in self._made:
+                self._made[corpus.corpus_id] = self._build(corpus)
+                while len(self._made) > self._kept:
+                    self._made.popitem(last=False)
+            self._made.move_to_end(corpus.corpus_id)
+            return self._made[corpus.corpus_id]

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from summhay_ray.encoders import Encoding, Vectors
+from summhay_ray.encoders import Encoding
 from summhay_ray.plugins import UnknownName
-from summhay_ray.retrieve.base import Ranked, by_score
+from summhay_ray.retrieve.base import Models, Ranked, by_score
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.models import Models
 from summhay_ray.text import token_pieces
 
 if TYPE_CHECKING:
@@ -38,24 +37,14 @@ class Chunks:
         tokens, pieces = token_pieces(text), []
         for start in range(0, max(1, len(tokens) - self.overlap), self.tokens - self.overlap):
             part = tokens[start : start + self.tokens]
-            pieces.append((_decoded(tokens, start, start + len(part)), max(1, len(part))))
+            content, end = b"".join(part), start + len(part)
+            # UTF-8's continuation bytes begin with the bits 10.
+            while end < len(tokens) and tokens[end] and tokens[end][0] >> 6 == 0b10:
+                content, end = content + tokens[end], end + 1
+            while start > 0 and content and content[0] >> 6 == 0b10:
+                content = content[1:]
+            pieces.append((content.decode("utf-8", "ignore"), max(1, len(part))))
         return pieces
-
-
-def _decoded(tokens: Sequence[bytes], start: int, end: int) -> str:
-    """The text of the tokens from `start` to `end`. Includes all of a character that begins there, and nothing of one that
-    began earlier."""
-    text = b"".join(tokens[start:end])
-    while end < len(tokens) and tokens[end] and _continues(tokens[end][0]):
-        text, end = text + tokens[end], end + 1
-    while start > 0 and text and _continues(text[0]):
-        text = text[1:]
-    return text.decode("utf-8", "ignore")
-
-
-def _continues(byte: int) -> bool:
-    """Whether a byte is a UTF-8 continuation byte."""
-    return byte & 0b1100_0000 == 0b1000_0000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +58,12 @@ class Dense:
     similarity: Similarity = "cosine"
 
 
+@dataclass(frozen=True)
 class Embed:
     """Score: similarity of each document's vector to the query's."""
 
     whole: ClassVar[bool] = False
-
-    def __init__(self, dense: Dense) -> None:
-        self.dense = dense
+    dense: Dense
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
         """See `ModelRetriever`."""
@@ -88,30 +76,27 @@ class Embed:
         if not texts:
             return [[] for _ in queries]
         piece_vectors = await models.embed(dense.encoding, texts)
-        owner = np.repeat(np.arange(len(pieces)), [len(document) for document in pieces])
-        weights = np.array([n for document in pieces for _, n in document], dtype=np.float64)
-        scores = self._scores(query_vectors.values.astype(np.float64), piece_vectors.values.astype(np.float64), owner, weights)
+        lengths = [[n for _, n in document] for document in pieces]
+        scores = self._scores(query_vectors.values.astype(np.float64), piece_vectors.values.astype(np.float64), lengths)
         return [by_score(row) for row in scores.tolist()]
 
     def _scores(
-        self, queries: NDArray[np.float64], pieces: NDArray[np.float64], owner: NDArray[np.int64], weights: NDArray[np.float64]
+        self, queries: NDArray[np.float64], pieces: NDArray[np.float64], lengths: Sequence[Sequence[int]]
     ) -> NDArray[np.float64]:
-        """Scores (queries, documents). `owner`, `weights`: (pieces,), the document of each piece and its tokens."""
+        """Scores (queries, documents). `lengths`: the tokens of each piece of each document."""
         import numpy as np
 
-        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        starts = np.cumsum([0, *(len(document) for document in lengths[:-1])])
         combine = self.dense.chunks.combine if self.dense.chunks else "max"
-        if combine == "max":
-            best: NDArray[np.float64] = np.maximum.reduceat(self._similarity(queries, pieces), starts, axis=1)
-            return best
-        share = weights if combine == "weighted" else np.ones_like(weights)
-        mean = np.add.reduceat(pieces * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
-        return self._similarity(queries, mean)
-
-    def _similarity(self, queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
+        if combine != "max":
+            weights = np.array([n for document in lengths for n in document], dtype=np.float64)
+            share = weights if combine == "weighted" else np.ones_like(weights)
+            pieces = np.add.reduceat(pieces * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
         if self.dense.similarity == "cosine":
-            queries, documents = _unit(queries), _unit(documents)
-        return _dots(queries, documents)
+            queries, pieces = _unit(queries), _unit(pieces)
+        scores = _dots(queries, pieces)
+        best: NDArray[np.float64] = np.maximum.reduceat(scores, starts, axis=1) if combine == "max" else scores
+        return best
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -174,19 +159,8 @@ class Longe:
         # A short document's plain vector is needed only for a query of more than 512 tokens, which is rare.
         long_query = stretched_queries.n_tokens.max(initial=0) > self.ORIGINAL
         plain_passages = await models.embed(self.plain, passages) if long_query else stretched_passages
-        rankings = []
-        for index, n_tokens in enumerate(stretched_queries.n_tokens):
-            both_short = np.maximum(stretched_passages.n_tokens, n_tokens) <= self.ORIGINAL
-            stretched = _row(stretched_queries, index, stretched_passages)
-            plain = _row(plain_queries, index, plain_passages)
-            rankings.append(by_score((100 * np.where(both_short, stretched, plain)).tolist()))
-        return rankings
-
-
-def _row(queries: Vectors, index: int, documents: Vectors) -> NDArray[np.float64]:
-    """Dot products (documents,) of one query."""
-    import numpy as np
-
-    query = queries.values[index : index + 1].astype(np.float64)
-    dots: NDArray[np.float64] = _dots(query, documents.values.astype(np.float64))[0]
-    return dots
+        stretched = _dots(stretched_queries.values.astype(np.float64), stretched_passages.values.astype(np.float64))
+        plain = _dots(plain_queries.values.astype(np.float64), plain_passages.values.astype(np.float64))
+        lengths = np.maximum(stretched_queries.n_tokens[:, None], stretched_passages.n_tokens)
+        scores = 100 * np.where(lengths <= self.ORIGINAL, stretched, plain)
+        return [by_score(row) for row in scores.tolist()]

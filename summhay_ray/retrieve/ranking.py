@@ -7,10 +7,10 @@ import operator
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
+from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
 from summhay_ray.records import Subtopic
-from summhay_ray.retrieve.base import BatchRetriever, Best, ModelRetriever, Ranked
+from summhay_ray.retrieve.base import BatchRetriever, Best, ModelRetriever, Models, Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.models import Models, ModelsHere
 
 T = TypeVar("T")
 
@@ -32,7 +32,10 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
     else:
         haystack = corpus.as_haystack()
         known = {subtopic.subtopic_id: subtopic for subtopic in haystack.subtopics}
-        found = [retriever.rank(known.get(one.query_id) or _subtopic(one, corpus), haystack) for one in queries]
+        found = []
+        for one in queries:
+            subtopic = known.get(one.query_id) or Subtopic(corpus.corpus_id, one.query_id, 0, "", "", one.text)
+            found.append(retriever.rank(subtopic, haystack))
     name = getattr(retriever, "name", "") or type(retriever).__name__
     if not isinstance(found, list | tuple) or len(found) != len(queries):
         given = f"{len(found)} rankings" if isinstance(found, list | tuple) else type(found).__name__
@@ -87,5 +90,22 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the models of this retriever answer later: await rank_all")
 
 
-def _subtopic(query: Query, corpus: Corpus) -> Subtopic:
-    return Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text)
+class ModelsHere:
+    """Models in this process, loaded when first needed. Results are not stored."""
+
+    def __init__(self) -> None:
+        self._encoders: dict[Encoding, Encoder] = {}
+        self._scorers: dict[Scoring, Scorer] = {}
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """See `Models`. Raises NoModel."""
+        if encoding not in self._encoders:
+            self._encoders[encoding] = load_encoder(encoding)
+        return self._encoders[encoding].encode(texts)
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """See `Models`. Raises NoModel."""
+        if scoring not in self._scorers:
+            self._scorers[scoring] = load_scorer(scoring)
+        scores: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()
+        return scores

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from summhay_ray.retrieve.base import Ranked
+from summhay_ray.retrieve.base import Models, Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.models import Models
 from summhay_ray.retrieve.ranking import BadRanking
 
 
@@ -33,13 +32,13 @@ class Fields:
     """In each result, a text of the document: the whole text or a passage."""
 
 
+@dataclass(frozen=True)
 class Search:
     """Documents in the order in which a service returns them. Among several results from one document the first counts."""
 
     whole: ClassVar[bool] = False
-
-    def __init__(self, service: str, fields: Fields) -> None:
-        self.name, self._fields = service, fields
+    name: str
+    fields: Fields
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
         """See `ModelRetriever`. Raises BadRanking for an answer without these fields, or with a result that is not a document."""
@@ -51,41 +50,30 @@ class Search:
     def _ranked(self, answer: Any, corpus: Corpus) -> list[Ranked]:
         if answer is None:
             return [Ranked(number, -float(number)) for number in range(1, len(corpus.texts) + 1)]
-        results = _inside(answer, self._fields.results, self.name)
+        by_text = bool(self.fields.text)
+        results = self._inside(answer, self.fields.results)
         if not isinstance(results, list):
-            where = f"in {self._fields.results!r}" if self._fields.results else "as its answer"
+            where = f"in {self.fields.results!r}" if self.fields.results else "as its answer"
             raise BadRanking(f"{self.name}: expected a list {where}, found {type(results).__name__}; name the field as results")
-        find = _by_text(corpus) if self._fields.text else _by_id(corpus)
+        places = {document_id: number for number, document_id in enumerate(corpus.document_ids, start=1)}
+        texts = [" ".join(text.split()) for text in corpus.texts] if by_text else []
         numbers: dict[int, None] = {}
         for result in results:
-            value = _inside(result, self._fields.text or self._fields.id, self.name)
-            number = find(value)
+            value = self._inside(result, self.fields.text or self.fields.id)
+            number = places.get(str(value)) if not by_text and isinstance(value, str | int) else None
+            if by_text and (wanted := " ".join(value.split()) if isinstance(value, str) else ""):
+                number = next((number for number, text in enumerate(texts, start=1) if wanted in text), None)
             if number is None:
-                kind = "text of" if self._fields.text else "id of"
+                kind = "text of" if by_text else "id of"
                 raise BadRanking(f"{self.name}: {str(value)[:80]!r} is the {kind} no document of {corpus.name!r}")
             numbers.setdefault(number)
         return [Ranked(number, float(len(numbers) - place)) for place, number in enumerate(numbers)]
 
-
-def _inside(value: Any, path: str, service: str) -> Any:
-    for name in path.split(".") if path else ():
-        if not isinstance(value, Mapping) or name not in value:
-            has = f"fields {', '.join(map(str, value))[:200]}" if isinstance(value, Mapping) else type(value).__name__
-            raise BadRanking(f"{service}: no field {name!r} (of {path!r}) in what it answers, which has {has}")
-        value = value[name]
-    return value
-
-
-def _by_id(corpus: Corpus) -> Any:
-    places = {document_id: number for number, document_id in enumerate(corpus.document_ids, start=1)}
-    return lambda value: places.get(str(value)) if isinstance(value, str | int) else None
-
-
-def _by_text(corpus: Corpus) -> Any:
-    texts = [" ".join(text.split()) for text in corpus.texts]
-
-    def find(value: Any) -> int | None:
-        wanted = " ".join(value.split()) if isinstance(value, str) else ""
-        return next((number for number, text in enumerate(texts, start=1) if wanted in text), None) if wanted else None
-
-    return find
+    def _inside(self, value: Any, path: str) -> Any:
+        """The field of an answer at a path of names joined by dots. Raises BadRanking."""
+        for name in path.split(".") if path else ():
+            if not isinstance(value, Mapping) or name not in value:
+                has = f"fields {', '.join(map(str, value))[:200]}" if isinstance(value, Mapping) else type(value).__name__
+                raise BadRanking(f"{self.name}: no field {name!r} (of {path!r}) in what it answers, which has {has}")
+            value = value[name]
+        return value

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from summhay_ray.text import punkt_sentences
 
@@ -80,12 +79,5 @@ def _by_rules(text: str) -> list[str]:
 @functools.cache
 def stop_words() -> frozenset[str]:
     """NLTK's English stop words, in lower case."""
-    return frozenset(_lines(_data() / "stopwords_english.txt"))
-
-
-def _data() -> Traversable:
-    return files("summhay_ray.retrieve") / "data"
-
-
-def _lines(file: Traversable) -> list[str]:
-    return [line for line in file.read_text(encoding="utf-8").split("\n") if line]
+    file = files("summhay_ray.retrieve") / "data" / "stopwords_english.txt"
+    return frozenset(filter(None, file.read_text(encoding="utf-8").split("\n")))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve.base import Ranked
-from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.per_corpus import PerCorpus
-from summhay_ray.retrieve.plain import OverCorpus
+from summhay_ray.retrieve.baselines import OverCorpus
+from summhay_ray.retrieve.corpus import Corpus, PerCorpus, Query
 
 Lines = Mapping[str, Mapping[str, float]]
 """Query, by its id or as in `query_names` -> document_id -> score."""
@@ -67,7 +66,7 @@ def read_qrels(text: str, name: str) -> Qrels:
     """The judgments in lines `query 0 document relevance`. Raises BadTrec."""
     qrels = Qrels(name)
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
-        qrels.add(fields[0], fields[2], grade_of(fields[3], f"{name}:{line}", "relevance"))
+        qrels.add(fields[0], fields[2], number_of(fields[3], f"{name}:{line}", "relevance", whole=True))
     return qrels
 
 
@@ -79,12 +78,6 @@ def long_name(corpus_id: str, query_id: str) -> str:
 def query_names(corpus: str, corpus_id: str, query_id: str) -> tuple[str, str, str]:
     """The names that files may use for a query of a corpus, most specific first."""
     return f"{corpus}/{query_id}", long_name(corpus_id, query_id), query_id
-
-
-def found_for(query: Query, corpus: Corpus, lines: Lines) -> Mapping[str, float] | None:
-    """The lines of a query; None without any."""
-    names = query_names(corpus.name, corpus.corpus_id, query.query_id)
-    return next((lines[name] for name in names if name in lines), None)
 
 
 def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False) -> tuple[Corpus, list[str]]:
@@ -137,24 +130,18 @@ def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequ
     Scores that do not fall, as 4-byte floats, are lowered to the next smaller number: trec_eval reads such floats, and breaks
     ties by document name, which would lose our order.
     """
-    ranked = list(document_ids)
-    names = [_word(name) for name in (query_id, *ranked, tag)]
-    falling = range(len(ranked), 0, -1) if scores is None else _falling(scores)
-    lines = zip(names[1:-1], falling, strict=True)
-    return "".join(f"{names[0]} Q0 {name} {rank} {score} {names[-1]}\n" for rank, (name, score) in enumerate(lines, start=1))
-
-
-def _falling(scores: Sequence[float]) -> Iterator[float]:
-    """The scores, each below the one before it."""
     import numpy as np
 
-    last = np.float32(np.inf)
-    for score in scores:
-        below = np.nextafter(last, np.float32(-np.inf))
-        last = np.float32(score)
+    ranked = list(document_ids)
+    query_id, *names, tag = [_word(name) for name in (query_id, *ranked, tag)]
+    falling = range(len(ranked), 0, -1) if scores is None else scores
+    lines, last = [], np.float32(np.inf)
+    for rank, (name, score) in enumerate(zip(names, falling, strict=True), start=1):
+        below, last = np.nextafter(last, np.float32(-np.inf)), np.float32(score)
         if last > below:
             score, last = float(below), below
-        yield score
+        lines.append(f"{query_id} Q0 {name} {rank} {score} {tag}\n")
+    return "".join(lines)
 
 
 def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:
@@ -177,43 +164,41 @@ def _lines(text: str, name: str, widths: Sequence[int], form: str) -> Iterable[t
             yield line, fields
 
 
-def number_of(text: str, where: str, what: str) -> float:
-    """The finite number in a field. Raises BadTrec, naming `where`."""
+def number_of(text: str, where: str, what: str, whole: bool = False) -> float:
+    """The finite number in a field. Raises BadTrec, naming `where`.
+
+    `whole`: accept whole numbers only, for grades of relevance: nDCG weighs no others.
+    """
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
         raise BadTrec(f"{where}: the {what} is {text!r}; expected a number")
-    return number
-
-
-def grade_of(text: str, where: str, what: str) -> float:
-    """The relevance grade in a field. Raises BadTrec for anything but a whole number, since nDCG weighs whole grades only."""
-    grade = number_of(text, where, what)
-    if not grade.is_integer():
+    if whole and not number.is_integer():
         raise BadTrec(f"{where}: the {what} is {text!r}; expected a whole number, since nDCG weighs whole grades only")
-    return grade
+    return number
 
 
 _places = PerCorpus(lambda corpus: {name: number for number, name in enumerate(corpus.document_ids, start=1)})
 """Document's id -> its number."""
 
 
+@dataclass(frozen=True)
 class Run(OverCorpus):
     """Ranks by the scores of a run file. A line names a query as in `query_names`."""
 
     whole: ClassVar[bool] = False
 
-    def __init__(self, lines: Lines, name: str) -> None:
-        self.lines = lines
-        self.name = name
+    lines: Lines
+    name: str
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
         import numpy as np
 
-        found = found_for(query, corpus, self.lines)
+        names = query_names(corpus.name, corpus.corpus_id, query.query_id)
+        found = next((self.lines[name] for name in names if name in self.lines), None)
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")
         places = _places(corpus)

@@ -126,7 +126,8 @@ class Books:
         self.calls: dict[int, Call] = {}
         self.arrived = 0
         self.micros: Counter[str] = Counter()
-        self._totals: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
+        self.totals: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
+        """(key, model) -> their totals."""
 
     def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
         """Register a new request."""
@@ -136,10 +137,6 @@ class Books:
         if len(self.calls) > _KEPT_CALLS:
             del self.calls[next(iter(self.calls))]
         return call
-
-    def totals(self, call: Call) -> Totals:
-        """The totals of the call's key and model."""
-        return self._totals[call.key, call.model]
 
     def bill(self, call: Call, totals: Totals, now: float) -> None:
         """Charge the tokens and the price of a served call."""
@@ -176,7 +173,7 @@ class Books:
     def to_json(self) -> dict[str, Any]:
         """The totals over all calls, and those by key and model."""
         keys: dict[str, Any] = {}
-        for (key, model), totals in self._totals.items():
+        for (key, model), totals in self.totals.items():
             keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = totals.to_json()
         models = [model for key in keys.values() for model in key["models"].values()]
         sums = {name: sum(model[name] for model in models) for name in (*_SUMS, *_SUMS_TOO)}

@@ -51,11 +51,8 @@ class ChatAsk:
     n: int = 1
     logprobs: int | None = None
     """The number of most likely tokens to list for each token; None if no log probabilities are requested."""
-
-    @property
-    def sha(self) -> str:
-        """sha256 (hex) of the text."""
-        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+    sha: str = ""
+    """sha256 (hex) of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +64,8 @@ class EmbeddingAsk:
     n_given_tokens: int | None
     dimensions: int
     base64: bool
-
-    @property
-    def sha(self) -> str:
-        """sha256 (hex) of the inputs."""
-        return hashlib.sha256(json.dumps(self.inputs).encode()).hexdigest()
+    sha: str
+    """sha256 (hex) of the inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +73,11 @@ class RerankAsk:
     """A request to rank documents by their relevance to a query, in Cohere's form."""
 
     model: str
-    query: str
-    documents: tuple[str, ...]
+    inputs: tuple[str, ...]
+    """The query and the documents."""
     top_n: int
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The query and the documents."""
-        return (self.query, *self.documents)
-
-    @property
-    def sha(self) -> str:
-        """sha256 (hex) of the query, the documents and `top_n`."""
-        return hashlib.sha256(json.dumps([*self.inputs, self.top_n]).encode()).hexdigest()
+    sha: str
+    """sha256 (hex) of the query, the documents and `top_n`."""
 
 
 DIMENSIONS = 256
@@ -124,14 +110,16 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise _bad("messages", "messages is a list of at least one message")
-    roles_texts = [(_role(message), _text(message)) for message in messages]
+    roles_texts = [_role_and_text(message) for message in messages]
     # As at OpenAI, a request may have only a system message; released judges send their whole prompt in one.
     by_user = [text for role, text in roles_texts if role == "user"]
     prompt = "\n\n".join(by_user or (text for _, text in roles_texts))
     if body.get("stream"):
         raise _bad("stream", "the simulated provider does not stream; leave stream out or send false")
-    lengths = [_length(body, name) for name in ("max_tokens", "max_completion_tokens")]
-    given = [length for length in lengths if length is not None]
+    lengths = {name: body[name] for name in ("max_tokens", "max_completion_tokens") if body.get(name) is not None}
+    for name, length in lengths.items():
+        if not _whole(length) or length < 1:
+            raise _bad(name, f"{name} is a whole number from 1")
     text = prompt if len(roles_texts) == len(by_user) == 1 else marked(roles_texts)
     value = body.get("n") if body.get("n") is not None else 1
     if not _whole(value) or not 1 <= value <= _MOST_ANSWERS:
@@ -141,7 +129,8 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
         raise _bad("logprobs", "logprobs is true or false")
     if top is not None and not (wanted and _whole(top) and 0 <= top <= MOST_LOGPROBS):
         raise _bad("top_logprobs", f"top_logprobs is a whole number from 0 to {MOST_LOGPROBS}, beside logprobs: true")
-    return ChatAsk(model, prompt, text, min(given) if given else None, value, (top or 0) if wanted else None)
+    sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return ChatAsk(model, prompt, text, min(lengths.values(), default=None), value, (top or 0) if wanted else None, sha)
 
 
 def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
@@ -159,7 +148,9 @@ def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
         raise _bad("encoding_format", "encoding_format is float or base64")
     texts = tuple(row if isinstance(row, str) else " ".join(map(str, row)) for row in rows)
     n_tokens = None if isinstance(rows[0], str) else sum(len(text.split()) for text in texts)
-    return EmbeddingAsk(model, texts, n_tokens, dimensions, form == "base64")
+    return EmbeddingAsk(
+        model, texts, n_tokens, dimensions, form == "base64", hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    )
 
 
 def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
@@ -173,11 +164,12 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
     top = body.get("top_n") if body.get("top_n") is not None else len(given)
     if not _whole(top) or top < 1:
         raise _bad("top_n", "top_n is a whole number from 1")
-    return RerankAsk(model, query, tuple(given), min(top, len(given)))
+    inputs, top = (query, *given), min(top, len(given))
+    return RerankAsk(model, inputs, top, hashlib.sha256(json.dumps([*inputs, top]).encode()).hexdigest())
 
 
 def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | None) -> bytes:
-    """The body of a reranking. `ranked`: `searches`: None leaves them out."""
+    """The body of a reranking. `ranked`: (index, score) of documents; `searches`: None leaves them out."""
     results = [{"index": index, "relevance_score": score} for index, score in ranked]
     body: dict[str, Any] = {"id": f"rerank-simulated-{number}", "results": results}
     billed = {} if searches is None else {"billed_units": {"search_units": searches}}
@@ -204,17 +196,6 @@ def choice_of(text: str | None, finish_reason: str, refusal: str | None = None) 
     return {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
 
 
-def usage_of(tokens_in: int, tokens_cached: int, tokens_out: int) -> dict[str, Any]:
-    """Usage in OpenAI's form."""
-    return {
-        "prompt_tokens": tokens_in,
-        "completion_tokens": tokens_out,
-        "total_tokens": tokens_in + tokens_out,
-        "prompt_tokens_details": {"cached_tokens": tokens_cached},
-        "completion_tokens_details": {"reasoning_tokens": 0},
-    }
-
-
 def embeddings(model: str, vectors: Sequence[Any], usage: Mapping[str, Any] | None) -> bytes:
     """The body with the embeddings of a request's inputs, in their order."""
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
@@ -226,31 +207,19 @@ def _bad(param: str, message: str) -> Refused:
     return Refused(400, "invalid_value", message, param=param)
 
 
-def _role(message: Any) -> str:
+def _role_and_text(message: Any) -> tuple[str, str]:
     role = message.get("role") if isinstance(message, dict) else None
     if not isinstance(role, str):
         raise _bad("messages", "each message is an object with role and content")
-    return role
-
-
-def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
-    if isinstance(content, str):
-        return content
+    if content is None and role == "assistant":
+        content = ""
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) else None for part in content]
-        if all(isinstance(part, str) for part in parts):
-            return "".join(str(part) for part in parts)
-    if content is None and message.get("role") == "assistant":
-        return ""
-    raise _bad("messages", "a message's content is a string or a list of text parts")
-
-
-def _length(body: Mapping[str, Any], name: str) -> int | None:
-    value = body.get(name)
-    if value is not None and (not _whole(value) or value < 1):
-        raise _bad(name, f"{name} is a whole number from 1")
-    return value
+        content = "".join(map(str, parts)) if all(isinstance(part, str) for part in parts) else None
+    if not isinstance(content, str):
+        raise _bad("messages", "a message's content is a string or a list of text parts")
+    return role, content
 
 
 def _whole(value: Any) -> TypeGuard[int]:
@@ -266,14 +235,6 @@ _KINDS = {
     "input_tpm": ("input tokens per min (TPM)", "tokens"),
     "output_tpm": ("output tokens per min (TPM)", "tokens"),
 }
-
-
-def too_long(window: int, tokens_in: int, max_tokens: int) -> Refused:
-    """400: prompt and max_tokens exceed the context window."""
-    requested = f"you requested {tokens_in + max_tokens} tokens ({tokens_in} in the messages, {max_tokens} in the completion)"
-    exceeded = f"This model's maximum context length is {window} tokens. However, {requested}."
-    message = f"{exceeded} Please reduce the length of either one."
-    return Refused(400, "context_length_exceeded", message, param="messages")
 
 
 def over_limit(which: str, model: str, limit: float, amount: int, wait_s: float) -> Refused:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.simulator.bodies import choice_of, usage_of
+from summhay_ray.simulator.bodies import choice_of
 from summhay_ray.simulator.prefixes import LEAST, STEP, Encoder
 from summhay_ray.text import first_tokens, token_pieces
 
@@ -56,8 +56,14 @@ def reported_usage(fault: str, variant: float, tokens_in: int, tokens_cached: in
         return None
     if fault == "wrong_usage":
         wrong = (0, ABSURD_TOKENS, -1)[int(variant * 3)]
-        return usage_of(wrong, 0, wrong)
-    return usage_of(tokens_in, tokens_cached, tokens_out)
+        tokens_in, tokens_cached, tokens_out = wrong, 0, wrong
+    return {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+        "prompt_tokens_details": {"cached_tokens": tokens_cached},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
 
 
 _OTHERS = [b" the", b" a", b" and", b" of", b" to", b" in", b" is", b" it", b" no", b" yes", b"0", b"1", b"2", b"3"]
@@ -73,17 +79,15 @@ def with_logprobs(choice: Mapping[str, Any], top: int) -> dict[str, Any]:
     text = choice["message"]["content"]
     if not text:
         return dict(choice)
-    content = [_entry(place, token, top) for place, token in enumerate(token_pieces(text))]
+    content = []
+    for place, token in enumerate(token_pieces(text)):
+        digest = hashlib.blake2b(token + place.to_bytes(8, "little"), digest_size=8).digest()
+        chosen = 0.5 + int.from_bytes(digest, "little") / 2**66
+        others = [other for other in _OTHERS if other != token][: max(top - 1, 0)]
+        left = [(1 - chosen) / 2 ** (rank + 1) for rank in range(len(others))]
+        likeliest = [_listed(token, chosen), *map(_listed, others, left)]
+        content.append({**_listed(token, chosen), "top_logprobs": likeliest[:top]})
     return {**choice, "logprobs": {"content": content, "refusal": None}}
-
-
-def _entry(place: int, token: bytes, top: int) -> dict[str, Any]:
-    digest = hashlib.blake2b(token + place.to_bytes(8, "little"), digest_size=8).digest()
-    chosen = 0.5 + int.from_bytes(digest, "little") / 2**66
-    others = [other for other in _OTHERS if other != token][: max(top - 1, 0)]
-    left = [(1 - chosen) / 2 ** (rank + 1) for rank in range(len(others))]
-    likeliest = [_listed(token, chosen), *map(_listed, others, left)]
-    return {**_listed(token, chosen), "top_logprobs": likeliest[:top]}
 
 
 def _listed(token: bytes, probability: float) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from summhay_ray.simulator.bodies import (
     read_embeddings,
     read_rerank,
     reranking,
-    too_long,
 )
 from summhay_ray.simulator.chat import finish, reported_usage, scaled_prefix, with_logprobs
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
@@ -75,7 +74,8 @@ class Provider:
         self, settings: Settings, answers: Answers, keys: frozenset[str] | None = None, record: IO[str] | None = None
     ) -> None:
         self.books = Books(record)
-        self._settings, self._answers, self._keys = settings, answers, keys
+        self.answers = answers
+        self._settings, self._keys = settings, keys
         self._of: dict[str, Settings] = {}
         self._encoder = Encoder()
         self._read = functools.lru_cache(maxsize=_KEPT_TEXTS)(self._encoder.read)
@@ -98,7 +98,7 @@ class Provider:
         except Refused as refusal:
             call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
             if refusal.type != "server_error":
-                totals = self.books.totals(call)
+                totals = self.books.totals[call.key, call.model]
                 totals.refused[call.fault] += 1
                 totals.rate_limited += refusal.status == 429
             return call, refusal.reply()
@@ -110,15 +110,11 @@ class Provider:
     def sent(self, call: Call, whole: bool) -> None:
         """Note that the reply was sent. `whole`: whether the connection was still open."""
         call.answered = whole and call.served and call.fault != "broken"
-        self.books.end(call, self.books.totals(call), time.time())
+        self.books.end(call, self.books.totals[call.key, call.model], time.time())
 
     def warm(self) -> None:
         """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
         self._encoder.count("warm")
-
-    def close(self) -> None:
-        """Stop: start no more answers."""
-        self._answers.close()
 
     async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
         if self._keys is not None and key not in self._keys:
@@ -136,7 +132,7 @@ class Provider:
         if settings.quota is not None and self.books.micros[call.key] >= settings.quota * 1e6:
             message = "You exceeded your current quota, please check your plan and billing details."
             raise Refused(429, "insufficient_quota", message, type="insufficient_quota")
-        job = _Job(call, ask, settings, self.books.totals(call), skew(settings, call.model, call.prompt))
+        job = _Job(call, ask, settings, self.books.totals[call.key, call.model], skew(settings, call.model, call.prompt))
         if settings.concurrency is not None and job.totals.in_flight >= settings.concurrency:
             limit = f"limit {settings.concurrency}. Please wait for an answer before the next request."
             message = f"Too many requests at once for {call.model}: {limit}"
@@ -209,7 +205,11 @@ class Provider:
         job.call.tokens_in = round(n * job.factor)
         longest = (ask.max_tokens or 0) if isinstance(ask, ChatAsk) else 0
         if window is not None and job.call.tokens_in + longest > window:
-            raise too_long(window, job.call.tokens_in, longest)
+            n = job.call.tokens_in
+            requested = f"you requested {n + longest} tokens ({n} in the messages, {longest} in the completion)"
+            exceeded = f"This model's maximum context length is {window} tokens. However, {requested}."
+            message = f"{exceeded} Please reduce the length of either one."
+            raise Refused(400, "context_length_exceeded", message, param="messages")
 
     async def _served(self, job: _Job) -> bytes:
         """Bill the request. Returns the body of the answer."""
@@ -218,12 +218,12 @@ class Provider:
         if isinstance(job.ask, RerankAsk):
             return self._rerank(job, job.ask)
         ask = job.ask
-        text = self._answers.known(ask.model, ask.prompt, job.call.prompt)
+        text = self.answers.known(ask.model, ask.prompt, job.call.prompt)
         if text is not None:
             return self._charge(job, ask, text)
 
         async def compute() -> bytes:
-            return self._charge(job, ask, await self._answers.find(ask.model, ask.prompt, job.call.prompt))
+            return self._charge(job, ask, await self.answers.find(ask.model, ask.prompt, job.call.prompt))
 
         # A client that disconnects while its answer is computed still pays for it.
         return await asyncio.shield(asyncio.ensure_future(compute()))
@@ -257,11 +257,12 @@ class Provider:
 
     def _rerank(self, job: _Job, ask: RerankAsk) -> bytes:
         # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
-        lengths = (round(self._encoder.count(ask.query + document) * job.factor) for document in ask.documents)
+        query, *documents = ask.inputs
+        lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
         pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
         job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
         self._bill(job)
-        scores = vectors.relevance(ask.query, ask.documents)
+        scores = vectors.relevance(query, documents)
         ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: ask.top_n]
         usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
         return reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))

@@ -10,7 +10,6 @@ from typing import Any
 
 from aiohttp import web
 
-from summhay_ray.loops import run_loop
 from summhay_ray.simulator.provider import Provider
 
 _LONGEST_BODY = 256 * 2**20
@@ -72,15 +71,11 @@ async def start(provider: Provider, host: str, port: int) -> tuple[web.AppRunner
     return runner, f"http://{name}:{runner.addresses[0][1]}/v1"
 
 
-def run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
+async def serve(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Port 0 means any free port. Raises OSError if it cannot listen.
 
     `announce`: called with the API's base URL (`http://HOST:PORT/v1`) once it listens.
     """
-    run_loop(lambda: _run(provider, host, port, announce))
-
-
-async def _run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -89,5 +84,5 @@ async def _run(provider: Provider, host: str, port: int, announce: Callable[[str
         announce(base)
         await stopped.wait()
     finally:
-        provider.close()
+        provider.answers.close()
         await runner.cleanup()

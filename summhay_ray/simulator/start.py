@@ -17,6 +17,7 @@ from typing import Any
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Request
 from summhay_ray.local_models import LocalModels
+from summhay_ray.loops import run_loop
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.provider import Provider
 from summhay_ray.simulator_settings import Settings, parse_limit, read_keys
@@ -74,7 +75,7 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
 
     `announce`: called with the API's base URL once it listens.
     """
-    from summhay_ray.simulator.server import run
+    from summhay_ray.simulator.server import serve
 
     keys = read_keys(serving.keys) if serving.keys else None
     with ExitStack() as stack:
@@ -83,7 +84,7 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
         sys.setswitchinterval(_SWITCH_S)
         record = stack.enter_context(Path(serving.record).open("a", encoding="ascii")) if serving.record else None
         provider = Provider(settings, make_answers(serving.short, serving.faults), keys, record)
-        run(provider, serving.host, serving.port, announce)
+        run_loop(lambda: serve(provider, serving.host, serving.port, announce))
     return provider.books.to_json()
 
 

@@ -1,24 +1,27 @@
 """Synthesizes haystacks, from a topic to verified documents."""
 
-from summhay_ray.synth.absent import absent_subjects, absent_subtopics
-from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
-from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
-from summhay_ray.synth.base import Asker
+from summhay_ray.synth.audit import (
+    Labels,
+    audit_sample,
+    audit_tables,
+    by_haystack,
+    checked_tables,
+    haystack_tables,
+    read_audit,
+    write_audit,
+)
 from summhay_ray.synth.checking.faulty import Faults, faulty
 from summhay_ray.synth.checking.given_haystack import ExistingCheck, verify_haystack
 from summhay_ray.synth.checking.outline_checks import is_english, lacks_a_fact, leak
 from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
-from summhay_ray.synth.making.asking import GROUP_OF, Group, ModelAsker, TopicRecipe
+from summhay_ray.synth.making.asking import Group, ModelAsker, TopicRecipe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
-from summhay_ray.synth.making.domains import Domain, domain_from, domain_names, load_domain, parse_domain
+from summhay_ray.synth.making.domains import Domain, domain_from, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
+    Asker,
     Difficulty,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
     Shape,
     Synthesized,
     Task,
@@ -27,11 +30,10 @@ from summhay_ray.synth.making.kinds import (
 )
 from summhay_ray.synth.making.placement import check_placement
 from summhay_ray.synth.making.prompting import task_of
-from summhay_ray.synth.making.synthesis import synthesize
+from summhay_ray.synth.making.synthesis import absent_subjects, absent_subtopics, synthesize
 from summhay_ray.synth.offline_writer import OfflineWriter
 
 __all__ = [
-    "GROUP_OF",
     "OFFLINE",
     "Asker",
     "Bounds",
@@ -44,10 +46,6 @@ __all__ = [
     "Labels",
     "ModelAsker",
     "OfflineWriter",
-    "PlannedDocument",
-    "PlannedHaystack",
-    "PlannedInsight",
-    "PlannedSubtopic",
     "Shape",
     "Synthesized",
     "Task",
@@ -63,7 +61,6 @@ __all__ = [
     "check_placement",
     "checked_tables",
     "domain_from",
-    "domain_names",
     "faulty",
     "haystack_tables",
     "is_english",

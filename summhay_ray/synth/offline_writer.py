@@ -268,7 +268,9 @@ def _document(given: Input, rng: random.Random) -> str:
     about = [line.replace("{matter}", "{matter} around {topic}") for line in banks["say"] if "{matter}" in line]
     about = [] if _NUMBER.search(subject) else about
     head = [] if before else [_filled(rng.choice(banks["opening" if about else "say"]), banks, rng)]
-    head += [rng.choice(banks[bank]).replace("{date}", _day(date)) for bank, date in named]
+    for bank, iso in named:
+        year, month, day = map(int, iso.split("-"))
+        head.append(rng.choice(banks[bank]).replace("{date}", f"{day} {MONTHS[month - 1]} {year}"))
     name, body = 0.5 if speakers else 0.0, list[str]()
     left = given["words"] - sum(len(text.split()) + name for text in (*said, *head))
     while left > _SHORTEST:
@@ -290,12 +292,6 @@ def _joined(units: Sequence[str], least: int, most: int, rng: random.Random) -> 
         found.append(" ".join(units[place : place + size]))
         place += size
     return found
-
-
-def _day(iso: str) -> str:
-    """2024-03-03 as 3 March 2024."""
-    year, month, day = map(int, iso.split("-"))
-    return f"{day} {MONTHS[month - 1]} {year}"
 
 
 def _edited(given: Input, rng: random.Random) -> str:

@@ -29,7 +29,7 @@ def asked(request: Request) -> Record:
 
 def gold(record: Record) -> list[str]:
     """What there is to name, as single items."""
-    return re.findall(r"\[\d+\]", record.gold) if record.task == "Organizing" else list(record.answer)
+    return re.findall(r"\[\d+\]", record.answer[0]) if record.task == "Organizing" else list(record.answer)
 
 
 def written(record: Record, items: list[str]) -> str:

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from commands import Said
 
-from summhay_ray.engine import find, kinds, spec_class_of
+from summhay_ray.engine import find, spec_class_of
+from summhay_ray.engine.registry import kinds
 
 pytestmark = pytest.mark.core
 

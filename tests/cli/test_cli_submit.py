@@ -13,7 +13,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from summhay_ray.cli.app import app
-from summhay_ray.engine import JobEnd, RayJob
+from summhay_ray.engine import RayJob
+from summhay_ray.engine.submit import JobEnd
 
 pytestmark = pytest.mark.core
 

@@ -14,7 +14,7 @@ from summhay_ray import api
 from summhay_ray.api import haystacks
 from summhay_ray.benchmarks.synth.verify import COLUMNS
 from summhay_ray.cli import main
-from summhay_ray.engine import ray_tasks
+from summhay_ray.engine import ray_session
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
 
@@ -87,8 +87,8 @@ def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: p
     assert [one.file for one in alone] == paths
     monkeypatch.setattr(haystacks, "MANY_VERIFIED", 1)
     # One Ray for both.
-    with ray_tasks():
-        monkeypatch.setattr(haystacks.engine, "ray_tasks", contextlib.nullcontext)
+    with ray_session():
+        monkeypatch.setattr(haystacks.engine, "ray_session", contextlib.nullcontext)
         assert api.verify(paths) == alone
         with pytest.raises(UserError, match=r"broken\.json: subtopics"):
             api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

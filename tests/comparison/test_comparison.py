@@ -15,7 +15,7 @@ import scipy
 import summhay_ray
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.comparison import RunScores, SystemComparison, compare_runs, comparison_sections, every_pair, screen_sections
-from summhay_ray.engine import BadBenchmark
+from summhay_ray.engine.items import BadBenchmark
 from summhay_ray.errors import UserError
 from summhay_ray.report import section_table
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from ray.job_submission import JobDetails, JobStatus
 
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import package
 
-submit = importlib.import_module("summhay_ray.engine.jobs.submit")
+submit = importlib.import_module("summhay_ray.engine.submit")
 """The module: the engine's door offers a function of the same name."""
 
 

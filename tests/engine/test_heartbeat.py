@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.engine.run import heartbeat
-from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run import execution as heartbeat
+from summhay_ray.engine.run.execution import Heartbeat
 from summhay_ray.store import DriverSession, StoreUnavailable, begin_session, has_ended
 from summhay_ray.store.runs.drivers import Process, record_death
 

@@ -20,4 +20,4 @@ def test_missing_credentials_are_called_the_nodes(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(worker_actor, "Store", bare)
     order = worker_actor.WorkOrder(store_uri="s3://bucket/x", run_id="r1", session=1, record={}, workers=1)
     with pytest.raises(NoCredentials, match=f"^node {socket.gethostname()}: store s3://bucket/x: no credentials"):
-        worker_actor._Place(order)
+        worker_actor.open_place(order)

@@ -12,6 +12,7 @@ from inline_runs import loaded
 
 from summhay_ray.engine import Item
 from summhay_ray.engine.ray import placement
+from summhay_ray.engine.ray.executor import Workers
 from summhay_ray.engine.ray.placement import (
     CPUS_A_WORKER,
     CPUS_IN_A_POOL,
@@ -25,9 +26,8 @@ from summhay_ray.engine.ray.placement import (
     place,
     placed,
 )
-from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.run.execution import Work
-from summhay_ray.engine.work.queues import Dispatcher, QueueSettings, WorkItem
+from summhay_ray.engine.run.queues import Dispatcher, QueueSettings, WorkItem
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core

@@ -16,7 +16,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
-from summhay_ray.engine.plan.plan import CountingAsk, micros_of
+from summhay_ray.engine.plan import CountingAsk, micros_of
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.messages.reply import Usage
@@ -229,7 +229,8 @@ def test_bounds_hold_whatever_the_estimates() -> None:
 
     def stage(tokens: int) -> StagePlan:
         found = StagePlan("judge", "x/y")
-        found.add(tokens, 20, micros_of(settings, tokens, 20, 60, (0, 0, 0)))
+        usd, least, most = micros_of(settings, tokens, 20, 60, (0, 0, 0))
+        found.add(calls=1, input_tokens=tokens, output_tokens=20, usd_micros=usd, min_micros=least, max_micros=most)
         return found
 
     def between(share: float) -> Mapping[str, Any]:

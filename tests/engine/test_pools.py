@@ -58,7 +58,7 @@ def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tab
     (own := tmp_path / "own" / "searched").mkdir(parents=True)
     (own.parent / "counted.py").write_text(COUNTED)
     monkeypatch.syspath_prepend(own.parent)
-    monkeypatch.setenv("PYTHONPATH", str(own.parent))
+    monkeypatch.setenv("PYTHONPATH", str(own.parent), prepend=os.pathsep)
     with simulated_provider("--cache-lifetime", "0") as simulated:
         provider = Office(simulated, tmp_path / "specs", {}, 0, 0.0)
         models = [{"model": "openai/writer", "api_base": simulated.base, "api_key_env": KEY_ENV, "price": 0}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.work.prepared import SOURCES_A_BATCH, batches
+from summhay_ray.engine.run.worker import SOURCES_A_BATCH, batches
 
 
 def test_a_workers_first_batch_is_one_source_and_none_is_left_out() -> None:

@@ -13,7 +13,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, loaded
 
 from summhay_ray import api
 from summhay_ray.engine import PlanResult, Progress
-from summhay_ray.engine.run.progress import Extent, Timeline, Watch
+from summhay_ray.engine.run.progress import Extent, Timeline, watching
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.engine.start import budgets_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
@@ -166,7 +166,7 @@ def test_the_sign_of_life_does_not_wait_for_a_display_that_hangs() -> None:
         shown.set()
         assert goes_on.wait(60), "nobody asked while it hung"
 
-    with Watch(ask, show):
+    with watching(ask, show):
         assert goes_on.wait(60)
 
 

@@ -15,7 +15,7 @@ from inline_runs import loaded
 
 from summhay_ray.engine import Item
 from summhay_ray.engine.ask import EXTRA_PROMPTS, LOCAL_AT_ONCE, ConcurrencyLimiter
-from summhay_ray.engine.work.queues import (
+from summhay_ray.engine.run.queues import (
     AHEAD,
     BUDGET_STOPS,
     CALLING_AT_ONCE,

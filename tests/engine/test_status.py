@@ -19,7 +19,7 @@ from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
 from summhay_ray.engine.state.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
-from summhay_ray.store import Finished, RunStore, Store, begin_session
+from summhay_ray.store import Files, Finished, RunStore, SessionRecord, Store, begin_session, open_sessions
 from summhay_ray.store.runs import drivers
 from summhay_ray.store.runs.drivers import record_death
 
@@ -164,15 +164,14 @@ ELSEWHERE = drivers.Process("far", "far-1", 7, "1")
 def test_a_run_is_running_in_the_list_though_it_began_after_the_others_were_looked_for(
     run: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = status_room._watched
     begun = list[drivers.DriverSession]()
 
-    def later(store: Store) -> dict[int, bool]:
-        seen = watched(store)
+    def later(files: Files) -> list[SessionRecord]:
+        seen = [*open_sessions(files)]
         begun.append(start(run, None))
         return seen
 
-    monkeypatch.setattr(status_room, "_watched", later)
+    monkeypatch.setattr(status_room, "open_sessions", later)
     (entry,) = entries(run.store)
     assert entry.status == status(run).status == "running"
     begun[0].end("done")

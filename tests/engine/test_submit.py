@@ -20,8 +20,8 @@ from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
-from summhay_ray.engine import JobLost, RayJob
-from summhay_ray.engine.jobs import jobs
+from summhay_ray.engine import RayJob
+from summhay_ray.engine.submit import JobEnd, JobLost
 from summhay_ray.errors import UserError
 
 __all__ = ["server"]
@@ -159,19 +159,19 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 )
 def test_what_is_no_job_server_of_ours(status: int, body: bytes, said: str) -> None:
     with answering(status, body) as url, pytest.raises(UserError) as refused:
-        jobs.reach(url)
+        submit.reach(url)
     assert said in str(refused.value) and str(refused.value).startswith(f"--address {url}: ")
 
 
 def test_another_ray_is_told_and_used() -> None:
     with answering(200, b'{"ray_version": "2.99.0"}') as url:
-        assert "the cluster runs Ray 2.99.0, this machine" in jobs.reach(url)[0]
+        assert "the cluster runs Ray 2.99.0, this machine" in submit.reach(url)[0]
     import ray
 
     with answering(200, json.dumps({"ray_version": ray.__version__}).encode()) as url:
-        assert jobs.reach(url) == []
+        assert submit.reach(url) == []
     with answering(401, b"") as url:
-        assert jobs.reach(url) == []
+        assert submit.reach(url) == []
 
 
 def test_no_proxy_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,12 +182,12 @@ def test_no_proxy_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     with answering(200, json.dumps({"ray_version": ray.__version__}).encode()) as url:
-        assert jobs.reach(url) == []
+        assert submit.reach(url) == []
         # It asks for the version, too.
-        jobs.job_client(url)
+        submit.job_client(url)
     monkeypatch.setenv("https_proxy", "socks5://127.0.0.2:1")
     with pytest.raises(UserError, match="--address https://head.invalid: https_proxy names a socks5 proxy"):
-        jobs.reach("https://head.invalid")
+        submit.reach("https://head.invalid")
 
 
 def test_nothing_listens_or_speaks_http() -> None:
@@ -195,7 +195,7 @@ def test_nothing_listens_or_speaks_http() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UserError, match=r"no job server answers there \(.*refused\)"):
-            jobs.reach(url)
+            submit.reach(url)
         taken.listen()
 
         def hang_up() -> None:
@@ -205,7 +205,7 @@ def test_nothing_listens_or_speaks_http() -> None:
 
         threading.Thread(target=hang_up, daemon=True).start()
         with pytest.raises(UserError, match="not a Ray dashboard"):
-            jobs.reach(url)
+            submit.reach(url)
 
 
 @dataclass
@@ -228,10 +228,10 @@ class Talker:
         return found
 
 
-def follow(monkeypatch: pytest.MonkeyPatch, talker: Talker) -> tuple[jobs.JobEnd, str]:
-    monkeypatch.setattr(jobs, "POLL_S", 0.0)
+def follow(monkeypatch: pytest.MonkeyPatch, talker: Talker) -> tuple[JobEnd, str]:
+    monkeypatch.setattr(submit, "POLL_S", 0.0)
     said: list[str] = []
-    job = jobs.RayJob("j-1", "r1", URL, "/s", False, (), talker)
+    job = RayJob("j-1", "r1", URL, "/s", False, (), talker)
     return job.follow(said.append), "".join(said)
 
 
@@ -239,13 +239,13 @@ def test_a_log_that_breaks_off_is_told_once(monkeypatch: pytest.MonkeyPatch) -> 
     pieces = [["one ", "two", RuntimeError("closed")], ["one two thr", OSError()], ["one ", "two three"], ["one two three four"]]
     ends = [details("j-1"), details("j-1", "SUCCEEDED", driver_exit_code=0)]
     end, said = follow(monkeypatch, Talker(pieces, ends))
-    assert (end, said) == (jobs.JobEnd("SUCCEEDED", 0), "one two three four")
+    assert (end, said) == (JobEnd("SUCCEEDED", 0), "one two three four")
 
 
 @pytest.mark.parametrize("code", [2, 3, 4])
 def test_the_runs_exit_code_comes_back(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     ended = details("j-1", "FAILED", driver_exit_code=code, message="Job entrypoint command failed with exit code 3")
-    assert follow(monkeypatch, Talker([[]], [ended]))[0] == jobs.JobEnd("FAILED", code)
+    assert follow(monkeypatch, Talker([[]], [ended]))[0] == JobEnd("FAILED", code)
 
 
 def test_a_death_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_a_death_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_is_gone_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "LOST_S", -1.0)
+    monkeypatch.setattr(submit, "LOST_S", -1.0)
     with pytest.raises(JobLost, match="no word of job j-1 .* look: summhay status r1 --store /s") as lost:
         follow(monkeypatch, Talker([[OSError("gone")]], [details("j-1")]))
     assert lost.value.exit_code == 1
@@ -267,7 +267,7 @@ def test_a_server_that_is_gone_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_notebook_has_a_loop_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     talker = Talker([["all"]], [details("j-1", "SUCCEEDED", driver_exit_code=0)])
 
-    async def notebook() -> tuple[jobs.JobEnd, str]:
+    async def notebook() -> tuple[JobEnd, str]:
         return follow(monkeypatch, talker)
 
     assert asyncio.run(notebook())[1] == "all"
@@ -277,5 +277,5 @@ def test_ray_s_own_variables_do_not_win_over_the_address(monkeypatch: pytest.Mon
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:1")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with answering(200, b'{"ray_version": "2.99.0"}') as url:
-        assert jobs.job_client(url).get_address() == url
-    assert jobs.os.environ["RAY_ADDRESS"] == "http://127.0.0.1:1"
+        assert submit.job_client(url).get_address() == url
+    assert submit.os.environ["RAY_ADDRESS"] == "http://127.0.0.1:1"

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from summhay_ray import api
-from summhay_ray.engine import Workload
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import Workload, package
 from summhay_ray.haystack import load_sample
 
 pytestmark = pytest.mark.core

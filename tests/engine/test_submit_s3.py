@@ -13,7 +13,7 @@ from job_server import Server, server, submit
 from s3_servers import SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray import api, engine
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import package
 from summhay_ray.errors import UserError
 from summhay_ray.store import NoCredentials, Store, StoreError
 

@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from summhay_ray import api
-from summhay_ray.engine import JobOrder, SpecError
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import JobOrder, SpecError, package
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
 

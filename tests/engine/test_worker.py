@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import still_time
 
-from summhay_ray.engine.work.worker import COMMIT_EVERY_S, Answered, Commits
+from summhay_ray.engine.run.worker import COMMIT_EVERY_S, Answered, Commits
 
 pytestmark = pytest.mark.core
 
 
 def answered(number: int) -> Answered:
-    return Answered(f"item-{number}", {}, SimpleNamespace(retry=False, over_budget=False, stop=None))  # type: ignore[arg-type]
+    return Answered(f"item-{number}", {})
 
 
 def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 0.0) -> list[list[str]]:

@@ -17,7 +17,7 @@ from summhay_ray.benchmark import RunModels
 from summhay_ray.engine import open_run
 from summhay_ray.engine.ray import worker_actor
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
-from summhay_ray.engine.work.queues import Kind
+from summhay_ray.engine.run.queues import Kind
 from summhay_ray.llm import LocalModel, News
 from summhay_ray.store import Store
 

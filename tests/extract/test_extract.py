@@ -128,7 +128,9 @@ def test_no_extract_exceeds_its_budget_and_nothing_more_would_fit(
         assert one.tokens == count_tokens(one.text) <= budget
         assert list(one.index) == sorted(set(one.index))
         left = [cost for number, cost in enumerate(document.costs) if number not in one.index]
-        assert not left or sum(document.costs[number] for number in one.index) + min(left) > budget
+        # The first sentence of an extract may need more tokens than in the middle of a text.
+        opening = max(document.opening_costs, default=0)
+        assert not left or sum(document.costs[number] for number in one.index) + min(left) + opening > budget
 
 
 OPENERS = st.sampled_from(

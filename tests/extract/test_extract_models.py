@@ -210,7 +210,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     folders: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import summhay_ray
-    from summhay_ray.encoders import PairClassifier, TokenEncoder
+    from summhay_ray.encoders.local import PairClassifier, TokenEncoder
 
     pairs = [{"doc_id": "d", "system_id": name, "source": SOURCE, "summary": f"The {name} is hid."} for name in ("key", "ship")]
     (tmp_path / "pairs.json").write_text(json.dumps(pairs))

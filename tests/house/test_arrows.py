@@ -128,8 +128,8 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": ("errors", "files", "tables", "log", "runs"),
     "llm": ("messages", "providers", "limits", "transports", "calls"),
     "engine": (
-        *("spec", "items", "stage_plan", "ask", "contract"),
-        *("state", "registry", "work", "plan", "read", "run", "ray", "start", "jobs"),
+        *("spec", "items", "ask", "contract", "stage_plan"),
+        *("state", "registry", "plan", "run", "read", "ray", "start", "package", "submit"),
     ),
 }
 """Package -> its folders and files. Each imports only those before it, even inside functions."""

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.core
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 OTHER_FILES = ("encoders", "inputs.py", "llm", "simulator", "store")
 """Packages that read other files: model folders, price lists and keys, a store."""
-NOT_DATA = {"engine/jobs/package.py", "mine/converting.py", "report/serve.py"}
+NOT_DATA = {"engine/package.py", "mine/converting.py", "report/serve.py"}
 """Other reads: the files of a job, which were already read as data; the process's own memory; a report that was just written."""
 
 PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resources)$", re.MULTILINE)

@@ -22,7 +22,6 @@ _names_differ
 _no_prompt
 _overlap_is_less
 _price_is_whole
-_is_free
 _one_of_both
 _retrievers_differ
 _has_corpora
@@ -42,7 +41,6 @@ suppress_debug_info
 telemetry
 drop_params
 # Fields of stored records, which are read by their schema.
-token_margins
 claimed_margin
 # Used by notebooks, and by the server of a report.
 do_HEAD
@@ -58,6 +56,7 @@ BartScore
 BertScore
 BertScoreF1
 Lead
+Words
 Names
 Order
 Support

@@ -20,12 +20,13 @@ from inline_runs import answered
 from reported_runs import EVIL, hostile_file, imported, unfinished, with_failures
 
 from summhay_ray import api
-from summhay_ray.engine import Chart, Pivot, RunResult, Section, open_run, workload_of
+from summhay_ray.engine import Chart, RunResult, Section, open_run, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.report.cells import grids_of
 from summhay_ray.report.figures import draw, figure_bytes, page_svg
 from summhay_ray.report.formats import csv_text, latex_document
 from summhay_ray.report.make import Report, report
+from summhay_ray.sections import Pivot
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core

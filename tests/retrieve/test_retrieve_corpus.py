@@ -14,7 +14,7 @@ from summhay_ray import retrieve
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve import BadTrec, Corpus, Fuse, Query, Ranked, Run
-from summhay_ray.retrieve.bm25 import Index
+from summhay_ray.retrieve.lexical import Index
 
 pytestmark = pytest.mark.core
 FRUIT = Corpus("fruit", ("a", "b", "c"), ("apples and pears", "plums", "apples"), (Query("q1", "apples"), Query("q2", "plums")))

@@ -174,7 +174,7 @@ def in_thread(
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
-        provider.close()
+        provider.answers.close()
         loop.run_until_complete(runner.cleanup())
         with contextlib.suppress(RuntimeError):
             loop.run_until_complete(loop.shutdown_default_executor())

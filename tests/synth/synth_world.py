@@ -14,19 +14,9 @@ from typing import Any
 
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Check
-from summhay_ray.synth import (
-    Domain,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
-    Shape,
-    Task,
-    Topic,
-    TopicRecipe,
-    load_domain,
-)
+from summhay_ray.synth import Domain, Shape, Task, Topic, TopicRecipe, load_domain
 from summhay_ray.synth.checking.verifier import Compared
+from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, PlannedInsight, PlannedSubtopic
 
 SMALL = Shape(subtopics=4, insights=3, documents=12, words=150)
 

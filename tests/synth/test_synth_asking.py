@@ -11,8 +11,8 @@ import pytest
 
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.synth import GROUP_OF, ModelAsker, Topic, TopicRecipe, load_domain
-from summhay_ray.synth.making.asking import GaveUp, Work, all_of
+from summhay_ray.synth import ModelAsker, Topic, TopicRecipe, load_domain
+from summhay_ray.synth.making.asking import GROUP_OF, GaveUp, Work, all_of
 from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.text import text_hash
 

@@ -13,14 +13,18 @@ from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
-from summhay_ray.synth.audits.audit import (
+from summhay_ray.synth.audit import (
     COLUMNS,
+    Assigned,
     AuditRow,
+    Labels,
+    Present,
     audit_sample,
+    audit_tables,
+    haystack_tables,
     read_audit,
     write_audit,
 )
-from summhay_ray.synth.audits.audit_tables import Assigned, Labels, Present, audit_tables, haystack_tables
 from summhay_ray.text import quoted, unquoted
 
 pytestmark = pytest.mark.core

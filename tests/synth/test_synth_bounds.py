@@ -17,7 +17,6 @@ from synth_world import SMALL, domain
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.synth import (
-    GROUP_OF,
     Bounds,
     CallTotals,
     Difficulty,
@@ -32,7 +31,8 @@ from summhay_ray.synth import (
     load_domain,
     synthesize,
 )
-from summhay_ray.synth.parsing import MOST_TOKENS
+from summhay_ray.synth.making.asking import GROUP_OF
+from summhay_ray.synth.making.prompting import MOST_TOKENS
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core

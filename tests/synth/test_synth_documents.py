@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed, Malformed, Refusal
-from summhay_ray.synth import Difficulty, PlannedDocument, PlannedHaystack, Shape, Topic
+from summhay_ray.synth import Difficulty, Shape, Topic
 from summhay_ray.synth.making.asking import AT_ONCE, GaveUp, Work
 from summhay_ray.synth.making.documents import REWRITES, plan_flaws, write_documents
-from summhay_ray.synth.making.kinds import Written
+from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, Written
 from summhay_ray.synth.making.outline import make_outline
 from summhay_ray.synth.making.placement import place
 

@@ -11,8 +11,9 @@ import pytest
 
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
-from summhay_ray.synth import GROUP_OF, Domain, domain_names, load_domain, parse_domain
-from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth import Domain, load_domain, parse_domain
+from summhay_ray.synth.making.asking import GROUP_OF
+from summhay_ray.synth.making.domains import TASKS, domain_names
 
 pytestmark = pytest.mark.core
 

@@ -21,11 +21,11 @@ from summhay_ray.synth import (
     Synthesized,
     Topic,
     TopicRecipe,
-    domain_names,
     load_domain,
     synthesize,
     verify_haystack,
 )
+from summhay_ray.synth.making.domains import domain_names
 
 pytestmark = pytest.mark.core
 

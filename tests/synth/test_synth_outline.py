@@ -10,8 +10,9 @@ import pytest
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed
-from summhay_ray.synth import Difficulty, PlannedHaystack, Shape, Topic, TopicRecipe
+from summhay_ray.synth import Difficulty, Shape, Topic, TopicRecipe
 from summhay_ray.synth.making.asking import GaveUp, Work
+from summhay_ray.synth.making.kinds import PlannedHaystack
 from summhay_ray.synth.making.outline import half, make_outline, seeded
 
 pytestmark = pytest.mark.core

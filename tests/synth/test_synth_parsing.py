@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.synth.making.prompting import numbered
-from summhay_ray.synth.parsing import read
+from summhay_ray.synth.making.prompting import read_answer as read
 
 pytestmark = pytest.mark.core
 

@@ -11,17 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
-from summhay_ray.synth import (
-    Difficulty,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
-    Shape,
-    Topic,
-    check_placement,
-    load_domain,
-)
+from summhay_ray.synth import Difficulty, Shape, Topic, check_placement, load_domain
+from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.making.placement import place, placements, planned_insights
 
 pytestmark = pytest.mark.core

@@ -11,14 +11,14 @@ import pytest
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.haystack import read_released, released_from
-from summhay_ray.synth import Difficulty, PlannedHaystack, Topic, TopicRecipe
+from summhay_ray.synth import Difficulty, Topic, TopicRecipe
 from summhay_ray.synth.making.asking import Work
 from summhay_ray.synth.making.documents import write_documents
 from summhay_ray.synth.making.domains import TASKS
-from summhay_ray.synth.making.kinds import Written
+from summhay_ray.synth.making.kinds import PlannedHaystack, Written
 from summhay_ray.synth.making.outline import make_outline
 from summhay_ray.synth.making.placement import place
-from summhay_ray.synth.making.released import released_json
+from summhay_ray.synth.making.synthesis import released_json
 
 pytestmark = pytest.mark.core
 

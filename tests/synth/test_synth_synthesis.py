@@ -27,10 +27,10 @@ from summhay_ray.synth import (
     TopicRecipe,
     Unverified,
     checked_tables,
-    domain_names,
     load_domain,
     synthesize,
 )
+from summhay_ray.synth.making.domains import domain_names
 
 pytestmark = pytest.mark.core
 

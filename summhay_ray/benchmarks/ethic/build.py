@@ -9,16 +9,16 @@ from __future__ import annotations
 import csv
 import functools
 import io
+import itertools
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import polars as pl
-from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import (
     Ask,
@@ -26,145 +26,32 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
-    Model,
     ModelSpec,
+    RawAnswer,
     Rows,
     RunStore,
     Section,
-    Spec,
     Stage,
-    Strict,
-    Table,
     Tables,
-    Text,
     Unreadable,
     system,
     user,
 )
 from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
-from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
-from summhay_ray.benchmarks.ethic.records import LOOKUP
+from summhay_ray.benchmarks.ethic.citation_marks import MARK, TARGET_MARK, join_citations, mark_citations
+from summhay_ray.benchmarks.ethic.records import LOOKUP, jsonl
+from summhay_ray.benchmarks.ethic.spec import CitedSource, CollectionSource, EthicBuildSpec, TextSource
+from summhay_ray.benchmarks.ethic.tables import LABELS, MADE, ChunkLabels, EthicRecord
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, write_new
 from summhay_ray.local_models import check_models
-from summhay_ray.text import BACK, chunks, citations, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
+from summhay_ray.text import chunks, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"
-_MARK, _TARGET = "[CITATION]", "[TARGET CITATION]"
-_OFFICE_WORDS = """
-    board state states city town village county company corp bank people commonwealth government department commission
-    commissioner school district university college hospital railway railroad stores secretary administration association union
-    trust estate service services authority council committee republic crown king queen court agency bureau society club party
-"""
-_OFFICES = frozenset(_OFFICE_WORDS.split())
-"""Words in parties' names that identify no one."""
-_LEAST_NAME = 4
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
 _QUESTION = re.compile(
     r"\bQuestion:[*_ \t]*(?P<question>\S.*?)\s*\n[\s*_]*Answer:[*_ \t]*(?P<answer>\S.*)\Z", re.DOTALL | re.IGNORECASE
 )
-
-
-class TextSource(Strict):
-    """Single documents."""
-
-    path: Text = Field(description="a .txt or .jsonl file, or a folder of them")
-    domain: Text = Field(default="Books", description="its name in tables; Books and Debates are the paper's")
-    labels: Literal["labeler", "speakers"] = Field(
-        default="labeler",
-        description="labeler: a model labels chunk by chunk; speakers: the names before the colons of a transcript's turns",
-    )
-    most_documents: int | None = Field(
-        default=None, ge=1, description="draw at most this many of the documents that are long enough"
-    )
-    least_tokens: int = Field(default=0, ge=0, description="leave out documents with fewer tokens")
-    most_tokens: int | None = Field(default=None, ge=100, description="keep this many tokens from the beginning of a document")
-
-
-class CollectionSource(Strict):
-    """Collections of documents that overlap."""
-
-    path: Text = Field(description="a haystack (JSON, sample/news), or collections (JSON lines)")
-    domain: Text = Field(default="Medicine", description="its name in tables; Medicine and Law are the paper's")
-    labels: Literal["labeler", "none"] = Field(
-        default="labeler", description="labeler: numbers of people, for Recalling; none: do not build Recalling"
-    )
-    most_documents: int | None = Field(default=None, ge=2, description="draw at most this many documents per collection")
-
-
-class CitedSource(Strict):
-    """Court decisions, each with texts that cite it."""
-
-    path: Text = Field(description="JSON lines: id, title, citation, summary, citing (a list of texts)")
-    domain: Text = Field(default="Law", description="its name in tables")
-    marks: Literal["patterns", "labeler"] = Field(
-        default="patterns",
-        description="how citations of the decision are found: by its exact title and citation, or also by the labeler",
-    )
-
-
-def _source(value: Any) -> Any:
-    return {"path": value} if isinstance(value, str) else value
-
-
-class EthicBuildSpec(Spec):
-    """The documents, and the models that label, summarize and ask."""
-
-    kind: str = Field(default="ethic_build", description="the benchmark")
-    texts: list[Annotated[TextSource, BeforeValidator(_source)]] = Field(default=[], description="single documents")
-    collections: list[Annotated[CollectionSource, BeforeValidator(_source)]] = Field(
-        default=[], description="collections of documents of several reviews, for Attributing"
-    )
-    cited: list[Annotated[CitedSource, BeforeValidator(_source)]] = Field(
-        default=[], description="decisions with texts that cite them, for Attributing by citation marks"
-    )
-    labeler: Model = Field(default=ModelSpec(model="offline/names"), description="the model that labels chunks, for Recalling")
-    summarizer: Model = Field(
-        default=ModelSpec(model="offline/support"), description="the model that summarizes chunks, for Organizing"
-    )
-    questioner: Model | None = Field(
-        default=None,
-        description="the model that writes Lookup's questions about one chunk; null: ask for the names in one section",
-    )
-    tasks: list[Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]] = Field(
-        default=["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"], description="the tasks to build"
-    )
-    chunk_tokens: int = Field(
-        default=1024, ge=32, description="maximum length of a chunk in cl100k tokens; a chunk is also a section"
-    )
-
-    @model_validator(mode="after")
-    def _some_source(self) -> EthicBuildSpec:
-        if not (self.texts or self.collections or self.cited):
-            raise ValueError("texts, collections, cited: name at least one source")
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class EthicRecord:
-    """A built record."""
-
-    task: Annotated[str, "Recalling, Summarizing, Organizing, Attributing or Lookup"]
-    domain: Annotated[str, "domain of the source, from the spec"]
-    record: Annotated[str, "ID"]
-    document: Annotated[str, "source document"]
-    context: Annotated[str, "the context"]
-    system: Annotated[str, "system message"]
-    user: Annotated[str, "the whole prompt"]
-    answer: Annotated[tuple[str, ...], "labels; for Organizing the order, for Summarizing empty"]
-    meta: Annotated[str, "JSON: sha256 of the source, chunk borders in characters, labeler, prompt hash, seed, tokens"]
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkLabels:
-    """The labels of one chunk, for people to check."""
-
-    domain: Annotated[str, "domain of the source, from the spec"]
-    document: Annotated[str, "source document"]
-    task: Annotated[str, "Recalling; or Lookup: a model wrote a question about the chunk, and the labels are its answer"]
-    chunk: Annotated[int, "number of the chunk, from 1"]
-    text: Annotated[str, "the chunk"]
-    labels: Annotated[tuple[str, ...], "what the chunk contains, by the labeler"]
 
 
 @dataclass
@@ -179,13 +66,13 @@ class _Made:
     records: list[EthicRecord] = field(default_factory=list)
     labels: list[ChunkLabels] = field(default_factory=list)
 
-    def add(self, task: str, prompt: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
+    def add(self, task: str, instruction: str, answer: Sequence[str], context: str = "", **more: Any) -> None:
         """Add a record if its task is wanted. `context`: replaces the source's context. `more`: additional fields of meta."""
         if task in self.tasks:
             shown = context or self.context
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
-            head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM, prompt)
-            self.records.append(EthicRecord(*head, tuple(answer), meta))
+            head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM)
+            self.records.append(EthicRecord(*head, prompts.framed(shown, instruction), tuple(answer), meta))
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
         """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
@@ -194,14 +81,6 @@ class _Made:
             ChunkLabels(self.domain, self.name, task, number, part, tuple(chunk_labels))
             for number, (part, chunk_labels) in enumerate(zip(parts, labels, strict=True), start=first or 1)
         ]
-
-    def rows(self) -> Rows:
-        """The rows of both tables."""
-        return {MADE.name: self.records, LABELS.name: self.labels}
-
-
-MADE = Table(RECORDS, EthicRecord, ("task", "domain", "record"))
-LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))
 
 
 class EthicBuild(Benchmark[EthicBuildSpec]):
@@ -227,18 +106,21 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     @functools.cached_property
     def _texts(self) -> Sequence[tuple[TextSource, sources.Text]]:
-        return [(source, text) for source in self.spec.texts for text in self._drawn(source)]
-
-    def _drawn(self, source: TextSource) -> Sequence[sources.Text]:
-        texts = sources.read_texts(source.path, self.inputs)
-        if source.least_tokens:
-            texts = [text for text in texts if count_tokens(text.text) >= source.least_tokens]
-        if source.most_documents is not None and len(texts) > source.most_documents:
-            kept = set(self._random("texts", source.domain).sample(range(len(texts)), source.most_documents))
-            texts = [text for place, text in enumerate(texts) if place in kept]
-        if not texts:
-            raise SpecError(f"spec: texts: {source.path!r} has no document of {source.least_tokens} tokens; lower least_tokens")
-        return texts
+        """The documents of each source that are long enough, or as many of them as it wants."""
+        drawn: list[tuple[TextSource, sources.Text]] = []
+        for source in self.spec.texts:
+            texts = sources.read_texts(source.path, self.inputs)
+            if source.least_tokens:
+                texts = [text for text in texts if count_tokens(text.text) >= source.least_tokens]
+            if source.most_documents is not None and len(texts) > source.most_documents:
+                kept = set(self._random("texts", source.domain).sample(range(len(texts)), source.most_documents))
+                texts = [text for place, text in enumerate(texts) if place in kept]
+            if not texts:
+                raise SpecError(
+                    f"spec: texts: {source.path!r} has no document of {source.least_tokens} tokens; lower least_tokens"
+                )
+            drawn += [(source, text) for text in texts]
+        return drawn
 
     @functools.cached_property
     def _collections(self) -> Sequence[tuple[CollectionSource, sources.Collection]]:
@@ -275,46 +157,49 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The records of one source, and the labels of its chunks."""
         place: int = item.data["place"]
-        if item.data["kind"] == "text":
-            source, text = self._texts[place]
-            return (await self._of_text(source, text, ask)).rows()
-        if item.data["kind"] == "cited":
-            cited, decision = self._cited[place]
-            return (await self._of_cited(cited, decision, ask)).rows()
-        collected, collection = self._collections[place]
-        return (await self._of_collection(collected, collection, ask)).rows()
+        match item.data["kind"]:
+            case "text":
+                made = await self._build_text(*self._texts[place], ask)
+            case "cited":
+                made = await self._build_cited(*self._cited[place], ask)
+            case _:
+                made = await self._build_collection(*self._collections[place], ask)
+        return {MADE.name: made.records, LABELS.name: made.labels}
 
-    async def _of_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
+    async def _build_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
         borders = chunks(whole, self.spec.chunk_tokens)
         parts = [prompts.material(whole[begin:end]) for begin, end in borders]
-        context = _headed("Section", parts)
+        context = prompts.headed("Section", parts)
         made = self._made(source.domain, text, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
         found: Sequence[Sequence[str]] = []
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
             found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
-            every = _united(found)
+            every = tuple(dict.fromkeys(itertools.chain(*found)))
             made.label(parts, found)
-            made.add("Recalling", prompts.recalling(context, what), every or ("None",), **labeled)
+            made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
-            await self._ask_of_one(made, parts, context, ask)
+            await self._add_question(made, parts, ask)
         elif LOOKUP in self.spec.tasks and any(found):
             number = self._random("lookup", text.name).choice([place for place, labels in enumerate(found, start=1) if labels])
-            made.add(LOOKUP, prompts.lookup(context, what, number), found[number - 1], section=number, **labeled)
-        made.add("Summarizing", prompts.summarizing(context, len(parts)), ())
+            asked = prompts.LOOKUP_SECTION.format(number=number) + prompts.RECALLING[what] + prompts.CUE
+            made.add(LOOKUP, asked, found[number - 1], section=number, **labeled)
+        made.add("Summarizing", prompts.SUMMARIZING.format(n=len(parts), word="Section"), ())
         if "Organizing" in self.spec.tasks and len(parts) > 1:
-            options = [await self._summary(part, ask) for part in parts]
+            summarizer = self.spec.summarizer
+            replies = [await self._ask("summarize", summarizer, part, prompts.SUMMARY_OF_CHUNK, ask) for part in parts]
+            options = [" ".join(reply.text.split()) for reply in replies]
             order = list(range(len(parts)))
             self._random("order", text.name).shuffle(order)
             shown = [options[place] for place in order]
             gold = ", ".join(f"[{order.index(place) + 1}]" for place in range(len(parts)))
-            made_by = self._by("summarizer", self.spec.summarizer)
-            made.add("Organizing", prompts.organizing(context, shown), (gold,), order=order, **made_by)
+            made_by = self._by("summarizer", summarizer)
+            made.add("Organizing", prompts.organizing(shown), (gold,), order=order, **made_by)
         return made
 
-    async def _of_collection(self, source: CollectionSource, collection: sources.Collection, ask: Ask) -> _Made:
+    async def _build_collection(self, source: CollectionSource, collection: sources.Collection, ask: Ask) -> _Made:
         documents = dict(collection.documents)
         if source.most_documents is not None and len(documents) > source.most_documents:
             kept = sorted(self._random("documents", collection.name).sample(sorted(documents), source.most_documents))
@@ -323,61 +208,70 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
         made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
-            await self._recalled(made, "Medicine", texts, context, ask)
+            await self._add_recalling(made, "Medicine", texts, ask)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
-            await self._ask_of_one(made, texts, context, ask)
-        sections = _headed(_word(source.domain), texts)
-        made.add("Summarizing", prompts.summarizing(sections, len(texts), _word(source.domain)), (), context=sections)
-        if (other := self._other(collection, documents)) is not None:
+            await self._add_question(made, texts, ask)
+        word = "Segment" if source.domain == "Law" else "Section"
+        made.add("Summarizing", prompts.SUMMARIZING.format(n=len(texts), word=word), (), context=prompts.headed(word, texts))
+        others = [other for _, other in self._collections if other is not collection]
+        if others:
+            # The collection that shares the most documents; one drawn by the seed if none shares any.
+            common = [len(collection.common(other, documents)) for other in others]
+            drawn = None if max(common) else self._random("background", collection.name).choice(others)
+            other = drawn or others[common.index(max(common))]
             shared = [f"[{number}]" for number in collection.common(other, documents)]
-            prompt = prompts.attributing(context, prompts.material(other.background, ids=True))
-            made.add("Attributing", prompt, shared or ("None",), background_of=other.name)
+            instruction = prompts.attributing(prompts.material(other.background, ids=True))
+            made.add("Attributing", instruction, shared or ("None",), background_of=other.name)
         return made
 
-    async def _of_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
+    async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
         """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
         gold labels are the segments where a mark replaced a citation of the decision.
         """
-        borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in decision.citing]
+        borders = [chunks(join_citations(text), self.spec.chunk_tokens) for text in decision.citing]
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
-        word = _word(source.domain)
-        context = _headed(word, parts)
+        word = "Segment" if source.domain == "Law" else "Section"
+        context = prompts.headed(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
-            await self._recalled(made, "Law", parts, context, ask)
+            await self._add_recalling(made, "Law", parts, ask)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
-            await self._ask_of_one(made, parts, context, ask)
-        made.add("Summarizing", prompts.summarizing(context, len(parts), word), ())
+            await self._add_question(made, parts, ask)
+        made.add("Summarizing", prompts.SUMMARIZING.format(n=len(parts), word=word), ())
         if "Attributing" in self.spec.tasks:
             target, marked_by = prompts.material(f"{decision.title}\n{decision.summary}"), {"marks": source.marks}
             forms: set[str] = set()
             if source.marks == "labeler":
                 forms = await self._forms(parts, target, ask)
                 marked_by = {**marked_by, **self._by("labeler", self.spec.labeler)}
-            marked = [_marked(text, decision, forms) for text in decision.citing]
+            marked = [mark_citations(text, decision, forms) for text in decision.citing]
             cut = [chunks(text, self.spec.chunk_tokens) for text in marked]
             segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
-            gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if _TARGET in text]
-            segments = [prompts.material(text.replace(_TARGET, _MARK)) for text in segments]
-            shown = _headed("Segment", segments)
-            made.add(
-                "Attributing", prompts.attributing_law(shown, target), gold or ("None",), context=shown, chunks=cut, **marked_by
-            )
+            gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if TARGET_MARK in text]
+            segments = [prompts.material(text.replace(TARGET_MARK, MARK)) for text in segments]
+            instruction = f"{prompts.ATTRIBUTING_LAW}{prompts.TARGET}{target}{prompts.EVERY_SEGMENT}"
+            shown = prompts.headed("Segment", segments)
+            made.add("Attributing", instruction, gold or ("None",), context=shown, chunks=cut, **marked_by)
         return made
 
-    async def _recalled(self, made: _Made, what: str, parts: Sequence[str], context: str, ask: Ask) -> None:
+    async def _ask(self, stage: str, model: ModelSpec, part: str, instruction: str, ask: Ask) -> RawAnswer:
+        """A model's answer about one part of a source."""
+        question = [system(prompts.SYSTEM), user(prompts.framed(part, instruction))]
+        return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
+
+    async def _add_recalling(self, made: _Made, what: str, parts: Sequence[str], ask: Ask) -> None:
         labels = await self._labels(parts, what, ask)
         made.label(parts, labels)
         labeled = self._by("labeler", self.spec.labeler)
-        made.add("Recalling", prompts.recalling(context, what), _united(labels) or ("None",), **labeled)
+        every = tuple(dict.fromkeys(itertools.chain(*labels)))
+        made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
 
-    async def _ask_of_one(self, made: _Made, parts: Sequence[str], context: str, ask: Ask) -> None:
+    async def _add_question(self, made: _Made, parts: Sequence[str], ask: Ask) -> None:
         """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
         assert self.spec.questioner is not None
         number = self._random("question", made.name).randrange(len(parts)) + 1
-        asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
-        reply = await ask("question", asked, model=self.spec.questioner, prompt_hash=prompts.prompt_hash())
+        reply = await self._ask("question", self.spec.questioner, parts[number - 1], prompts.QUESTION_OF_CHUNK, ask)
         written = _QUESTION.search(reply.text)
         answer = lenient_metrics.items(written["answer"]) if written else ()
         if written is None or not set(answer) - {lenient_metrics.NONE}:
@@ -385,50 +279,32 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         made.label([parts[number - 1]], [answer], number)
         made_by = self._by("questioner", self.spec.questioner)
         question = " ".join(written["question"].split())
-        made.add(LOOKUP, prompts.asked(context, question), answer, section=number, **made_by)
+        made.add(LOOKUP, prompts.lookup(question), answer, section=number, **made_by)
 
     async def _forms(self, parts: Sequence[str], target: str, ask: Ask) -> set[str]:
         """The forms in which a decision is cited: those that the labeler lists and that occur in the text."""
         forms: set[str] = set()
+        instruction = f"{prompts.CITATIONS_OF_TARGET}{prompts.TARGET}{target}{prompts.CUE}"
         for part in parts:
-            question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
-            reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
+            reply = await self._ask("label", self.spec.labeler, part, instruction, ask)
             listed = [line.strip().lstrip("-*").strip() for line in reply.text.splitlines()]
-            if any(listed) and not any(
-                label in part or label.casefold().strip(".") == lenient_metrics.NONE for label in listed if label
-            ):
+            named = [label for label in listed if label and label.casefold().strip(".") != lenient_metrics.NONE]
+            found = [label for label in named if label in part]
+            if named and not found and len(named) == sum(map(bool, listed)):
                 raise Unreadable(reply, "citations as they stand in the text, or None")
-            forms.update(
-                label for label in listed if label and label in part and label.casefold().strip(".") != lenient_metrics.NONE
-            )
+            forms.update(found)
         return forms
-
-    def _other(self, collection: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
-        """The collection that shares the most documents; one drawn by the seed if none shares any; None without others."""
-        others = [other for _, other in self._collections if other is not collection]
-        if not others:
-            return None
-        common = [len(collection.common(other, shown)) for other in others]
-        if max(common):
-            return others[common.index(max(common))]
-        return self._random("background", collection.name).choice(others)
 
     async def _labels(self, parts: Sequence[str], what: str, ask: Ask) -> list[tuple[str, ...]]:
         """The labels of each chunk; empty if the labeler says None."""
         labels = []
         for part in parts:
-            question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
-            reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
+            reply = await self._ask("label", self.spec.labeler, part, prompts.RECALLING[what] + prompts.CUE, ask)
             read = lenient_metrics.items(reply.text)
             if not read:
                 raise Unreadable(reply, "a list, or None")
             labels.append(tuple(label for label in read if label != lenient_metrics.NONE))
         return labels
-
-    async def _summary(self, part: str, ask: Ask) -> str:
-        question = [system(prompts.SYSTEM), user(prompts.chunk_summary(part))]
-        reply = await ask("summarize", question, model=self.spec.summarizer, prompt_hash=prompts.prompt_hash())
-        return " ".join(reply.text.split())
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
         """The empty `_Made` of a source. `cut`: how the source became the context: chunk borders in characters (one list per
@@ -471,95 +347,6 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
         return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})
-
-
-def _headed(word: str, parts: Sequence[str]) -> str:
-    """Join the parts, each below a header: `<Section 1>`, `<Section 2>` ..."""
-    return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
-
-
-def _unbroken(text: str) -> str:
-    """The text with `_` instead of white space in citations, so that no chunk ends inside `Roe v. Wade`. Its length does not
-    change."""
-    parts, end = [], 0
-    for begin, stop in citations(text):
-        parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
-        end = stop
-    return "".join([*parts, text[end:]])
-
-
-def _word(domain: str) -> str:
-    """The scripts' word for a part in this domain."""
-    return "Segment" if domain == "Law" else "Section"
-
-
-def _united(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for listed in lists for label in listed))
-
-
-def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:
-    """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: other strings
-    that cite it, in addition to its title and citation.
-
-    Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` after a citation of the decision, and a party's name in a text
-    that also cites the decision in full.
-    """
-    full = _any_of({decision.title, decision.citation, *forms})
-    parties = _parties(decision.title)
-    short = _any_of(parties)
-    volume = re.fullmatch(r"(\d+\s+\S.*?)\s+\d+", decision.citation)
-    at_page = re.compile(rf"\b{_spaced(volume[1])},?\s+at\s") if volume else None
-    own = [match.span() for match in full.finditer(text)]
-    spans = sorted({*citations(text), *own, *(match.span() for match in short.finditer(text) if own)})
-    out: list[str] = []
-    end, mark = 0, ""
-    for begin, stop in _merged(spans):
-        span = text[begin:stop]
-        if not BACK.fullmatch(span):
-            of_target = any(one.search(span) for one in (full, at_page) if one) or (_is_short(span) and short.search(span))
-            mark = _TARGET if of_target else _MARK
-        out += [text[end:begin], mark or _MARK]
-        end = stop
-    return "".join([*out, text[end:]])
-
-
-def _is_short(span: str) -> bool:
-    """Whether a citation is a short form: a party alone, `supra`, or a page after `at`."""
-    return re.search(r"\sv\.?\s|\(\d{4}\)\Z", span) is None
-
-
-def _any_of(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of the names, the longest first; white space may be a line break."""
-    wanted = [_spaced(name) for name in sorted(names, key=lambda name: (-len(name), name)) if name]
-    return re.compile("|".join(rf"(?<!\w){name}(?!\w)" for name in wanted) or r"(?!)")
-
-
-def _spaced(name: str) -> str:
-    return r"\s+".join(map(re.escape, name.split()))
-
-
-def _parties(title: str) -> set[str]:
-    """The short names of a decision: each party of more than one word, and a party's last word if it is a proper name
-    (`Brandt`, not `Board`)."""
-    names = set()
-    for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", title)):
-        *first, last = party.split() or [""]
-        if first:
-            names.add(party.strip())
-        if last[:1].isupper() and len(last) >= _LEAST_NAME and last.casefold().strip(".,") not in _OFFICES:
-            names.add(last)
-    return names
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted spans; overlapping ones are merged."""
-    merged: list[tuple[int, int]] = []
-    for begin, end in spans:
-        if merged and begin < merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((begin, end))
-    return merged
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.errors import SpecError
@@ -35,18 +35,14 @@ def shown(context: str, question: str, how: ContextSpec) -> str:
         cuts = [(at, min(at + how.block, n - how.window)) for at in range(how.sinks, n - how.window, how.block)]
         near = _nearness([_text(pieces[begin:end]) for begin, end in cuts], question)
         kept += [cuts[place] for place in sorted(range(len(cuts)), key=lambda place: (-near[place], place))[: how.top]]
-    return GAP.join(_text(pieces[begin:end]) for begin, end in _joined(kept))
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The nonempty ranges, sorted; adjacent ones are merged, so that no gap is marked between them."""
+    # No gap is marked between adjacent ranges.
     spans: list[tuple[int, int]] = []
-    for begin, end in sorted(span for span in ranges if span[0] < span[1]):
+    for begin, end in sorted(span for span in kept if span[0] < span[1]):
         if spans and spans[-1][1] == begin:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((begin, end))
-    return spans
+    return GAP.join(_text(pieces[begin:end]) for begin, end in spans)
 
 
 def _text(pieces: Sequence[bytes]) -> str:

@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import shown_with_savings
 from summhay_ray.errors import SpecError
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
-from summhay_ray.outcome import Answer, NoAnswer, Outcome
+from summhay_ray.outcome import Answer, Outcome
 
 STAGE = "judge"
 
@@ -70,8 +70,3 @@ def released_value(raw: RawAnswer | None) -> float | None:
         (whole(str(alternative["token"])), float(alternative["logprob"])) for alternative in tokens[0].get("top_logprobs", ())
     )
     return math.fsum(score * math.exp(min(logprob, 0.0)) for score, logprob in scores if score in SCALE)
-
-
-def place_told(outcome: NoAnswer, where: str) -> NoAnswer:
-    """The outcome with its section and criterion (`where`) in front of the message."""
-    return replace(outcome, message=f"{where}: {outcome.message}")

@@ -73,6 +73,10 @@ _EVERY = (
     "explanation, in this "
     "form:\n- Core IDs:\n- Supplementary IDs:"
 )
+LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
+"""Before an instruction of RECALLING (not in the paper): about one section, so that little of the context is needed."""
+LOOKUP_SECTION = "Answer for <Section {number}> alone, and leave all other sections aside. "
+"""Before an instruction of RECALLING (not in the paper): about one section, so that little of the context is needed."""
 ATTRIBUTING_LAW = (
     "In the context every citation is written [CITATION]. Take it that they cite the target case below, and decide for each "
     "segment "
@@ -80,7 +84,7 @@ ATTRIBUTING_LAW = (
     '- "Related Segments" are those in which the target case supports what is said where the citation stands.\n'
     '- "Supporting Segments" are those that the target case only helps to understand.'
 )
-_EVERY_SEGMENT = (
+EVERY_SEGMENT = (
     "\n\nPut EVERY segment into one of the two. Write each segment in square brackets, with commas between them and no "
     "explanation, in "
     "this form:\n- Related Segments:\n- Supporting Segments:"
@@ -104,64 +108,35 @@ def material(text: str, ids: bool = False) -> Material:
     return neutral(text, _HEADS_AND_IDS if ids else _HEADS, _SECTION)
 
 
-def recalling(context: str, what: str) -> str:
-    """The prompt of Recalling. `what`: a key of RECALLING."""
-    return f"{FRAME}{context}{AFTER}{RECALLING[what]}{CUE}"
+def headed(word: str, parts: Sequence[str]) -> str:
+    """Join the parts, each below a header: `<Section 1>`, `<Section 2>` ..."""
+    return "\n\n".join(f"<{word} {number}>\n{part}" for number, part in enumerate(parts, start=1))
 
 
-def lookup(context: str, what: str, section: int) -> str:
-    """The prompt of Lookup (not in the paper): like `recalling`, but about one section, so that little of the context is
-    needed."""
-    return (
-        f"{FRAME}{context}{AFTER}Answer for <Section {section}> alone, and leave all other sections aside. {RECALLING[what]}{CUE}"
-    )
+def framed(context: str, instruction: str) -> str:
+    """The whole prompt: the context in the release's frame, then an instruction, such as RECALLING[domain] + CUE."""
+    return f"{FRAME}{context}{AFTER}{instruction}"
 
 
-def asked(context: str, question: str) -> str:
-    """The prompt of Lookup with a question that a model wrote about one part."""
-    return f"{FRAME}{context}{AFTER}{material(' '.join(question.split()))} {_COMMAS}{CUE}"
+def lookup(question: str) -> str:
+    """The instruction of Lookup for a question that a model wrote about one part (QUESTION_OF_CHUNK)."""
+    return f"{material(' '.join(question.split()))} {_COMMAS}{CUE}"
 
 
-def summarizing(context: str, n: int, word: str = "Section") -> str:
-    """The prompt of Summarizing. `n`: number of sections, each below a header `<word k>`."""
-    return f"{FRAME}{context}{AFTER}{SUMMARIZING.format(n=n, word=word)}"
-
-
-def organizing(context: str, options: Sequence[str]) -> str:
-    """The prompt of Organizing. `options`: summaries of the context's parts, in the order shown."""
+def organizing(options: Sequence[str]) -> str:
+    """The instruction of Organizing. `options`: summaries of the context's parts, in the order shown."""
     listed = "\n".join(f"[{number}] {material(' '.join(option.split()))}" for number, option in enumerate(options, start=1))
-    return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
+    return f"{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
-def attributing(context: str, background: str) -> str:
-    """The prompt of Attributing. In the context, each document is below its id in square brackets."""
-    asked = ATTRIBUTING.format(what="document")
-    return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what='document')}"
-
-
-def attributing_law(context: str, target: str) -> str:
-    """The prompt of Attributing for law: in which segments the citation marks refer to the target case."""
-    return f"{FRAME}{context}{AFTER}{ATTRIBUTING_LAW}{TARGET}{target}{_EVERY_SEGMENT}"
-
-
-def chunk_summary(text: str) -> str:
-    """The prompt for the summary of a chunk: an option of Organizing."""
-    return f"{FRAME}{text}{AFTER}{SUMMARY_OF_CHUNK}"
-
-
-def chunk_question(text: str) -> str:
-    """The prompt for a low-coverage question about a chunk, for Lookup."""
-    return f"{FRAME}{text}{AFTER}{QUESTION_OF_CHUNK}"
-
-
-def chunk_citations(text: str, target: str) -> str:
-    """The prompt for the citations of the target case in a chunk, which become marks."""
-    return f"{FRAME}{text}{AFTER}{CITATIONS_OF_TARGET}{TARGET}{target}{CUE}"
+def attributing(background: str) -> str:
+    """The instruction of Attributing. In the context, each document is below its id in square brackets."""
+    return f"{ATTRIBUTING.format(what='document')}{BACKGROUND}{background}{_EVERY.format(what='document')}"
 
 
 def prompt_hash() -> str:
     """sha256 (hex) of all wordings; stored in the `meta` of built records."""
     named = (str(VERSION), SYSTEM, FRAME, AFTER, OPTIONS, BACKGROUND, TARGET, CUE, SUMMARIZING, ORGANIZING, ATTRIBUTING, _EVERY)
     of_chunks = (SUMMARY_OF_CHUNK, QUESTION_OF_CHUNK, CITATIONS_OF_TARGET)
-    wordings = [*named, ATTRIBUTING_LAW, _EVERY_SEGMENT, *of_chunks, *RECALLING.values()]
+    wordings = [*named, ATTRIBUTING_LAW, EVERY_SEGMENT, *of_chunks, *RECALLING.values()]
     return hashlib.sha256("\x00".join(wordings).encode("utf-8")).hexdigest()

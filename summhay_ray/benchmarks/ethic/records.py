@@ -1,24 +1,31 @@
-"""Read ETHIC's records from JSON lines, a zip of them or Parquet, and check their counts against the release.
+"""ETHIC's records: load them from files, our sample, an `ethic_build` run or the hub, and check them.
 
-Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg, User_msg, Answer. Your own records may add `task` (else
+A file holds JSON lines, a zip of them, or Parquet. Fields as on the hub (dmis-lab/ETHIC): ID, Domain, Context, System_msg,
+User_msg, Answer. Your own records may add `task` (else
 it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
 built)."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from importlib import resources
 from typing import Any
 
+from summhay_ray.benchmark import Inputs
 from summhay_ray.benchmarks.ethic.prompts import FRAME
 from summhay_ray.benchmarks.ethic.release_metrics import DOMAINS
+from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
+from summhay_ray.benchmarks.ethic.tables import MADE
 from summhay_ray.errors import SpecError
+from summhay_ray.inputs import read_file
 from summhay_ray.text import parsed_json
 
 LOOKUP = "Lookup"
@@ -30,9 +37,12 @@ COUNTS = {
     "Attributing": {"Medicine": 230, "Law": 103},
 }
 """Task -> domain -> number of records in the release: 1,986 in all (paper, version 2; version 1 says 2,648)."""
-HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
+SAMPLE = "sample/"
+RUN = "run/"
+_FIELDS = ("ID", "Domain", "Context", "System_msg", "User_msg", "Answer", "task", "Document", "Meta")
 _TEXTS = ("ID", "Domain", "Context", "User_msg")
 _NUMBER = re.compile(r"\d")
+_HIDDEN = re.compile(r"(?:\A|/)(?:\.(?!/)|__MACOSX)")
 _MOST_FLAWS = 5
 _MOST_BYTES = 2**30
 """Limit for the unpacked files of a zip together."""
@@ -55,11 +65,6 @@ class Record:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def gold(self) -> str:
-        """The gold order of Organizing; empty for Summarizing."""
-        return self.answer[0] if self.answer else ""
-
-    @property
     def question(self) -> str:
         """The prompt without its context."""
         before, _, after = self.user.partition(self.context)
@@ -70,6 +75,73 @@ class Record:
         before, _, after = self.user.partition(self.context)
         instruction = before.removesuffix(FRAME).strip()
         return "\n\n".join(filter(None, (FRAME + self.context, instruction))) + after
+
+
+def load_records(spec: EthicSpec, inputs: Inputs) -> list[Record]:
+    """The records that the spec selects, sorted by domain and document. Raises SpecError."""
+    records: list[Record] = []
+    for entry in spec.data:
+        if isinstance(entry, HubSpec):
+            names = [f"{entry.hub}@{entry.revision}/{task.lower()}.zip" for task in entry.tasks]
+        else:
+            names = [entry]
+        for name in names:
+            if not inputs.settled and name not in inputs.digests():
+                _fetch(entry, name, inputs)
+            records += read_records(inputs.read(name), name)
+    if spec.released_counts and (differ := check_counts(records)):
+        raise SpecError(f"spec: data: {'; '.join(differ)}; give all files of a task, or released_counts: false")
+    wanted = [
+        record
+        for record in records
+        if (record.task in spec.tasks or not spec.tasks) and (record.domain in spec.domains or not spec.domains)
+    ]
+    if not wanted:
+        there = ", ".join(sorted({f"{record.task}/{record.domain}" for record in records}))
+        raise SpecError(f"spec: tasks, domains: no record has these; the data has {there}")
+    keys = [(record.task, record.domain, record.id) for record in wanted]
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise SpecError(f"spec: data: ID {twice[2]!r} of {twice[0]}, {twice[1]} is in two files; list only one of them")
+    return sorted(wanted, key=lambda record: (record.domain, record.document))
+
+
+def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
+    """Give the inputs what is not a file of the spec's folder: a file of the hub, our sample, or a run's records."""
+    if isinstance(entry, HubSpec):
+        inputs.give(name, _hub_file(entry, name.rpartition("/")[2]))
+    elif entry.startswith(SAMPLE):
+        folder = resources.files("summhay_ray.benchmarks.ethic").joinpath("sample")
+        known = sorted(f"{SAMPLE}{file.name.removesuffix('.jsonl')}" for file in folder.iterdir() if file.name.endswith(".jsonl"))
+        sample = entry.removeprefix(SAMPLE)
+        if entry not in known:
+            raise SpecError(f"spec: data: no sample is named {sample!r}; there is {', '.join(known)}")
+        inputs.give(name, folder.joinpath(f"{sample}.jsonl").read_bytes())
+    elif entry.startswith(RUN):
+        if inputs.store is None:
+            raise SpecError(f"spec: data: {entry} lies in a store; give the store")
+        run = inputs.store.run(run_id := entry.removeprefix(RUN))
+        if MADE.name not in run.declared:
+            raise SpecError(f"spec: data: {run_id} is of kind {run.record.get('kind')}; give a run of kind ethic_build")
+        inputs.give(name, jsonl(run.table(MADE.name).to_dicts()))
+
+
+def _hub_file(entry: HubSpec, file: str) -> bytes:
+    try:
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError:
+        raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
+    try:
+        # huggingface_hub reads the variable at import, possibly before it was set.
+        endpoint = os.environ.get("HF_ENDPOINT") or None
+        path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        why = " ".join(str(error).split())[:150]
+        raise SpecError(
+            f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({why}); fetch it and give the file"
+        ) from error
+    return read_file(path)
 
 
 def read_records(content: bytes, name: str) -> list[Record]:
@@ -107,43 +179,32 @@ def check_counts(records: Iterable[Record]) -> list[str]:
 def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     """(location, row) of a file; the location names the file, the file inside a zip, and the line."""
     if content[:4] == b"PK\x03\x04":
-        yield from _of_zip(content, name)
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as packed:
+                files = [file for file in packed.infolist() if file.filename.endswith(".jsonl")]
+                files = [file for file in files if not _HIDDEN.search(file.filename)]
+                if not files:
+                    raise SpecError(f"{name}: the zip holds no .jsonl file")
+                if sum(file.file_size for file in files) > _MOST_BYTES:
+                    raise SpecError(f"{name}: the zip's files are larger than 1 GiB together; give them apart")
+                for file in files:
+                    yield from _lines(packed.read(file), f"{name}/{file.filename}")
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
     elif content[:4] == b"PAR1":
-        yield from _of_parquet(content, name)
+        import polars as pl
+
+        try:
+            frame = pl.read_parquet(content)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise SpecError(f"{name}: the Parquet file cannot be read ({' '.join(str(error).split())[:100]})") from error
+        for number, row in enumerate(frame.iter_rows(named=True), start=1):
+            yield f"{name}:{number}", row
     else:
-        yield from _of_lines(content, name)
+        yield from _lines(content, name)
 
 
-def _of_zip(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            files = [file for file in packed.infolist() if file.filename.endswith(".jsonl") and not _hidden(file.filename)]
-            if not files:
-                raise SpecError(f"{name}: the zip holds no .jsonl file")
-            if sum(file.file_size for file in files) > _MOST_BYTES:
-                raise SpecError(f"{name}: the zip's files are larger than 1 GiB together; give them apart")
-            for file in files:
-                yield from _of_lines(packed.read(file), f"{name}/{file.filename}")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
-
-
-def _hidden(path: str) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in PurePath(path).parts)
-
-
-def _of_parquet(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
-    import polars as pl
-
-    try:
-        frame = pl.read_parquet(content)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise SpecError(f"{name}: the Parquet file cannot be read ({' '.join(str(error).split())[:100]})") from error
-    for number, row in enumerate(frame.iter_rows(named=True), start=1):
-        yield f"{name}:{number}", row
-
-
-def _of_lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
+def _lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     try:
         # Not splitlines(): a context may contain U+2028, which does not end a line of JSON lines.
         lines = content.decode("utf-8-sig").split("\n")
@@ -164,7 +225,8 @@ def _record(row: Any, where: str) -> Record | str:
     for name in _TEXTS:
         if not isinstance(row.get(name), str) or not row[name]:
             return f"field {name}: expected a text that is not empty"
-    task = row.get("task") or _task_of(where)
+    # Without the field, the file's name says the task: test_recalling.jsonl, recalling.zip.
+    task = row.get("task") or next((task for task in TASKS if task.lower() in where.lower()), "")
     if task not in TASKS:
         return f"field task: found {task!r}; expected {', '.join(TASKS)}, in the field or in the file's name"
     context, user = row["Context"], row["User_msg"]
@@ -180,11 +242,6 @@ def _record(row: Any, where: str) -> Record | str:
     return Record(task, row["Domain"], row["ID"], context, system, user, answer, named, meta if isinstance(meta, Mapping) else {})
 
 
-def _task_of(where: str) -> str:
-    """The task in a file's name, such as test_recalling.jsonl or recalling.zip; empty if there is none."""
-    return next((task for task in TASKS if task.lower() in where.lower()), "")
-
-
 def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
     if task == "Summarizing":
         return ()
@@ -198,3 +255,13 @@ def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
     if (label := next(unnumbered, None)) is not None:
         return f"field Answer: {label!r} holds no number of a case; expected numbers, or an empty list where there are none"
     return tuple(answer)
+
+
+def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
+    """Rows of the table `ethic_records` as JSON lines in the release's format."""
+    lines = []
+    for row in rows:
+        answer: Any = row["answer"][0] if row["task"] == "Organizing" else list(row["answer"])
+        values = (row["record"], row["domain"], row["context"], row["system"], row["user"], answer, row["task"], row["document"])
+        lines.append(json.dumps(dict(zip(_FIELDS, (*values, json.loads(row["meta"])), strict=True)), ensure_ascii=False) + "\n")
+    return "".join(lines).encode("utf-8")

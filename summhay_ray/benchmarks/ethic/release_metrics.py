@@ -5,6 +5,7 @@ Where the scripts raise, the same exception is raised here: an answer that they 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -159,11 +160,16 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     samples: dict[str, dict[str, float]] = {}
     n: dict[str, int] = {}
     for output in outputs:
-        sample, criterion = _place(output["custom_id"])
+        # An id such as `Law_id_<Segment 1>_con`. An id without the marker loses its last letter.
+        custom_id = output["custom_id"]
+        domain, criterion = custom_id.split("_")[0], custom_id[custom_id.rfind("_") + 1 :]
+        end = custom_id.find("_<Segment" if domain == "Law" else "_<Section")
+        sample = f"{domain}_{custom_id[custom_id.find('_') + 1 : end]}"
         figures = samples.setdefault(sample, {f"{kind}_{criterion}": 0 for kind in ("weighted", "top") for criterion in CRITERIA})
         if f"top_{criterion}" not in figures:
             raise KeyError(f"top_{criterion}")
-        figures[f"top_{criterion}"] += _number(output["token"])
+        with contextlib.suppress(ValueError):
+            figures[f"top_{criterion}"] += float(output["token"])
         mass = dict.fromkeys(SCALE, 0.0)
         for other in output["top_logprobs"]:
             score = whole(other["token"])
@@ -182,20 +188,6 @@ def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
         # The scripts divide the count by itself, too.
         figures["count"] = 1.0
     return samples
-
-
-def _place(custom_id: str) -> tuple[str, str]:
-    """(sample, criterion) of an id such as `Law_id_<Segment 1>_con`. An id without the marker loses its last letter."""
-    domain = custom_id.split("_")[0]
-    end = custom_id.find("_<Segment" if domain == "Law" else "_<Section")
-    return f"{domain}_{custom_id[custom_id.find('_') + 1 : end]}", custom_id[custom_id.rfind("_") + 1 :]
-
-
-def _number(token: str) -> float:
-    try:
-        return float(token)
-    except ValueError:
-        return 0.0
 
 
 def whole(token: str) -> int | None:

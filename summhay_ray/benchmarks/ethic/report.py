@@ -20,29 +20,8 @@ _READINGS = {"score_release": "ours, as the scripts score", "score": "ours, as w
 _SIZES = {"score": "n", "score_release": "n_release"}
 
 
-def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
-    """One row per task, domain and model, for the run's JSON document."""
-    return [
-        {
-            **{name: row[name] for name in ("task", "domain", "model", "n_expected")},
-            "n_scored": row["n"],
-            "score": row["score"],
-            "score_floor": row["score_floor"],
-            "score_release": row["score_release"],
-            "ci": None if row["score_low"] is None else [row["score_low"], row["score_high"]],
-            "ci_reason": row["score_reason"],
-            "chance": row["chance"],
-        }
-        for row in tasks.iter_rows(named=True)
-    ]
-
-
-def sections(scores: Tables) -> list[Section]:
-    """The report's sections, without empty ones."""
-    return [section for section in _sections(scores) if section.table is not None and section.table.height]
-
-
-def _sections(scores: Tables) -> Iterator[Section]:
+def sections(scores: Tables) -> Iterator[Section]:
+    """The report's sections; some are empty, such as the tables of tasks that the run does not have."""
     share = scores["tasks"].filter(pl.col("task") != "Summarizing")
     columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_reason", "score_floor"]
     columns += ["score_release", "difference"]
@@ -60,7 +39,13 @@ def _sections(scores: Tables) -> Iterator[Section]:
         table=scores["tasks"].filter(pl.col("task") == "Summarizing").select(*columns, *_COUNTS),
         higher_is_better=("score", "score_release"),
     )
-    yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=_notes())
+    notes = (
+        "The paper's rows are the scripts' scores on the paper's data, by its judge. Only our rows scored as the scripts do, on "
+        "the released records, compare with them.",
+        "paper, from Table A: the means of Table A's domains, weighted by their records. They contradict some of Table 3, "
+        "such as its Attributing.",
+    )
+    yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=notes)
     yield Section("Table A", text=f"By domain. {_UNITS}", table=table_a(scores["tasks"]), more=True)
     yield Section(
         "What became of the answers",
@@ -104,15 +89,6 @@ def _published() -> dict[str, Any]:
     return published
 
 
-def _notes() -> Sequence[str]:
-    return (
-        "The paper's rows are the scripts' scores on the paper's data, by its judge. Only our rows scored as the scripts do, on "
-        "the released records, compare with them.",
-        "paper, from Table A: the means of Table A's domains, weighted by their records. They contradict some of Table 3, "
-        "such as its Attributing.",
-    )
-
-
 def table_3(overall: pl.DataFrame) -> pl.DataFrame:
     """Table 3: our models in both readings, then the paper's rows, as printed and as computed from Table A. `n`: scored
     records (all records for the paper)."""
@@ -145,8 +121,8 @@ def _own_rows(scores: pl.DataFrame, names: Sequence[str]) -> Iterator[dict[str, 
     """Two rows per model, one per reading. The scores' field `column` says which column of `names` a score belongs to."""
     kept = scores.filter(pl.col("column").is_in(names))
     for (model,), rows in kept.group_by("model", maintain_order=True):
-        for value, told in _READINGS.items():
-            row: dict[str, Any] = {"model": model, "from": told, **dict.fromkeys(names), "n": int(rows[_SIZES[value]].sum())}
+        for value, reading in _READINGS.items():
+            row: dict[str, Any] = {"model": model, "from": reading, **dict.fromkeys(names), "n": int(rows[_SIZES[value]].sum())}
             for column, score in rows.select("column", value).iter_rows():
                 row[column] = None if score is None else score * (1 if column.startswith("Summarizing") else 100)
             yield row

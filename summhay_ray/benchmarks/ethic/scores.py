@@ -6,7 +6,7 @@ A question without an answer has no score, but counts in `n_expected`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,14 +62,21 @@ class How:
 def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
     """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, summaries."""
     items = tables["items"]
-    samples = _frame_of_samples(tables, how)
+    samples = _samples(tables, how)
     ratings = tables[RATINGS.name]
+    # Overall: the mean of all samples, as in the release, and the mean of the domains' means (`macro`).
+    domains = samples.group_by(*CELL).agg(pl.col("score").mean())
+    macro = domains.group_by("task", "model").agg(pl.col("score").mean().alias("macro"))
+    overall = _both_readings(samples, ("task", "model"), items).join(macro, on=("task", "model"), how="left")
+    # By length of the prompt (Figure 4): failures count in their bucket; without a known length, in `unknown`.
+    known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
+    buckets = pl.col("bucket").cast(pl.Enum([*(name for _, name in BUCKETS), UNKNOWN]))
     return {
         "samples": samples,
-        "tasks": tasks(samples, items),
-        "overall": overall(samples, items),
+        "tasks": _both_readings(samples, CELL, items),
+        "overall": overall,
         "outcomes": samples.group_by(*CELL, "answer").agg(pl.len().cast(pl.Int64).alias("n")).sort(*CELL, "answer"),
-        "lengths": by_length(samples),
+        "lengths": _means(known, ("task", "model", "bucket"), known).sort("task", "model", buckets),
         "low_high": low_high(samples, how.seed),
         "positions": positions(samples, ratings, how),
         "summaries": summaries(samples, ratings, how),
@@ -78,7 +85,7 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
 
 def by_query(tables: Tables, how: How) -> ByQuery:
     """Each model's score on each record, with one figure per task. Summarizing is from 1 to 5, the others are fractions."""
-    samples = _frame_of_samples(tables, how)
+    samples = _samples(tables, how)
     names = sorted(samples.filter(pl.col("score").is_not_null())["task"].unique())
     tasks = {task: pl.when(pl.col("task") == task).then("score") for task in names}
     query = pl.concat_str("task", "domain", "record", separator="/")
@@ -88,11 +95,8 @@ def by_query(tables: Tables, how: How) -> ByQuery:
     return ByQuery(scores, units, "document", asked)
 
 
-def _frame_of_samples(tables: Tables, how: How) -> pl.DataFrame:
-    return pl.DataFrame(list(_samples(tables, how)), schema=dict(_SAMPLE), orient="row")
-
-
-def _samples(tables: Tables, how: How) -> Iterator[dict[str, Any]]:
+def _samples(tables: Tables, how: How) -> pl.DataFrame:
+    """One row per item, whether answered or not."""
     answers = {row.item_id: row for row in ANSWERS.records(tables[ANSWERS.name])}
     raw = {row["key"]: row for row in tables["raw_answers"].select("key", "text", "finish_reason").iter_rows(named=True)}
     rated: dict[str, list[SectionRating]] = {}
@@ -104,24 +108,24 @@ def _samples(tables: Tables, how: How) -> Iterator[dict[str, Any]]:
         for row in tables["failures"].iter_rows(named=True)
         if row["stage"] in ("answer", "") or row["item_id"] not in answers
     }
+    samples = []
     for item in tables["items"].iter_rows(named=True):
-        row = answers.get(item["item_id"])
+        item_id = item["item_id"]
+        error = errors.get(item_id)
+        unanswered = "open" if error is None else _CLASS_OF_ERROR.get(error, "failed")
+        sample: Mapping[str, Any] = {"record": item_id.rpartition("/")[2], "answer": unanswered}
+        if row := answers.get(item_id):
+            answer = raw[row.key] if row.outcome == "answered" else None
+            sample = _sample(row, unanswered, answer, rated.get(item_id, ()), how.reasoning)
         head = {name: item[name] for name in ("item_id", "model", "task", "domain", "document")}
-        yield {**dict.fromkeys(_SAMPLE), **head, **_sample(item, row, raw, rated, errors, how)}
+        samples.append({**dict.fromkeys(_SAMPLE), **head, **sample})
+    return pl.DataFrame(samples, schema=dict(_SAMPLE), orient="row")
 
 
 def _sample(
-    item: Mapping[str, Any],
-    row: EthicAnswer | None,
-    raw: Mapping[str, Mapping[str, Any]],
-    rated: Mapping[str, Sequence[SectionRating]],
-    errors: Mapping[str, str],
-    how: How,
+    row: EthicAnswer, unanswered: str, answer: Mapping[str, Any] | None, rated: Sequence[SectionRating], reasoning: str
 ) -> dict[str, Any]:
-    error = errors.get(item["item_id"])
-    unanswered = "open" if error is None else _CLASS_OF_ERROR.get(error, "failed")
-    if row is None:
-        return {"record": item["item_id"].rpartition("/")[2], "answer": unanswered}
+    """The figures of one answer. `unanswered`: why a model did not answer; `answer`: its raw answer, if it did."""
     facts = {
         "record": row.record,
         "tokens": row.tokens,
@@ -136,14 +140,13 @@ def _sample(
         text = {"refused": release_metrics.FAILED, "empty": ""}.get(unanswered)
         released = None if text is None or row.task == "Summarizing" else _released(row, text)
         return {**facts, "answer": unanswered, "score_release": released}
-    if row.outcome != "answered":
+    if answer is None:
         zero = LOWEST if row.task == "Summarizing" else 0.0
         scores = {"score": zero, "score_release": zero} if row.outcome == "zero" else {}
         return {**facts, "answer": "over_length", **scores}
-    answer = raw[row.key]
-    text = lenient_metrics.without_reasoning(answer["text"]) if how.reasoning == "strip" else answer["text"]
+    text = lenient_metrics.without_reasoning(answer["text"]) if reasoning == "strip" else answer["text"]
     if row.task == "Summarizing":
-        figures, unparsed = _summarized(row, text, rated.get(row.item_id, ()))
+        figures, unparsed = _summarized(row, text, rated)
     else:
         figures, unparsed = _figures(row, text)
         # The scripts do not strip reasoning: they score the whole answer.
@@ -211,39 +214,18 @@ def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.
     return pl.concat(parts).sort(by)
 
 
-def tasks(samples: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
-    means = _means(samples, CELL, items)
-    return means.join(_release_score(samples, CELL), on=CELL, how="left")
-
-
-def _release_score(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The release's score with its n, our score minus it on samples with both (`n_both`), and the chance level."""
+def _both_readings(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
+    """One row per group: our score with its interval over documents, the release's with its n, our score minus the release's on
+    samples with both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
-    return samples.group_by(*by).agg(
+    released = samples.group_by(*by).agg(
         pl.col("score_release").mean(),
         pl.col("score_release").count().cast(pl.Int64).alias("n_release"),
         difference.mean().alias("difference"),
         difference.count().cast(pl.Int64).alias("n_both"),
         pl.col("chance").mean(),
     )
-
-
-def overall(samples: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """One row per task and model: the mean of all samples, as in the release, and the mean of the domains' means (`macro`)."""
-    by = ("task", "model")
-    found = _means(samples, by, items)
-    domains = samples.group_by(*CELL).agg(pl.col("score").mean())
-    macro = domains.group_by(*by).agg(pl.col("score").mean().alias("macro"))
-    return found.join(macro, on=by, how="left").join(_release_score(samples, by), on=by, how="left")
-
-
-def by_length(samples: pl.DataFrame) -> pl.DataFrame:
-    """Scores by the length of the prompt (Figure 4). Failures count in their bucket; without a known length, in `unknown`."""
-    known = samples.with_columns(pl.col("bucket").fill_null(UNKNOWN))
-    order = pl.Enum([*(name for _, name in BUCKETS), UNKNOWN])
-    means = _means(known, ("task", "model", "bucket"), known)
-    return means.sort("task", "model", pl.col("bucket").cast(order))
+    return _means(samples, by, items).join(released, on=by, how="left")
 
 
 def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:

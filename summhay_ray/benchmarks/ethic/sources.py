@@ -16,7 +16,6 @@ from typing import Any
 from summhay_ray.benchmark import Inputs
 from summhay_ray.errors import SpecError
 from summhay_ray.haystack import load_sample, read_released
-from summhay_ray.records import Haystack
 from summhay_ray.text import parsed_json
 
 _TEXT_FIELDS = ("text", "document", "divided_document")
@@ -104,9 +103,15 @@ def _is_text(value: Any) -> bool:
 
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
-    """The documents of a file or folder in file name order, without blank ones. Raises SpecError."""
+    """The documents of a file, or of a folder's files, sorted by name, without blank ones. Raises SpecError."""
+    files = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
+    if not inputs.settled or not files:
+        path, files = inputs.path(entry), [entry]
+        if path.is_dir():
+            kinds = (".txt", ".md", ".jsonl")
+            files = [f"{entry.rstrip('/')}/{file.name}" for file in path.iterdir() if file.suffix in kinds]
     texts: list[Text] = []
-    for name in _files(entry, inputs):
+    for name in sorted(files):
         content = inputs.text(name)
         stem = name.rpartition("/")[2].rpartition(".")[0] or name
         if name.endswith(".jsonl"):
@@ -123,24 +128,26 @@ def read_texts(entry: str, inputs: Inputs) -> list[Text]:
 
 
 def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
-    """The collections of a file. Raises SpecError."""
+    """The collections of a file of JSON lines, or one per subtopic of a haystack. Raises SpecError.
+
+    A subtopic's collection has the documents that contain any of its insights; its background is the query and the insights.
+    """
     if entry.startswith(SAMPLE) and not inputs.settled:
         inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
     content = inputs.text(entry)
     if entry.endswith(".jsonl"):
         return [_collection(row, where, entry) for where, row in _lines(content, entry)]
-    return list(_of_haystack(read_released(content, entry).haystack))
-
-
-def _files(entry: str, inputs: Inputs) -> Sequence[str]:
-    """The names, relative to the spec, of a file or of the files in a folder."""
-    known = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
-    if inputs.settled and known:
-        return sorted(known)
-    path = inputs.path(entry)
-    if not path.is_dir():
-        return [entry]
-    return sorted(f"{entry.rstrip('/')}/{file.name}" for file in path.iterdir() if file.suffix in (".txt", ".md", ".jsonl"))
+    haystack = read_released(content, entry).haystack
+    gold, collections = haystack.gold(), []
+    for subtopic in haystack.subtopics:
+        insights = haystack.insights_of(subtopic.subtopic_id)
+        numbers = sorted({number for insight in insights for number in gold[insight.insight_id] or ()})
+        if numbers:
+            query = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
+            documents = {_FIRST_ID + number - 1: haystack.documents[number - 1].text for number in numbers}
+            name = f"{haystack.name}-{subtopic.subtopic_id}"
+            collections.append(Collection(name, query, documents, haystack.haystack_id))
+    return collections
 
 
 def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -180,16 +187,3 @@ def _collection(row: Mapping[str, Any], where: str, source: str) -> Collection:
             raise SpecError(f"spec: {where}: documents: id {number} is listed twice")
         texts[number] = document["text"]
     return Collection(str(row.get("id") or where), row["background"], texts, source)
-
-
-def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
-    """One collection per subtopic: the documents that contain any of its insights. Its background is the subtopic's query and
-    insights."""
-    gold = haystack.gold()
-    for subtopic in haystack.subtopics:
-        insights = haystack.insights_of(subtopic.subtopic_id)
-        numbers = sorted({number for insight in insights for number in gold[insight.insight_id] or ()})
-        if numbers:
-            query = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
-            documents = {_FIRST_ID + number - 1: haystack.documents[number - 1].text for number in numbers}
-            yield Collection(f"{haystack.name}-{subtopic.subtopic_id}", query, documents, haystack.haystack_id)

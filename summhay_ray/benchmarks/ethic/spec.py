@@ -1,4 +1,5 @@
-"""The spec of an ETHIC run: records, models with their view of the context, judges of summaries."""
+"""The specs of an ETHIC run (records, models with their view of the context, judges of summaries) and of an `ethic_build` run
+(documents, and the models that label them)."""
 
 from __future__ import annotations
 
@@ -6,15 +7,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from summhay_ray.benchmark import ModelSpec, Spec, Strict, Text
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
-from summhay_ray.benchmarks.ethic.records import HUB, REVISION
 from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 from summhay_ray.benchmarks.summarizing import NoAnswers
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
 OverLength = Literal["error", "skip", "zero", "truncate-middle"]
+
+HUB, REVISION = "dmis-lab/ETHIC", "34d9a5c6ffd9b06b1eca75d2e7a437bc96d628c4"
 
 KEY_FREE: dict[str, tuple[Task, ...]] = {
     "offline/names": ("Recalling", "Lookup"),
@@ -143,4 +145,79 @@ class EthicSpec(Spec):
                 raise ValueError(
                     f"models: {model.label} answers none of ETHIC's tasks; offline/names, order, match and support do"
                 )
+        return self
+
+
+class TextSource(Strict):
+    """Single documents."""
+
+    path: Text = Field(description="a .txt or .jsonl file, or a folder of them")
+    domain: Text = Field(default="Books", description="its name in tables; Books and Debates are the paper's")
+    labels: Literal["labeler", "speakers"] = Field(
+        default="labeler",
+        description="labeler: a model labels chunk by chunk; speakers: the names before the colons of a transcript's turns",
+    )
+    most_documents: int | None = Field(
+        default=None, ge=1, description="draw at most this many of the documents that are long enough"
+    )
+    least_tokens: int = Field(default=0, ge=0, description="leave out documents with fewer tokens")
+    most_tokens: int | None = Field(default=None, ge=100, description="keep this many tokens from the beginning of a document")
+
+
+class CollectionSource(Strict):
+    """Collections of documents that overlap."""
+
+    path: Text = Field(description="a haystack (JSON, sample/news), or collections (JSON lines)")
+    domain: Text = Field(default="Medicine", description="its name in tables; Medicine and Law are the paper's")
+    labels: Literal["labeler", "none"] = Field(
+        default="labeler", description="labeler: numbers of people, for Recalling; none: do not build Recalling"
+    )
+    most_documents: int | None = Field(default=None, ge=2, description="draw at most this many documents per collection")
+
+
+class CitedSource(Strict):
+    """Court decisions, each with texts that cite it."""
+
+    path: Text = Field(description="JSON lines: id, title, citation, summary, citing (a list of texts)")
+    domain: Text = Field(default="Law", description="its name in tables")
+    marks: Literal["patterns", "labeler"] = Field(
+        default="patterns",
+        description="how citations of the decision are found: by its exact title and citation, or also by the labeler",
+    )
+
+
+def _source(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
+class EthicBuildSpec(Spec):
+    """The documents, and the models that label, summarize and ask."""
+
+    kind: str = Field(default="ethic_build", description="the benchmark")
+    texts: list[Annotated[TextSource, BeforeValidator(_source)]] = Field(default=[], description="single documents")
+    collections: list[Annotated[CollectionSource, BeforeValidator(_source)]] = Field(
+        default=[], description="collections of documents of several reviews, for Attributing"
+    )
+    cited: list[Annotated[CitedSource, BeforeValidator(_source)]] = Field(
+        default=[], description="decisions with texts that cite them, for Attributing by citation marks"
+    )
+    labeler: Model = Field(default=ModelSpec(model="offline/names"), description="the model that labels chunks, for Recalling")
+    summarizer: Model = Field(
+        default=ModelSpec(model="offline/support"), description="the model that summarizes chunks, for Organizing"
+    )
+    questioner: Model | None = Field(
+        default=None,
+        description="the model that writes Lookup's questions about one chunk; null: ask for the names in one section",
+    )
+    tasks: list[Task] = Field(
+        default=["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"], description="the tasks to build"
+    )
+    chunk_tokens: int = Field(
+        default=1024, ge=32, description="maximum length of a chunk in cl100k tokens; a chunk is also a section"
+    )
+
+    @model_validator(mode="after")
+    def _some_source(self) -> EthicBuildSpec:
+        if not (self.texts or self.collections or self.cited):
+            raise ValueError("texts, collections, cited: name at least one source")
         return self

@@ -1,6 +1,7 @@
-"""The tables of an ETHIC run.
+"""The tables of an ETHIC run, and of an `ethic_build` run.
 
-They hold no scores: these are computed from the rows and the raw answers, so that a new way to read answers costs no call.
+A run's tables hold no scores: these are computed from the rows and the raw answers, so that a new way to read answers costs no
+call.
 """
 
 from __future__ import annotations
@@ -55,5 +56,35 @@ class SectionRating:
     keys: Annotated[tuple[str, ...], "for a panel, the raw answers of its members"] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class EthicRecord:
+    """A built record."""
+
+    task: Annotated[str, "Recalling, Summarizing, Organizing, Attributing or Lookup"]
+    domain: Annotated[str, "domain of the source, from the spec"]
+    record: Annotated[str, "ID"]
+    document: Annotated[str, "source document"]
+    context: Annotated[str, "the context"]
+    system: Annotated[str, "system message"]
+    user: Annotated[str, "the whole prompt"]
+    answer: Annotated[tuple[str, ...], "labels; for Organizing the order, for Summarizing empty"]
+    meta: Annotated[str, "JSON: sha256 of the source, chunk borders in characters, labeler, prompt hash, seed, tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLabels:
+    """The labels of one chunk, for people to check."""
+
+    domain: Annotated[str, "domain of the source, from the spec"]
+    document: Annotated[str, "source document"]
+    task: Annotated[str, "Recalling; or Lookup: a model wrote a question about the chunk, and the labels are its answer"]
+    chunk: Annotated[int, "number of the chunk, from 1"]
+    text: Annotated[str, "the chunk"]
+    labels: Annotated[tuple[str, ...], "what the chunk contains, by the labeler"]
+
+
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
 RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))
+MADE = Table("ethic_records", EthicRecord, ("task", "domain", "record"))
+"""`run/ID` as data of an ETHIC run reads it."""
+LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))

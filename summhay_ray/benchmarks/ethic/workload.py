@@ -6,7 +6,7 @@ import asyncio
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -30,10 +30,9 @@ from summhay_ray.benchmark import (
     user,
 )
 from summhay_ray.benchmarks.ethic import contexts, lenient_metrics, report, scores
-from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, rate, released_value
-from summhay_ray.benchmarks.ethic.data import load_records
+from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, rate, released_value
 from summhay_ray.benchmarks.ethic.prompts import CUE
-from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
+from summhay_ray.benchmarks.ethic.records import LOOKUP, Record, load_records
 from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
@@ -65,6 +64,8 @@ class Ethic(Benchmark[EthicSpec]):
         super().__init__(spec, inputs)
         check_models((model.model for model in (*spec.models, *spec.raters)), self.own_models, inputs.folder)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
+        self._how = scores.How(spec.reasoning, spec.judges[0].label, spec.seed)
+        self._by_label = {model.label: model for model in spec.models}
         self._tokenizers = {model.tokenizer: inputs.text(model.tokenizer) for model in spec.models if model.tokenizer}
         for path, content in self._tokenizers.items():
             contexts.counter(content, path)
@@ -78,10 +79,6 @@ class Ethic(Benchmark[EthicSpec]):
         """See `Workload`. Includes the content of the records and the hashes of the criteria's prompts."""
         _ = self.records
         return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
-
-    @functools.cached_property
-    def _models(self) -> Mapping[str, EthicModel]:
-        return {model.label: model for model in self.spec.models}
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. An item calls its model and all judges; it runs locally if all of them are local."""
@@ -104,7 +101,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The model's answer and, for Summarizing, the judges' ratings."""
-        model, record = self._models[item.queue], self.records[item.data["place"]]
+        model, record = self._by_label[item.queue], self.records[item.data["place"]]
         prompt = self._prompt(model, record)
         ask.too_long = prompt.too_long
         row = functools.partial(self._row, item, record, prompt)
@@ -112,7 +109,10 @@ class Ethic(Benchmark[EthicSpec]):
             return {ANSWERS.name: [row("skipped" if self.spec.over_length == "skip" else "zero", "")]}
         try:
             if not prompt.user:
-                raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
+                room = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
+                if self.spec.over_length == "truncate-middle":
+                    room += ", and no room is left for the context; lower max_tokens, or raise context_window"
+                raise NoReply("answer", Failed("context_window", room))
             # A call needs a name, since a model may be its own judge. The scripts read the thinking, too.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
@@ -124,12 +124,6 @@ class Ethic(Benchmark[EthicSpec]):
         if record.task == "Summarizing":
             rows[RATINGS.name] = await self._rated(item, record, reply, ask)
         return rows
-
-    def _too_long_message(self, model: EthicModel, prompt: _Prompt) -> str:
-        message = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
-        if self.spec.over_length == "error":
-            return message
-        return f"{message}, and no room is left for the context; lower max_tokens, or raise context_window"
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
         """The model's prompt; empty if it is too long and the spec does not say to truncate it."""
@@ -189,19 +183,19 @@ class Ethic(Benchmark[EthicSpec]):
             async def alone(single: EthicJudge) -> Outcome[Rating]:
                 return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
 
-            outcome = await panel_rated(judge, judge.members, alone)
+            outcome: Outcome[Rating] = await panel_rated(judge, judge.members, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))
             where = place.get(next(iter(lenient_metrics.numbers_of(pair.number)), ""), 0.0)
-            told_by = (item.id, judge.label, pair.number, pair.reading, where, name)
+            head = (item.id, judge.label, pair.number, pair.reading, where, name)
             tokens = count_tokens(pair.summary)
             if isinstance(outcome, Answer):
                 value = outcome.value
                 known = value.value if released is None else released
                 counts = (0, 1, tuple(value.votes), tuple(value.keys)) if judge.members else (len(value.votes), value.n_asked)
-                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
-            ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
+                return SectionRating(*head, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
+            ask.fail(STAGE, replace(outcome, message=f"section {pair.number}, {name}: {outcome.message}"))
             # The scripts count log probabilities without a score as 0.
-            return None if released is None else SectionRating(*told_by, None, released, None, "malformed", tokens, outcome.key)
+            return None if released is None else SectionRating(*head, None, released, None, "malformed", tokens, outcome.key)
 
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
@@ -209,16 +203,12 @@ class Ethic(Benchmark[EthicSpec]):
     def score(self, tables: Tables) -> Tables:
         return scores.score(tables, self._how)
 
-    @property
-    def _how(self) -> scores.How:
-        return scores.How(self.spec.reasoning, self.spec.judges[0].label, self.spec.seed)
-
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a model, a figure its score in a task, a query a record."""
         return scores.by_query(tables, self._how)
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        return report.sections(scores)
+        return [section for section in report.sections(scores) if section.table is not None and section.table.height]
 
     def query_of(self, item: Item) -> str:
         """See `Workload`: the record, as TASK/DOMAIN/ID."""
@@ -269,7 +259,21 @@ class Ethic(Benchmark[EthicSpec]):
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`tasks`: one row per task, domain and model."""
-        return {"tasks": report.tasks_json(scores["tasks"])}
+        return {
+            "tasks": [
+                {
+                    **{name: row[name] for name in ("task", "domain", "model", "n_expected")},
+                    "n_scored": row["n"],
+                    "score": row["score"],
+                    "score_floor": row["score_floor"],
+                    "score_release": row["score_release"],
+                    "ci": None if row["score_low"] is None else [row["score_low"], row["score_high"]],
+                    "ci_reason": row["score_reason"],
+                    "chance": row["chance"],
+                }
+                for row in scores["tasks"].iter_rows(named=True)
+            ]
+        }
 
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *extract_code(*(judge.extract for judge in self.spec.raters))]

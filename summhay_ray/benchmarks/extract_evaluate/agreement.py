@@ -39,14 +39,10 @@ def agreement(first: Sequence[float], other: Sequence[float]) -> RatingAgreement
     n = len(first)
     if not n:
         return RatingAgreement(0, None, None, None, None)
-    same = sum(_whole(a) == _whole(b) for a, b in zip(first, other, strict=True)) / n
+    # Halves are rounded up. (`round` rounds them to even: 2.5 to 2, but 3.5 to 4.)
+    same = sum(math.floor(a + 0.5) == math.floor(b + 0.5) for a, b in zip(first, other, strict=True)) / n
     difference = math.fsum(b - a for a, b in zip(first, other, strict=True)) / n
     return RatingAgreement(n, pearson(first, other), concordance(first, other), same, difference)
-
-
-def _whole(rating: float) -> int:
-    """The nearest whole number, halves up. (`round` rounds halves to even: 2.5 to 2, but 3.5 to 4.)"""
-    return math.floor(rating + 0.5)
 
 
 @dataclass(frozen=True)
@@ -125,13 +121,14 @@ def compare_raters(
             f"nothing is rated by both {first} and {other} from the same extracts; let both finish, on the same pairs"
         )
     sums = [both.select(pl.col(f"{name}{end}").sum()).item() for name in ("prompt_tokens", "usd_micros") for end in ("", "_2")]
-    parts = both.partition_by("criterion", as_dict=True, maintain_order=True)
+    parts = {str(name): rows for (name,), rows in both.group_by("criterion", maintain_order=True)}
+    agreed = [agreement(rows["rating"].to_list(), rows["rating_2"].to_list()) for rows in (both, *parts.values())]
     return RaterComparison(
         runs=(run.run_id, runs[1].run_id),
         raters=(first, other),
         n_rated=(mine.height, theirs.height),
-        overall=_of(both),
-        by_criterion={str(name): _of(rows) for (name,), rows in parts.items()},
+        overall=agreed[0],
+        by_criterion=dict(zip(parts, agreed[1:], strict=True)),
         prompt_tokens=(int(sums[0]), int(sums[1])),
         usd=(sums[2] / MICROS, sums[3] / MICROS),
     )
@@ -162,7 +159,3 @@ def _one_each(mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
         return [*mine, *theirs]
     shared = [name for name in mine if name in theirs]
     return shared * 2 if len(shared) == 1 else []
-
-
-def _of(both: pl.DataFrame) -> RatingAgreement:
-    return agreement(both["rating"].to_list(), both["rating_2"].to_list())

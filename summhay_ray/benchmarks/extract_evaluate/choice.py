@@ -41,47 +41,39 @@ def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
     Cost is `usd` if all cells have it, else the budget. Ties (to nine decimals) go to the cheaper cell, then to the first. Cells
     with an undefined correlation (None, NaN) are left out. Raises ValueError for another rule.
     """
-    known = [cell for cell in cells if _number(_of(cell, "pearson")) and _number(_of(cell, "spearman"))]
+    known = [cell for cell in cells if math.isfinite(total(cell))]
     if rule == "release":
-        extracts = [cell for cell in known if _of(cell, "budget") is not None]
-        return _best(extracts), _best([cell for cell in extracts if _of(cell, "budget") <= SMALL])
+        extracts = [cell for cell in known if _field(cell, "budget") is not None]
+        small = [cell for cell in extracts if _field(cell, "budget") <= SMALL]
+        return max(by_cost(extracts), key=total, default=None), max(by_cost(small), key=total, default=None)
     if rule == "front":
-        return _best(known), front(known)
+        return max(by_cost(known), key=total, default=None), front(known)
     raise ValueError(f"rule is {rule!r}; expected release or front")
 
 
 def front(cells: Sequence[C]) -> list[C]:
     """The Pareto front, cheapest first: each further cell costs more and has a higher Pearson + Spearman."""
-    priced = _priced(cells)
     chosen: list[C] = []
-    for cell in sorted(cells, key=lambda cell: (_cost(cell, priced), -total(cell))):
+    for cell in by_cost(cells):
         if not chosen or total(cell) > total(chosen[-1]):
             chosen.append(cell)
     return chosen
 
 
 def total(cell: Any) -> float:
-    """Pearson + Spearman, rounded to nine decimals so that float noise breaks no tie."""
-    return round(float(_of(cell, "pearson") + _of(cell, "spearman")), DIGITS)
+    """Pearson + Spearman, rounded to nine decimals so that float noise breaks no tie; NaN if one of them is undefined."""
+    both = [_field(cell, name) for name in ("pearson", "spearman")]
+    return math.nan if None in both else round(float(sum(both)), DIGITS)
 
 
-def _best(cells: Sequence[C]) -> C | None:
-    priced = _priced(cells)
-    return max(cells, key=lambda cell: (total(cell), -_cost(cell, priced)), default=None)
+def by_cost(cells: Sequence[C]) -> list[C]:
+    """The cells, cheapest first; among equal ones, by the greater Pearson + Spearman, then in the given order."""
+    dollars = [_field(cell, "usd") for cell in cells]
+    priced = all(usd is not None and math.isfinite(usd) for usd in dollars)
+    costs = dollars if priced else [_field(cell, "budget") for cell in cells]
+    known = [math.inf if cost is None else float(cost) for cost in costs]
+    return [cells[place] for place in sorted(range(len(cells)), key=lambda place: (known[place], -total(cells[place])))]
 
 
-def _priced(cells: Sequence[Any]) -> bool:
-    return all(_number(_of(cell, "usd")) for cell in cells)
-
-
-def _number(value: Any) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def _cost(cell: Any, priced: bool) -> float:
-    cost = _of(cell, "usd") if priced else _of(cell, "budget")
-    return float("inf") if cost is None else float(cost)
-
-
-def _of(cell: Any, name: str) -> Any:
+def _field(cell: Any, name: str) -> Any:
     return cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)

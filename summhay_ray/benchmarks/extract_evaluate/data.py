@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import PurePath
@@ -75,33 +75,21 @@ def sample(entry: str) -> bytes:
     return file.read_bytes()
 
 
-def check_unique(pairs: Sequence[Pair]) -> None:
-    """Raise SpecError if two pairs have the same id."""
-    seen: set[str] = set()
-    for pair in pairs:
-        if pair.id in seen:
-            raise SpecError(
-                f"pairs: {pair.id!r} (dataset/doc_id/system_id) is there twice; give each summary a system_id of its own"
-            )
-        seen.add(pair.id)
-
-
 def _content(text: str, file: str) -> Any:
+    """The JSON of a file; a list for a file of JSON lines."""
     try:
         return parsed_json(text)
     except ValueError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2 or not lines[0].lstrip().startswith("{"):
             raise SpecError(f"{file}: is not JSON: {error}") from None
-    return list(_lines(lines, file))
-
-
-def _lines(lines: Sequence[str], file: str) -> Iterator[Any]:
+    found = []
     for number, line in enumerate(lines, 1):
         try:
-            yield parsed_json(line)
+            found.append(parsed_json(line))
         except ValueError as error:
             raise SpecError(f"{file}: line {number} is not JSON: {error}") from None
+    return found
 
 
 def _pair(row: Any, where: str, dataset: str, documents: Mapping[str, Any]) -> Pair:

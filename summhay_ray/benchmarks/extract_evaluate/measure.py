@@ -213,14 +213,10 @@ def _task(names: Mapping[str, str], rows: pl.DataFrame, settings: Settings) -> T
         usd = _mean(cell["usd_micros"]) if paid else tokens
         if usd is not None:
             usd = usd / MICROS if paid else usd * settings.price_per_mtok / MICROS
-        columns.append(Column(str(method), int(str(budget)), ratings, _correlated(ratings, human), drawn, usd, tokens))
+        unscored = Correlations(None, None, None, "the data has no scores of people for this criterion")
+        correlated = correlations(ratings, human) if scored else unscored
+        columns.append(Column(str(method), int(str(budget)), ratings, correlated, drawn, usd, tokens))
     return Task(names, documents, systems, human, columns, boot, scored)
-
-
-def _correlated(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
-    if all(score is None for score in human):
-        return Correlations(None, None, None, "the data has no scores of people for this criterion")
-    return correlations(ratings, human)
 
 
 def _mean(values: pl.Series) -> float | None:

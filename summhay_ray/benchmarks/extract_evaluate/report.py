@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -25,17 +25,12 @@ FULL_TEXT = (
 )
 
 
-def sections(scores: Tables) -> Sequence[Section]:
+def sections(scores: Tables) -> Iterator[Section]:
     """All sections, the choice of method and budget first."""
-    return [*_sections(scores)]
-
-
-def _sections(scores: Tables) -> Iterator[Section]:
     if scores["choices"].height:
         table = scores["choices"].with_columns(_budget())
-        yield Section(
-            "Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, _units(table, {"usd": "$ a pair"})
-        )
+        units = {"usd": "$ a pair", "share": "%"}
+        yield Section("Full document or extract", f"{FULL_TEXT} {CHOICES_TEXT} {INTERVALS}", table, units)
     if scores["metrics"].height:
         table = _without(scores["metrics"], "kendall")
         yield Section("Metrics beside the raters", INTERVALS, table)
@@ -46,7 +41,9 @@ def _sections(scores: Tables) -> Iterator[Section]:
             yield _unscored(task, cells)
             continue
         curve = cells.filter(pl.col("budget") > 0)
-        shown = _plain(cells).with_columns(_budget())
+        # Kendall's tau-b is in the scores.
+        shown = _only_several(_without(cells, "kendall")).with_columns(_budget())
+        shown = shown if any(cells["reason"].to_list()) else shown.drop("reason")
         yield Section(
             f"Correlation with people: {task}",
             f"Pooled over all pairs. {INTERVALS} On the front: no other cell is as cheap with a higher Pearson + Spearman."
@@ -115,16 +112,6 @@ def _more(scores: Tables) -> Iterator[Section]:
 def _budget() -> Any:
     """The budget column, null for the full document."""
     return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
-
-
-def _units(table: pl.DataFrame, units: dict[str, str]) -> dict[str, str]:
-    return {name: unit for name, unit in {**units, "share": "%"}.items() if name in table.columns}
-
-
-def _plain(cells: pl.DataFrame) -> pl.DataFrame:
-    """The cells without Kendall's tau-b (it is in the scores), and without `reason` if it is empty everywhere."""
-    without = _only_several(_without(cells, "kendall"))
-    return without.drop("reason") if not any(cells["reason"].to_list()) else without
 
 
 def _only_several(cells: pl.DataFrame) -> pl.DataFrame:

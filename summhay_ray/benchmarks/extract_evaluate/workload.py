@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -29,13 +30,13 @@ from summhay_ray.benchmark import (
     Table,
     Tables,
 )
-from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, check_unique, read_pairs, sample
+from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, read_pairs, sample
 from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings, by_query, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
-from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
+from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
-from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
+from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.extract import named_layers
@@ -132,12 +133,18 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             if name.startswith(SAMPLE) and not inputs.settled:
                 inputs.give(name, sample(name))
             inputs.text(name)
+        self._models = StoredModels(inputs.store, spec)
+        self._known_models = StoredModels(inputs.store, None)
+        """The models' stored results, for planning."""
 
     @functools.cached_property
     def pairs(self) -> Mapping[str, Pair]:
         """All pairs by id, in the order of the files."""
         pairs = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
-        check_unique(pairs)
+        for pair_id, n in Counter(pair.id for pair in pairs).items():
+            if n > 1:
+                mend = "give each summary a system_id of its own"
+                raise SpecError(f"pairs: {pair_id!r} (dataset/doc_id/system_id) is there twice; {mend}")
         known = dict.fromkeys(pair.dataset for pair in pairs)
         for criterion in self.spec.criteria:
             for dataset in criterion.datasets:
@@ -181,7 +188,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             "system_id": pair.system_id,
                             "method": method,
                             "budget": budget,
-                            "criterion": criterion,
+                            "criterion": criterion.name,
                             "rater": rater.label,
                         }
                         shown = method if method in (FULL, CUT) else f"{method}@{budget}"
@@ -190,7 +197,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                         chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
                         begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
                         yield Item(
-                            f"{pair.id}/{shown}/{criterion}/{rater.label}",
+                            f"{pair.id}/{shown}/{criterion.name}/{rater.label}",
                             model=rater,
                             data=data,
                             source=pair.id,
@@ -211,7 +218,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             for method, by_budget in made.items()
             for budget, extract in by_budget.items()
         ]
-        human = [(name, self._human(pair, name)) for name in self._criteria_of(pair)]
+        human = [(one.name, pair.scores.get(one.human) if one.human else pair.human(one.name)) for one in self._criteria_of(pair)]
         batch, place_in_batch = divmod(self._places[source], METRIC_BATCH)
         scores = [(name, found[place_in_batch]) for name, found in self._metric_scores(batch).items()]
         return Prepared(
@@ -243,7 +250,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                     raise UserError(
                         f"metric {label}: `score` returned {len(found)} scores for {len(texts)} texts; return one each"
                     )
-            return {label: [_finite(score) for score in found] for label, found in scores.items()}
+            return {
+                label: [score if score is not None and math.isfinite(score) else None for score in found]
+                for label, found in scores.items()
+            }
 
         return scored
 
@@ -253,25 +263,12 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model, models.rows, self.spec.script
         )
 
-    @functools.cached_property
-    def _models(self) -> StoredModels:
-        return StoredModels(self.inputs.store, Computing.of(self.spec))
-
-    @functools.cached_property
-    def _known(self) -> StoredModels:
-        """Like `_models`, but raises NotComputed instead of computing."""
-        return StoredModels(self.inputs.store, None)
-
     def _reads_weights(self, method: str) -> bool:
         return isinstance(extracts.make_extractor(method, self.spec.models.get(method)), extracts.WithWeights)
 
-    def _criteria_of(self, pair: Pair) -> list[str]:
+    def _criteria_of(self, pair: Pair) -> list[CriterionSpec]:
         """The criteria that the pair is rated for."""
-        return [one.name for one in self.spec.criteria if not one.datasets or pair.dataset in one.datasets]
-
-    def _human(self, pair: Pair, criterion: str) -> float | None:
-        field = next(one.human for one in self.spec.criteria if one.name == criterion)
-        return pair.scores.get(field) if field else pair.human(criterion)
+        return [one for one in self.spec.criteria if not one.datasets or pair.dataset in one.datasets]
 
     # --- a rating ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +282,13 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             message = f"no sentence of the source fits into {data['budget']} tokens; take a larger budget"
             ask.fail("rate", Failed("empty_extract", message))
             return {}
-        values = {"SOURCE": self._shown(pair, item, criterion, ask.prepared), "SUMMARY": pair.summary}
+        if data["method"] == FULL:
+            shown = pair.source
+        elif data["method"] == CUT:
+            shown = cut_as_released(pair.source, pair.summary, criterion.prompt, self.spec.full_tokens)
+        else:
+            shown = extracts.text_of(pair.source, ask.prepared, self._script)
+        values = {"SOURCE": shown, "SUMMARY": pair.summary}
         outcome = await rated(self, ask, "rate", rater, criterion, values, self.spec.compat)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome)
@@ -305,14 +308,6 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             key=outcome.key,
         )
         return {"extract_ratings": [row]}
-
-    def _shown(self, pair: Pair, item: Item, criterion: judge.Criterion, index: Any) -> str:
-        method = item.data["method"]
-        if method == FULL:
-            return pair.source
-        if method == CUT:
-            return cut_as_released(pair.source, pair.summary, criterion.prompt, self.spec.full_tokens)
-        return extracts.text_of(pair.source, index, self._script)
 
     @property
     def _script(self) -> Script:
@@ -339,7 +334,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
-        return sections(scores)
+        return list(sections(scores))
 
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per pair, if any method runs a model in this process."""
@@ -359,7 +354,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
         for method in self.spec.methods:
             try:
-                made[method] = self._extracts(pair, method, self._known)
+                made[method] = self._extracts(pair, method, self._known_models)
             except NotComputed:
                 check_model(named_layers(self.spec.models.get(method) or extracts.own_model(method))[0])
                 made[method] = extracts.planned_extract(
@@ -395,10 +390,6 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         extracts_code = extract_code(*(rater.extract for rater in self.spec.raters))
         return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
-
-
-def _finite(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
 
 
 def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:

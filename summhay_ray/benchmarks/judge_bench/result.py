@@ -1,4 +1,4 @@
-"""The results of `judge-bench`: agreement of judges with people, bias, cost (paper, Tables 1 and 6)."""
+"""The results of `judge-bench`, and their sections in a report: agreement of judges with people, bias, cost (Tables 1 and 6)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from summhay_ray.judge import Verdict, bench, is_tied
-from summhay_ray.metrics import JudgeBias, alpha
+import polars as pl
+
+from summhay_ray.benchmark import Section
+from summhay_ray.judge import Verdict, bench
+from summhay_ray.metrics import JudgeBias
 from summhay_ray.outcome import Outcome
-from summhay_ray.records import COVERAGE_VALUE
 
 Source = Literal["free", "estimated", "spent"]
 
@@ -32,12 +34,6 @@ class Judged:
     votes: Sequence[Sequence[str]] = ()
     """For a panel: the members' labels for each insight that all of them labelled."""
 
-    def cost_with(self, other: Judged) -> tuple[int | None, Source]:
-        """The cost of both in micro-dollars, and its source: estimated if either is."""
-        micros = None if self.micros is None or other.micros is None else self.micros + other.micros
-        sources = {self.source, other.source}
-        return micros, "estimated" if "estimated" in sources else "spent" if "spent" in sources else "free"
-
 
 @dataclass(frozen=True, slots=True)
 class PanelVotes:
@@ -52,15 +48,6 @@ class PanelVotes:
     """Insights without a most frequent label."""
     alpha: float | None
     """Krippendorff's alpha of the members' labels, which are ordered."""
-
-    @classmethod
-    def of(cls, votes: Sequence[Sequence[str]]) -> PanelVotes | None:
-        """Count `votes`, the members' labels for each insight. None without any."""
-        if not votes:
-            return None
-        worth = [[COVERAGE_VALUE[label] for label in labels] for labels in votes]
-        alike = sum(len(set(labels)) == 1 for labels in votes)
-        return cls(len(votes[0]), len(votes), alike, sum(map(is_tied, votes)), alpha([*zip(*worth, strict=True)]))
 
 
 @dataclass(frozen=True)
@@ -153,3 +140,59 @@ class BenchResult:
         """The measured biases as JSON for `score --bias`."""
         biases = [row.bias for row in self.judges if row.bias is not None]
         return bench.biases_json(biases, "How far judges' coverage lies above people's, as judge-bench measured it; fractions.")
+
+
+def agreement_section(judges: Sequence[BenchRow]) -> Section:
+    """A row per judge: how far it agrees with people (paper, Table 1)."""
+    rows = []
+    for judge in judges:
+        figures = judge.figures
+        correlation, linking = (interval or (None, None) for interval in (figures.correlation_ci, figures.linking_ci))
+        rows.append(
+            {
+                "judge": judge.judge,
+                "correlation": figures.correlation,
+                **dict(zip(("correlation_low", "correlation_high"), correlation, strict=True)),
+                "correlation of labels": figures.correlation_labels,
+                "kappa": figures.kappa,
+                "alpha": figures.alpha,
+                "same bullet": figures.linking_accuracy,
+                **dict(zip(("same bullet_low", "same bullet_high"), linking, strict=True)),
+                "n of bullets": figures.linking_n,
+                "dollars for 200": judge.usd_per_200,
+                "dollars are": judge.usd_source or "not known",
+                "n": figures.n_scored,
+                "n_expected": figures.n_expected,
+            }
+        )
+    text = (
+        "How far each judge agrees with people (paper, Table 1). Correlation: of its coverage with people's, over insights, and "
+        "of its labels alone. Kappa: Cohen's; alpha: Krippendorff's for ordinal data, both of the labels. Same bullet: how often "
+        "both name the same bullet, where both name one. Dollars for 200: to judge 200 such summaries."
+    )
+    better = ("correlation", "correlation of labels", "kappa", "alpha", "same bullet")
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return Section("Agreement with people", text, table, {"same bullet": "%"}, name="agreement", higher_is_better=better)
+
+
+def bias_section(judges: Sequence[BenchRow]) -> Section:
+    """A row per judge: how far its coverage lies above people's (paper, Table 6)."""
+    names = sorted({name for judge in judges for name in judge.figures.bias})
+    rows = [
+        {
+            "judge": judge.judge,
+            **{name: judge.figures.bias.get(name) for name in names},
+            "mean": judge.figures.bias_mean,
+            "length and coverage": judge.figures.length_score_corr,
+            "length and bias": judge.figures.length_delta_corr,
+            "n": judge.figures.n_scored,
+            "n_expected": judge.figures.n_expected,
+        }
+        for judge in judges
+    ]
+    text = (
+        "How far a judge's coverage lies above people's, in points, by who wrote the summary (paper, Table 6), and the mean over "
+        "these. Length and ...: correlation of the words a bullet with the judge's coverage, and with its bias."
+    )
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return Section("Bias against people", text, table, dict.fromkeys((*names, "mean"), "points"), name="bias")

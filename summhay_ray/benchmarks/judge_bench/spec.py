@@ -56,44 +56,21 @@ class BenchSpec:
     revision_of: Callable[[str], Mapping[str, Any]]
     """Local model -> the sampling parameter that distinguishes its revisions."""
 
-    def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[str, JudgeSettings]:
-        """The strategy and the settings of a part that is asked."""
-        entry = self.entry(bench_judge, leaf)
-        prompt = self.prompts[entry.prompt] if entry.prompt else ""
-        return entry.strategy, JudgeSettings(
-            entry.model, prompt, {**entry.sampling(), **self.revision_of(entry.model)}, sample=leaf.sample
-        )
-
-    def entry(self, bench_judge: BenchJudge, leaf: Named) -> JudgeSpec:
-        """The entry with the settings for asking a part."""
+    def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
+        """The entry and the settings of a part that is asked."""
         entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
-        return entry
+        prompt = self.prompts[entry.prompt] if entry.prompt else ""
+        sampling = {**entry.sampling(), **self.revision_of(entry.model)}
+        return entry, JudgeSettings(entry.model, prompt, sampling, sample=leaf.sample)
 
     def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
         """Everything that affects a part's verdicts, as JSON: strategy, model, prompt, parameters, user code."""
-        strategy, settings = self.asked(bench_judge, leaf)
-        prompt = judge.prompt_identity(settings.prompt, strategy)
+        entry, settings = self.asked(bench_judge, leaf)
+        prompt = judge.prompt_identity(settings.prompt, entry.strategy)
         sample = [leaf.sample] if leaf.sample else []
-        return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy), *sample]
-
-    def entries(self) -> list[JudgeSpec]:
-        """An entry for every model that may be asked."""
-        leaves = [(bench_judge, leaf) for bench_judge in self.judges for leaf in bench_judge.named.leaves()]
-        entries = [self.entry(bench_judge, leaf) for bench_judge, leaf in leaves if is_asked(leaf)]
-        entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
-        return list({entry.model: entry for entry in reversed(entries)}.values())
-
-    def content(self) -> list[dict[str, Any]]:
-        """Everything that affects the judges' verdicts, for the identity of the bench."""
-        return [
-            {
-                "judge": bench_judge.named.text,
-                "asked": [self.identity(bench_judge, leaf) for leaf in bench_judge.named.leaves() if is_asked(leaf)],
-            }
-            for bench_judge in self.judges
-        ]
+        return [entry.strategy, settings.model, prompt, dict(settings.sampling), code_identity(entry.strategy), *sample]
 
 
 def is_asked(leaf: Named) -> bool:
@@ -115,11 +92,24 @@ def read_judges(
     """
     entries = {**{entry_name(entry): entry for entry in spec.judges}, **{entry.label: entry for entry in spec.judges}}
     wanted = list(dict.fromkeys(name.strip() for name in spec.names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
-    judges = {bench_judge.name: bench_judge for bench_judge in (_judge(name, entries) for name in wanted)}
+    judges: dict[str, BenchJudge] = {}
+    for name in wanted:
+        entry = entries.get(name)
+        # The offline judge ignores the prompt.
+        found = BenchJudge(entry_name(entry), entry.named, entry) if entry else BenchJudge(name, judge.parse_name(name))
+        judges[found.name] = found
     read = BenchSpec(tuple(judges.values()), spec, prompts, revision_of)
-    for bench_judge in read.judges:
-        for leaf in bench_judge.named.leaves():
-            _check(read, bench_judge, leaf, keys)
+    for bench_judge, leaf in [(one, leaf) for one in read.judges for leaf in one.named.leaves()]:
+        if leaf.kind == "stored" and (key := leaf.text.removeprefix("stored/")) not in keys:
+            raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file has no predictions")
+        if is_asked(leaf):
+            entry, settings = read.asked(bench_judge, leaf)
+            try_judge(entry.strategy)
+            check_model(settings.model)
+            if settings.model.startswith("replay/"):
+                raise SpecError(f"judge {bench_judge.name!r}: replay/ is only for released haystacks; write stored/KEY here")
+            if settings.prompt:
+                judge.check_prompt(settings.prompt)
     return read
 
 
@@ -127,27 +117,3 @@ def entry_name(entry: JudgeSpec) -> str:
     """The label of a spec's judge. Without one: its model, strategy and prompt, since all of them affect its bias."""
     prompt = f" prompt {entry.prompt}" if entry.prompt else ""
     return asked_name(entry.model, entry.strategy) + prompt if entry.label == entry.model else entry.label
-
-
-def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
-    entry = entries.get(name)
-    if entry is None:
-        return BenchJudge(name, judge.parse_name(name))
-    # The offline judge ignores the prompt.
-    return BenchJudge(entry_name(entry), entry.named, entry)
-
-
-def _check(spec: BenchSpec, bench_judge: BenchJudge, leaf: Named, keys: Sequence[str]) -> None:
-    """Raise an error for a part that cannot be measured."""
-    if leaf.kind == "stored":
-        key = leaf.text.removeprefix("stored/")
-        if key not in keys:
-            raise unknown("stored prediction", key, keys) if keys else SpecError(f"{leaf.text}: the file has no predictions")
-    if is_asked(leaf):
-        strategy, settings = spec.asked(bench_judge, leaf)
-        try_judge(strategy)
-        check_model(settings.model)
-        if settings.model.startswith("replay/"):
-            raise SpecError(f"judge {bench_judge.name!r}: replay/ is only for released haystacks; write stored/KEY here")
-        if settings.prompt:
-            judge.check_prompt(settings.prompt)

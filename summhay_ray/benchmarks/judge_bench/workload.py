@@ -6,10 +6,12 @@ whichever command requested it.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from summhay_ray.benchmark import (
@@ -27,17 +29,25 @@ from summhay_ray.benchmark import (
     Table,
     Tables,
 )
-from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
-from summhay_ray.benchmarks.judge_bench.report import sections
-from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
-from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
+from summhay_ray.benchmarks.judge_bench.measure import Measure
+from summhay_ray.benchmarks.judge_bench.result import (
+    BenchResult,
+    Judged,
+    Outcomes,
+    Wanted,
+    agreement_section,
+    bias_section,
+)
+from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import AskModel, guarded
+from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import SpecError
-from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, outcomes_of
-from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
+from summhay_ray.judge import Named, Verdict, asks_alone, bench, outcomes_of, usable_verdict
+from summhay_ray.loops import run_loop
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, no_answer
 from summhay_ray.text import semantic_hash
 
 
@@ -68,11 +78,12 @@ ANSWERS = Table("answers", BenchAnswer, ("cell_id", "key"))
 ItemOutcomes = Mapping[str, Mapping[int, Outcome[Verdict]]]
 """Item -> index of an insight -> the outcome of judging it."""
 
-Micros = Mapping[str, Mapping[str, int]]
-"""Item -> key of each of its answers -> its cost in micro-dollars."""
-
 _WHOLE = -1
 """Replaces an insight's index if a whole item has one outcome."""
+
+
+_UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")
+"""The outcome of an item that is not in the store: only a budget leaves items unfinished."""
 
 
 class JudgeBench(Benchmark[JudgeBenchSpec]):
@@ -90,15 +101,26 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         self._known = read_judges(spec, prompts, bench.stored_keys(self._summaries), self.models.revision)
         if spec.held_out and len({summary.topic for summary in self._summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
-        self._free = FreeRatings(self._summaries, spec.held_out)
+        self._measure = Measure(self._summaries, spec.file.rpartition("/")[2], spec.held_out)
 
     def identity(self) -> Any:
         """See `Workload`: the file's content, the judges (however they are reached), and the questions to them."""
+        judges = [
+            {
+                "judge": judge.named.text,
+                "asked": [self._known.identity(judge, leaf) for leaf in judge.named.leaves() if is_asked(leaf)],
+            }
+            for judge in self._known.judges
+        ]
         asked = semantic_hash([item.id for item in self.items()])
-        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self._known.content(), "asked": asked}
+        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": judges, "asked": asked}
 
     def asked_models(self) -> Sequence[ModelSpec]:
-        return self._known.entries()
+        """See `Workload`: an entry for every model that may be asked."""
+        leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
+        entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
+        entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
+        return list({entry.model: entry for entry in reversed(entries)}.values())
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for user-defined judges, which may ask any model."""
@@ -115,40 +137,34 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             unknown = Failed("planned", "not asked yet")
             return Judged([dict.fromkeys(places, unknown) for places in wanted])
 
-        measure = self._measure(collect)
         for judge in self._known.judges:
             if any(map(is_asked, judge.named.leaves())):
-                measure.judged(judge, measure.all)
+                self._measure.judged(judge, self._measure.all, collect)
         return found
-
-    def _measure(self, ask: AskJudge) -> Measure:
-        return Measure(self._summaries, self.spec.file.rpartition("/")[2], self._free, ask)
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per question. Judges that ask the same question share an item."""
-        return iter(self._items)
-
-    @functools.cached_property
-    def _items(self) -> Sequence[Item]:
-        items: dict[str, Item] = {}
+        seen = set[str]()
         for index, (judge, leaf, wanted) in enumerate(self.parts):
             model = self._known.asked(judge, leaf)[1].model
             for item_id, summary, places in self._questions(judge, leaf, wanted):
-                data = {"part": index, "summary": summary, "places": list(places)}
-                items.setdefault(item_id, Item(item_id, model, data, group=f"{index}/{summary}", size=len(places)))
-        return tuple(items.values())
+                if item_id not in seen:
+                    seen.add(item_id)
+                    data = {"part": index, "summary": summary, "places": list(places)}
+                    yield Item(item_id, model, data, group=f"{index}/{summary}", size=len(places))
 
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """The questions to a part as (item id, index of the summary, indices of the insights)."""
         who = self._known.identity(judge, leaf)
-        alone = asks_alone(self._known.asked(judge, leaf)[0])
+        alone = asks_alone(self._known.asked(judge, leaf)[0].strategy)
         for summary, places in enumerate(wanted):
             for together in [[place] for place in places] if alone else [list(places)] if places else []:
                 yield semantic_hash([who, summary, together])[:32], summary, together
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the judge's verdicts on the item's insights."""
-        longest = int(self._who(item)[2].sampling.get("max_tokens", 0)) or 1
+        judge, leaf, _ = self.parts[item.data["part"]]
+        longest = int(self._known.asked(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
 
         def expected(request: Request) -> int:
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // longest)
@@ -156,14 +172,17 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         rows: list[BenchVerdict] = []
         for place, outcome in (await self.judged(item, ask.of(STAGE.name, 1.0, expected), ask.planning)).items():
             if isinstance(outcome, Answer):
-                rows.append(_row(item.id, place, outcome.value, outcome.key))
+                verdict = outcome.value
+                said = (str(verdict.coverage), str(verdict.bullet_id), verdict.value, verdict.uncertainty)
+                rows.append(BenchVerdict(item.id, place, *said, outcome.key))
             else:
-                ask.fail(STAGE.name, outcome, judge=self._who(item)[0], insight_id=str(place))
+                ask.fail(STAGE.name, outcome, judge=judge.name, insight_id=str(place))
         return {VERDICTS.name: rows, ANSWERS.name: [BenchAnswer(item.id, key) for key in sorted(ask.raw)]}
 
     async def judged(self, item: Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
         """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
-        _, strategy, settings = self._who(item)
+        judge, leaf, _ = self.parts[item.data["part"]]
+        entry, settings = self._known.asked(judge, leaf)
         summary, places = self._summaries[item.data["summary"]], item.data["places"]
         named = self.models.settings()
 
@@ -172,28 +191,44 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
                 raise LookupError(f"model {request.model!r} is asked but not listed; add it to the spec's judges")
             return await ask(request)
 
-        async def verdicts() -> Any:
-            insights = [summary.insights[place] for place in places]
-            return await outcomes_of(strategy, insights, summary.bullets, settings, known)
-
-        outcomes = one_each(await guarded("judge_error", strategy, verdicts(), planning), len(places))
-        return {place: usable(outcome, len(summary.bullets)) for place, outcome in zip(places, outcomes, strict=True)}
-
-    def _who(self, item: Item) -> tuple[str, str, JudgeSettings]:
-        """The judge's name, its strategy and its settings for an item."""
-        judge, leaf, _ = self.parts[item.data["part"]]
-        return judge.name, *self._known.asked(judge, leaf)
+        insights = [summary.insights[place] for place in places]
+        verdicts = outcomes_of(entry.strategy, insights, summary.bullets, settings, known)
+        judged: dict[int, Outcome[Verdict]] = {}
+        answered = one_each(await guarded("judge_error", entry.strategy, verdicts, planning), len(places))
+        for place, outcome in zip(places, answered, strict=True):
+            if isinstance(outcome, Answer):
+                verdict = usable_verdict(outcome.value, len(summary.bullets))
+                if isinstance(verdict, Malformed):
+                    judged[place] = replace(verdict, key=outcome.key)
+                    continue
+                outcome = replace(outcome, value=verdict)
+            judged[place] = outcome
+        return judged
 
     def score(self, tables: Tables) -> BenchResult:
         """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
-        return self.measured(_outcomes(tables), _micros(tables))
+        outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
+        for row in VERDICTS.records(tables[VERDICTS.name]):
+            verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
+            outcomes.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
+        for failure in BY_NAME["failures"].records(tables["failures"]):
+            place = int(failure.insight_id) if failure.insight_id else _WHOLE
+            outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
+            outcomes.setdefault(failure.cell_id, {})[place] = outcome
+        usd = dict(tables["raw_answers"].select("key", "usd_micros").iter_rows())
+        costs: dict[str, dict[str, int]] = {}
+        for answer in ANSWERS.records(tables[ANSWERS.name]):
+            costs.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
+        return self.measured(outcomes, costs)
 
     def report(self, scores: BenchResult) -> Sequence[Section]:
-        return sections(scores.judges)
+        return [agreement_section(scores.judges), bias_section(scores.judges)] if scores.judges else []
 
-    def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
-        """The figures of all judges, from the outcomes of the items and the costs of their answers."""
-        costs = micros or {}
+    def measured(self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})) -> BenchResult:
+        """The figures of all judges, from the outcomes of the items.
+
+        `costs`: item -> key of each of its answers -> its cost in micro-dollars.
+        """
 
         def known(judge: BenchJudge, leaf: Named, wanted: Wanted) -> Judged:
             judged: Outcomes = [{} for _ in wanted]
@@ -206,11 +241,10 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             total = sum(spent.values())
             return Judged(judged, total, "spent" if total else "free")
 
-        measure = self._measure(known)
         return BenchResult(
             n_summaries=len(self._summaries),
-            n_insights=sum(map(len, measure.all)),
-            judges=[measure.row(judge) for judge in self._known.judges],
+            n_insights=sum(map(len, self._measure.all)),
+            judges=[self._measure.row(judge, known) for judge in self._known.judges],
             calls={"made": 0, "reused": 0, "failed": 0},
             usd_spent=0.0,
             held_out=self.spec.held_out,
@@ -224,32 +258,73 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         return [*super().own_code(), *dict.fromkeys(code)]
 
 
-_UNPAID = Failed("budget", "the call's worst case does not fit into what is left of the budget")
-"""The outcome of an item that is not in the store: only a budget leaves items unfinished."""
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """Options of the measurement."""
+
+    spec: str | None = None
+    """Path of a spec whose judges define how to reach models."""
+    held_out: bool = False
+    """Whether the free judge is fitted, for each topic, on the file's other topics."""
+    untrusted: bool = False
+    """Whether the spec is somebody else's."""
 
 
-def _outcomes(tables: Tables) -> ItemOutcomes:
-    """The stored outcomes of a run's items: verdicts and failures."""
-    outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
-    for row in VERDICTS.records(tables[VERDICTS.name]):
-        verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
-        outcomes.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
-    for failure in BY_NAME["failures"].records(tables["failures"]):
-        place = int(failure.insight_id) if failure.insight_id else _WHOLE
-        outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
-        outcomes.setdefault(failure.cell_id, {})[place] = outcome
-    return outcomes
+def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOptions()) -> JudgeBench:
+    """The workload for these judges; without names, the file's stored predictions and the free judge. Makes no call.
+
+    Raises UserError, SpecError, UnknownName and BadName: every name is checked.
+    """
+    fields, folder = JudgeBenchSpec.read_fields(options.spec) if options.spec else ({}, Path())
+    where = options.spec or "judge-bench"
+    known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
+    own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
+    spec = JudgeBenchSpec.parse({**known, **own}, where)
+    # Limits and budgets that a bench does not use do not count: those of other stages and of summarizers.
+    listed = fields.get("summarizers")
+    entries = listed if isinstance(listed, list) else []
+    summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}
+    others = {stage.name for stage in SummHay.stages} - {stage.name for stage in JudgeBench.stages}
+    asked = {part.model for part in spec.parts()}
+    kept: dict[str, Any] = {
+        name: {model: value for model, value in getattr(spec, name).items() if model in asked or model not in summarizers}
+        for name in ("limits", "model_budgets_usd")
+    }
+    kept["stage_budgets_usd"] = {stage: usd for stage, usd in spec.stage_budgets_usd.items() if stage not in others}
+    judges = spec.model_copy(update={**kept, "file": "" if options.untrusted else spec.file})
+    judges.check(where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
+    # The reader reports other problems with the file.
+    if not path.exists():
+        raise SpecError(f"{path}: no such file; give a file of annotated summaries")
+    inputs = Inputs(folder, untrusted=options.untrusted)
+    if options.untrusted:
+        # The user named the annotations on the command line.
+        inputs.give(spec.file, Inputs(folder).read(spec.file))
+    workload = JudgeBench(spec, inputs)
+    try:
+        workload.models.settings()
+    except SpecError as error:
+        reason = str(error).removeprefix("spec: ")
+        raise SpecError(f"judge-bench: {reason}; a spec's entry is given with --spec FILE") from error
+    return workload
 
 
-def _micros(tables: Tables) -> Micros:
-    """The costs of each item's answers."""
-    usd = dict(tables["raw_answers"].select("key", "usd_micros").iter_rows())
-    prices: dict[str, dict[str, int]] = {}
-    for answer in ANSWERS.records(tables[ANSWERS.name]):
-        prices.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
-    return prices
+def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
+    """The outcomes of all items if none needs a model, as with user-defined judges that call none. None if any item needs one.
 
+    Such judges run again each time, and nothing is stored.
+    """
+    requests: list[Request] = []
 
-def _row(item_id: str, place: int, verdict: Verdict, key: str) -> BenchVerdict:
-    label, bullet = str(verdict.coverage), str(verdict.bullet_id)
-    return BenchVerdict(item_id, place, label, bullet, verdict.value, verdict.uncertainty, key)
+    async def never(request: Request) -> Outcome[RawAnswer]:
+        requests.append(request)
+        return Failed("planned", "nothing is asked yet")
+
+    async def try_items() -> ItemOutcomes | None:
+        items = list(workload.items())
+        # Try the first item alone: most judges that call models do so immediately.
+        first = [await workload.judged(item, never) for item in items[:1]]
+        rest = [] if requests else await asyncio.gather(*(workload.judged(item, never) for item in items[1:]))
+        return None if requests else {item.id: outcomes for item, outcomes in zip(items, [*first, *rest], strict=True)}
+
+    return None if any(leaf.kind != "code" for _, leaf, _ in workload.parts) else run_loop(try_items)

@@ -5,10 +5,8 @@ folder formats that hold one.
 """
 
 from summhay_ray.benchmarks.odsum.collection import Collection
-from summhay_ray.benchmarks.odsum.imports import CollectionImport, import_collection
-from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.benchmarks.odsum.released_rankings import pipeline_run
-from summhay_ray.benchmarks.odsum.spec import OdsumSpec
+from summhay_ray.benchmarks.odsum.on_collection import CollectionImport, import_collection
+from summhay_ray.benchmarks.odsum.reading import pipeline_run, read_collection
 from summhay_ray.benchmarks.odsum.workload import Odsum
 
-__all__ = ["Collection", "CollectionImport", "Odsum", "OdsumSpec", "import_collection", "pipeline_run", "read_collection"]
+__all__ = ["Collection", "CollectionImport", "Odsum", "import_collection", "pipeline_run", "read_collection"]

@@ -1,21 +1,23 @@
 """Build a collection from your own documents, queries and summaries (ODSum, section 3.3): `kind: odsum_build`.
 
 Documents are split at a pattern. Queries are contextualized, so that each can be understood without its document. Similar queries
-are clustered and merged, and so are their summaries. `summhay export RUN --out FOLDER` writes the collection and
-`provenance.jsonl`, which lists the source queries of each merged query.
+are clustered (complete linkage above a threshold, then bounds on the sizes; appendix B) and merged, and so are their summaries.
+`summhay export RUN --out FOLDER` writes the collection and `provenance.jsonl`, which lists the source queries of each merged
+query.
 """
 
 from __future__ import annotations
 
 import functools
-import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import polars as pl
 from pydantic import Field, model_validator
@@ -38,15 +40,17 @@ from summhay_ray.benchmark import (
     Text,
     user,
 )
-from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
-from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
-from summhay_ray.benchmarks.odsum.export import collection_files
+from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, json_lines
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.inputs import write_new
 from summhay_ray.outcome import Answer
-from summhay_ray.text import Block, Material, enclosed, fill, inline
+from summhay_ray.text import FUNCTION_WORDS, Block, Material, enclosed, fill, inline, plain_words, root
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class BuildSpec(Spec):
@@ -123,7 +127,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.parts = _split(self._whole, spec.split_at)
+        self.parts = _split_documents(self._whole, spec.split_at)
 
     def identity(self) -> Any:
         """See `Workload`. The collection and the prompts are identified by their content."""
@@ -163,18 +167,19 @@ class OdsumBuild(OnCollection[BuildSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """Contextualize each member; merge several members into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]
-        texts = [await self._contextualized(query, ask) for query in members]
+        texts = [await self._contextualize(query, ask) for query in members]
         references = members[0].references
         text = texts[0]
         if len(members) > 1:
-            text = await _merged("merge_queries", texts, ask)
             firsts = [query.references[0] for query in members if query.references and query.references[0].strip()]
-            references = (await _merged("merge_summaries", firsts, ask),) if firsts else ()
+            queries, summaries = (Block("\n".join(enclosed("part", part) for part in parts)) for parts in (texts, firsts))
+            text = await _generate("merge_queries", {"[[PARTS]]": queries}, ask)
+            references = (await _generate("merge_summaries", {"[[PARTS]]": summaries}, ask),) if firsts else ()
         gold = tuple(dict.fromkeys(name for query in members for name in query.gold))
         names = tuple(item.data["members"])
         return {"odsum_built": [BuiltQuery(item.id, text, references, gold, names, tuple(texts), item.data["alike"])]}
 
-    async def _contextualized(self, query: Query, ask: Ask) -> str:
+    async def _contextualize(self, query: Query, ask: Ask) -> str:
         if not self.spec.contextualize:
             return query.text
         title = query.gold[0].rpartition("/")[2].partition("#")[0] if query.gold else ""
@@ -184,7 +189,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
             "[[QUESTION]]": inline(query.text),
             "[[ANSWER]]": answer,
         }
-        return await _generated("contextualize", values, ask)
+        return await _generate("contextualize", values, ask)
 
     def score(self, tables: Tables) -> Tables:
         """Table `sizes`: for each number of members, how many queries have it and their mean number of gold documents."""
@@ -207,14 +212,12 @@ class OdsumBuild(OnCollection[BuildSpec]):
         """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
         rows = run.table("odsum_built").sort("query_id").to_dicts()
         queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
-        files = collection_files(replace(self.parts, queries=queries))
         names = ("query_id", "members", "member_texts", "alike")
-        provenance = ({name: row[name] for name in names} for row in rows)
-        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
-        return write_new(folder, files)
+        provenance = json_lines({name: row[name] for name in names} for row in rows)
+        return write_new(folder, {**replace(self.parts, queries=queries).files(), "provenance.jsonl": provenance})
 
 
-def _split(collection: Collection, pattern: str | None) -> Collection:
+def _split_documents(collection: Collection, pattern: str | None) -> Collection:
     """The collection with its documents split into parts; all parts of a gold document are gold."""
     if pattern is None:
         return collection
@@ -232,11 +235,7 @@ def _split(collection: Collection, pattern: str | None) -> Collection:
     return replace(collection, documents=tuple(part for of_one in parts.values() for part in of_one), queries=queries)
 
 
-async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
-    return await _generated(stage, {"[[PARTS]]": Block("\n".join(enclosed("part", text) for text in texts))}, ask)
-
-
-async def _generated(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
+async def _generate(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
     """The model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
     reply = await ask(stage, [user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
@@ -248,3 +247,104 @@ async def _generated(stage: str, values: Mapping[str, Material | Block], ask: As
 @functools.cache
 def _prompt(name: str) -> str:
     return resources.files("summhay_ray.benchmarks.odsum").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
+
+
+def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
+    import numpy as np
+
+    bags = [Counter(root(word) for word in plain_words(text) if word not in FUNCTION_WORDS) for text in texts]
+    document_frequency = Counter(word for bag in bags for word in bag)
+    columns = {word: column for column, word in enumerate(document_frequency)}
+    vectors = np.zeros((len(bags), max(1, len(columns))))
+    for row, bag in enumerate(bags):
+        for word, count in bag.items():
+            vectors[row, columns[word]] = count * math.log((1 + len(bags)) / document_frequency[word])
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(norms > 0, norms, 1.0)
+    similarity: NDArray[np.float64] = unit @ unit.T
+    return similarity
+
+
+def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
+    """Clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
+
+    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
+    which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
+    joins the most similar cluster with room for it, whatever the threshold; if none has room, it stays as it is.
+    """
+    from scipy.cluster.hierarchy import fcluster
+
+    if len(similarity) < 2:
+        return [(row,) for row in range(len(similarity))]
+    # fcluster admits distances equal to its bound; the next smaller number excludes them.
+    labels = fcluster(_tree(similarity), math.nextafter(1.0 - threshold, -1.0), criterion="distance")
+    linked = _groups(labels.tolist(), range(len(similarity)))
+    parts = sorted(part for cluster in linked for part in _halve(similarity, cluster, most))
+    return _join_small(similarity, parts, least, most)
+
+
+def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
+    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to
+    the pair with the earliest first rows. Takes time and memory in proportion to the square of the number of rows."""
+    import numpy as np
+
+    nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
+    linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
+    """(small cluster, other cluster): the similarity of their least similar pair of rows."""
+    sizes = np.array([len(cluster) for cluster in clusters])
+    best = np.where(sizes < least, np.inf, -np.inf)
+    """For each small cluster, the similarity of the most similar cluster with room for it; an upper bound if it is not
+    `known`."""
+    targets, known = np.zeros(len(clusters), dtype=np.int64), sizes >= least
+    while best[small := int(best.argmax())] > -np.inf:
+        if not known[small]:
+            # Full clusters stay full, and growing clusters never become more similar: `best` can only fall.
+            room = sizes + sizes[small] <= most
+            room[small] = False
+            similar = np.where(room, linked[small], -np.inf)
+            targets[small] = similar.argmax()
+            best[small], known[small] = similar[targets[small]], True
+            continue
+        # Clusters are ordered by their first rows, so the joined one takes the earlier position.
+        into, gone = sorted((small, int(targets[small])))
+        linked[into] = np.minimum(linked[into], linked[gone])
+        linked[:, into] = np.minimum(linked[:, into], linked[:, gone])
+        clusters[into], clusters[gone] = tuple(sorted(clusters[into] + clusters[gone])), ()
+        sizes[into], sizes[gone] = sizes[into] + sizes[gone], most + 1
+        known[(targets == into) | (targets == gone)] = False
+        best[into], best[gone], known[into] = np.inf if sizes[into] < least else -np.inf, -np.inf, False
+    return [cluster for cluster in clusters if cluster]
+
+
+def _halve(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    """The cluster, halved along its linkage tree until no part has more than `most` rows."""
+    from scipy.cluster.hierarchy import fcluster
+
+    found, left = [], [cluster]
+    while left:
+        if len(cluster := left.pop()) <= most:
+            found.append(cluster)
+            continue
+        labels = fcluster(_tree(similarity[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
+        parts = _groups(labels, cluster)
+        # If all pairs are equally similar, every cut is equally good.
+        left += parts if len(parts) > 1 else [cluster[start : start + most] for start in range(0, len(cluster), most)]
+    return found
+
+
+def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The complete-linkage tree over the distances 1 - similarity, in scipy's format."""
+    import numpy as np
+    from scipy.cluster.hierarchy import linkage
+
+    distances = np.clip(1.0 - similarity, 0.0, None)
+    tree: NDArray[np.float64] = linkage(distances[np.triu_indices(len(distances), 1)], method="complete")
+    return tree
+
+
+def _groups(labels: Sequence[int], rows: Sequence[int]) -> list[tuple[int, ...]]:
+    groups: dict[int, list[int]] = {}
+    for label, row in zip(labels, rows, strict=True):
+        groups.setdefault(label, []).append(row)
+    return [tuple(sorted(group)) for group in groups.values()]

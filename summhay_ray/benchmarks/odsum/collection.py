@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.retrieve import Corpus, query_flaw
 from summhay_ray.retrieve import Query as Searched
 from summhay_ray.text import parsed_json
 
+_UNSAFE = re.compile(r"[^\w.+,()=@-]+")
 SHOWN = 5
 """Number of names that a warning lists; it also states the total."""
 
@@ -122,10 +125,26 @@ class Collection:
         documents = tuple(Document(**document) for document in fields["documents"])
         return cls(**{**fields, "documents": documents, "queries": queries, "warnings": tuple(fields["warnings"])})
 
-    @functools.cached_property
-    def stored_as(self) -> str:
-        """sha256 (hex) of `to_bytes()`: the object's name in the store."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+    def files(self) -> dict[str, str]:
+        """Path -> text of a folder that `read_collection` reads, with the attribution. Raises UserError if file names clash."""
+        files = {f"documents/{as_file_name(document.document_id)}.txt": document.text for document in self.documents}
+        if len(files) < len(self.documents):
+            raise UserError("two document ids map to the same file name; use ids of letters and digits")
+        named = {document.document_id: as_file_name(document.document_id) for document in self.documents}
+        rows = [
+            {
+                "query_id": query.query_id,
+                "text": query.text,
+                "references": list(query.references),
+                "gold": [named.get(name, name) for name in query.gold],
+                "split": query.split,
+            }
+            for query in self.queries
+        ]
+        files["queries.jsonl"] = json_lines(rows)
+        if self.attribution:
+            files["ATTRIBUTION"] = f"{self.attribution}\n"
+        return files
 
     @functools.cached_property
     def digest(self) -> str:
@@ -133,6 +152,16 @@ class Collection:
         documents = [{name: value for name, value in asdict(document).items() if name != "title"} for document in self.documents]
         content = [documents, [asdict(query) for query in self.queries]]
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def as_file_name(name: str) -> str:
+    """The name with `_` in place of what file names may not have."""
+    return _UNSAFE.sub("_", name)
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The rows as JSON lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
@@ -179,14 +208,13 @@ def _flaws(documents: Sequence[Document], queries: Sequence[Query], n_dropped: i
         ],
         "the same text as another document": repeated,
     }
-    return tuple(_warning(what, names) for what, names in flaws.items() if names)
-
-
-def _warning(what: str, names: Sequence[str]) -> str:
-    if not any(names) or what.startswith(f"{len(names)} "):
-        return what if not any(names) else f"{what}: {_some(names)}"
-    return f"{what}: {len(names)} ({_some(names)})"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    warnings = []
+    for what, names in flaws.items():
+        some = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        if not any(names):
+            warnings += [what] if names else []
+        elif what.startswith(f"{len(names)} "):
+            warnings.append(f"{what}: {some}")
+        else:
+            warnings.append(f"{what}: {len(names)} ({some})")
+    return tuple(warnings)

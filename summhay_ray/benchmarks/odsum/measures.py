@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
-from summhay_ray.encoders import find_model, find_reachable, known_revision
+from summhay_ray.encoders import find_model, find_reachable
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 from summhay_ray.outcome import Answer, Outcome
@@ -28,11 +28,6 @@ def criterion(name: str) -> Criterion:
     return Criterion(name, Scale(1, 5), prompt, needs=("REFERENCE", "SUMMARY"))
 
 
-def prompt_hashes() -> Mapping[str, str]:
-    """Criterion -> hash of its prompt."""
-    return {name: criterion(name).prompt_hash for name in CRITERIA}
-
-
 def check(spec: OdsumSpec) -> None:
     """Raises ValueError or NoModel if this machine cannot compute a metric in the spec."""
     bert = spec.metric(BertScoreSpec)
@@ -43,19 +38,13 @@ def check(spec: OdsumSpec) -> None:
         check_bertscore(bert_model(bert), bert.layer)
 
 
-def weights(spec: OdsumSpec) -> Mapping[str, str]:
-    """The revision of BERTScore's model if it is a folder; empty otherwise. Raises NoModel."""
-    bert = spec.metric(BertScoreSpec)
-    return {"bertscore": revision} if bert is not None and (revision := known_revision(bert.bertscore)) else {}
-
-
 def bert_model(bert: BertScoreSpec) -> str:
     """The folder of BERTScore's model, or its name on a model hub. Raises NoModel."""
     model = find_model(bert.bertscore)
     return str(model.folder) if model.folder else bert.bertscore
 
 
-async def measured(
+async def measure(
     spec: OdsumSpec, item_id: str, text: str, references: Sequence[str], ask: Ask, sampling: Callable[[ModelSpec], dict[str, Any]]
 ) -> tuple[SummaryScore, list[RatingRow]]:
     """The scores of a summary and its G-EVAL ratings. Scores are None without a reference. A plan runs only G-EVAL, the one
@@ -69,13 +58,17 @@ async def measured(
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []
     for name, geval in spec.gevals.items() if references else ():
-        rated = await _rated(geval, (item_id, name), text, references, ask, sampling)
-        scores[name] = _overall(geval, rated, len(references))
+        rated = await _rate(geval, (item_id, name), text, references, ask, sampling)
         ratings += rated
+        # The mean over criteria of each one's best rating (or mean) over references; None if a rating is missing.
+        if len(rated) == len(geval.criteria) * len(references):
+            values = [[row.rating for row in rated if row.criterion == criterion] for criterion in geval.criteria]
+            by_criterion = [max(given) if geval.over == "best" else sum(given) / len(given) for given in values]
+            scores[name] = sum(by_criterion) / len(by_criterion)
     return SummaryScore(item_id, **scores), ratings
 
 
-async def _rated(
+async def _rate(
     geval: GevalSpec,
     of: tuple[str, str],
     text: str,
@@ -103,13 +96,3 @@ async def _rated(
 
     calls = [rated(name, place) for name in geval.criteria for place in range(len(references))]
     return [row for row in await asyncio.gather(*calls) if row is not None]
-
-
-def _overall(geval: GevalSpec, ratings: Sequence[RatingRow], n_references: int) -> float | None:
-    """Mean over criteria of each one's best rating (or mean, depending on `over`) over references. None if a rating is
-    missing."""
-    if len(ratings) < len(geval.criteria) * n_references:
-        return None
-    values = [[row.rating for row in ratings if row.criterion == name] for name in geval.criteria]
-    by_criterion = [max(rated) if geval.over == "best" else sum(rated) / len(rated) for rated in values]
-    return sum(by_criterion) / len(by_criterion)

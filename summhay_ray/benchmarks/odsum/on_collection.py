@@ -1,9 +1,15 @@
-"""Base class of workloads over a collection: it keeps the collection in the store and restores a stored run from it."""
+"""Collections in a store: imported from a folder, and kept there by the workloads that use them.
+
+A spec names an imported collection by its content hash. A stored run is restored from the collection that its record names.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray.benchmark import Benchmark, Inputs, RunStore, Spec, Store
@@ -25,12 +31,17 @@ class OnCollection(Benchmark[S]):
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        record = inputs.record
-        self._whole = _collection(self._corpus() if record is None else f"store/{record[COLLECTION]}", inputs)
-
-    def _corpus(self) -> str:
-        corpus: str = getattr(self.spec, "corpus")  # noqa: B009
-        return corpus
+        self._corpus: str = getattr(spec, "corpus")  # noqa: B009
+        entry = self._corpus if inputs.record is None else f"store/{inputs.record[COLLECTION]}"
+        if (match := _IN_STORE.fullmatch(entry)) is None:
+            self._whole = read_collection(inputs.path(entry), entry)
+            return
+        if inputs.store is None:
+            raise SpecError(f"spec: corpus: {entry!r} is in a store; name the store, or give the collection's folder")
+        try:
+            self._whole = Collection.from_bytes(inputs.store.get_object(COLLECTION, match[1]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreError(f"store {inputs.store.uri!r}: collection {match[1]} cannot be read: {error}") from error
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Workload`. Stores the collection, and records its digest and attribution."""
@@ -47,20 +58,46 @@ class OnCollection(Benchmark[S]):
         yield COLLECTION, run.record[COLLECTION]
 
     def by_store(self) -> Mapping[str, str]:
-        return {} if _IN_STORE.fullmatch(self._corpus()) else {self._corpus(): f"store/{self._whole.stored_as}"}
+        if _IN_STORE.fullmatch(self._corpus):
+            return {}
+        return {self._corpus: f"store/{hashlib.sha256(self._whole.to_bytes()).hexdigest()}"}
 
     def keep_by_store(self, store: Store) -> None:
         store.put_object(COLLECTION, self._whole.to_bytes())
 
 
-def _collection(entry: str, inputs: Inputs) -> Collection:
-    """The collection that a spec names, by folder or by store/SHA256. Raises SpecError, StoreError."""
-    match = _IN_STORE.fullmatch(entry)
-    if match is None:
-        return read_collection(inputs.path(entry), entry)
-    if inputs.store is None:
-        raise SpecError(f"spec: corpus: {entry!r} is in a store; name the store, or give the collection's folder")
-    try:
-        return Collection.from_bytes(inputs.store.get_object(COLLECTION, match[1]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"store {inputs.store.uri!r}: collection {match[1]} cannot be read: {error}") from error
+@dataclass(frozen=True)
+class CollectionImport:
+    """Summary of an imported collection."""
+
+    corpus: str
+    """`store/SHA256`: the value of `corpus` in a spec that uses the same store."""
+    documents: int
+    blank: int
+    """Documents of only white space; they are kept."""
+    queries: int
+    references: int
+    """Queries with a reference summary."""
+    gold: int
+    """Queries with gold documents."""
+    attribution: str
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay import FOLDER`."""
+        return {name: value for name, value in asdict(self).items() if name != "warnings"}
+
+
+def import_collection(folder: str | Path, store: Store) -> CollectionImport:
+    """Store the collection in a folder. Raises SpecError, naming the file, if the folder is not a collection."""
+    collection = read_collection(Path(folder), str(folder))
+    return CollectionImport(
+        corpus=f"store/{store.put_object(COLLECTION, collection.to_bytes())}",
+        documents=len(collection.documents),
+        blank=sum(document.blank for document in collection.documents),
+        queries=len(collection.queries),
+        references=sum(any(map(str.strip, query.references)) for query in collection.queries),
+        gold=sum(bool(query.gold) for query in collection.queries),
+        attribution=collection.attribution,
+        warnings=collection.warnings,
+    )

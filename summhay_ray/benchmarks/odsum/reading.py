@@ -1,4 +1,6 @@
-"""Reads a folder as a collection: the release's raw meetings or stories, BEIR, or text files with a file of queries.
+"""Reads a folder as a collection, and the release's files of rankings.
+
+A folder holds the release's raw meetings or stories, BEIR, or text files with a file of queries:
 
 | files in the folder | format |
 |---|---|
@@ -9,26 +11,38 @@
 
 The files may also be in a subfolder `raw`, as in the release. In BEIR folders and your own, a line of queries.jsonl may have
 `references`.
+
+The release's pipeline files hold the texts of retrieved documents but not their ids. A file is a list of `{"Query", "Summary" |
+"Summary_1".., "Article"}`. The article consists of the retrieved documents, separated by `<doc-sep>`. Text after the last
+separator is a document, even if blank, if the collection has a blank document. Some files lack newlines and double quotes, so
+texts are compared without them.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, checked
-from summhay_ray.benchmarks.odsum.splits import meeting_splits
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.inputs import read_file, real_path
-from summhay_ray.retrieve import titled
+from summhay_ray.inputs import read_file, read_json, real_path
+from summhay_ray.retrieve import run_lines, titled
 from summhay_ray.text import parsed_json
 
 SPLITS = ("train", "test", "dev")
 """In the order in which the release lists documents and queries."""
+SEED = 42
+SEPARATOR = "<doc-sep>"
+_LOST = re.compile(r'[\s"]+')
+_T = TypeVar("_T", str, list[Any])
 MEETINGS = (
     "ODSum-meeting (Zhou et al., 2023; MIT licence), made of QMSum (Zhong et al., 2021), whose transcripts are those of AMI, "
     "ICSI and committees; their own terms hold for the texts."
@@ -91,9 +105,22 @@ def _meetings(place: _Place, called: str) -> Collection:
     for query_id, value in by_id.items():
         where = f"queries.json: query {query_id!r}"
         fields = _object(value, where)
-        text, answer = (_text(fields, name, where) for name in ("query", "answer"))
+        text, answer = (_field(str, fields, name, where) for name in ("query", "answer"))
         queries.append(Query(query_id, text, (answer,), _texts(fields, "meetings_list", where), split_of[query_id]))
     return checked(called, _text_files(place), queries, MEETINGS)
+
+
+def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
+    """Query id of ODSum-meeting -> train, test or dev, in shares of 60 %, 30 % and 10 %, as in the release.
+
+    The release calls scikit-learn's `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42.
+    """
+    ids_of, rest = {}, list(query_ids)
+    for name, share in (("train", 0.4), ("test", 0.25)):
+        order = np.random.RandomState(SEED).permutation(len(rest)).tolist()
+        n = math.ceil(share * len(rest))
+        ids_of[name], rest = [rest[index] for index in order[n:]], [rest[index] for index in order[:n]]
+    return {query_id: name for name, ids in {**ids_of, "dev": rest}.items() for query_id in ids}
 
 
 def _stories(place: _Place, called: str) -> Collection:
@@ -105,7 +132,7 @@ def _stories(place: _Place, called: str) -> Collection:
             story = _object(row, where)
             passage = str(_object(story.get("metadata"), f"{where}: metadata").get("passage_id", ""))
             parts = _texts(story, "divided_document", where)
-            title = _text(story, "title", where)
+            title = _field(str, story, "title", where)
             if title in passages:
                 raise ValueError(
                     f"{where}: title: {title!r} repeats an earlier story's; titles join queries to stories and must be unique"
@@ -119,13 +146,15 @@ def _stories(place: _Place, called: str) -> Collection:
             raise ValueError(f"{where}: expected a list of a story's queries")
         for number, value in enumerate(row, start=1):
             fields = _object(value, where)
-            title = _text(fields, "title", where)
+            title = _field(str, fields, "title", where)
             if title not in passages:
                 raise ValueError(f"{where}: title: no story is called {title!r}")
             passage, names = passages[title]
-            responses = [_text(_object(each, where), "response_text", where) for each in _list(fields, "responses", where)]
+            responses = [
+                _field(str, _object(each, where), "response_text", where) for each in _field(list, fields, "responses", where)
+            ]
             query_id = f"{passage}-{fields.get('question_number', number)}"
-            queries.append(Query(query_id, _text(fields, "question_text", where), tuple(responses), names, split_of[title]))
+            queries.append(Query(query_id, _field(str, fields, "question_text", where), tuple(responses), names, split_of[title]))
     return checked(called, documents, queries, STORIES)
 
 
@@ -133,24 +162,8 @@ def _beir(place: _Place, called: str) -> Collection:
     documents = []
     for where, row in _lines(place, "corpus.jsonl"):
         fields = _object(row, where)
-        title, text = str(fields.get("title") or ""), _text(fields, "text", where)
-        documents.append(Document(_text(fields, "_id", where), titled(title, text), title=title))
-    gold, split_of = _qrels(place)
-    queries = []
-    for where, row in _lines(place, "queries.jsonl"):
-        fields = _object(row, where)
-        query_id = _text(fields, "_id", where)
-        metadata = fields.get("metadata")
-        more = {**(metadata if isinstance(metadata, dict) else {}), **fields}
-        references = _texts(more, "references", where, needed=False)
-        # A query without gold documents is in no file of the qrels.
-        split = split_of.get(query_id) or str(more.get("split") or "")
-        queries.append(Query(query_id, _text(fields, "text", where), references, gold.get(query_id, ()), split))
-    return checked(called, documents, queries)
-
-
-def _qrels(place: _Place) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """(query id -> ids of its relevant documents, most relevant first; query id -> its split)."""
+        title, text = str(fields.get("title") or ""), _field(str, fields, "text", where)
+        documents.append(Document(_field(str, fields, "_id", where), titled(title, text), title=title))
     grades: dict[str, dict[str, int]] = {}
     split_of: dict[str, str] = {}
     for name in place.files("qrels/*.tsv"):
@@ -164,7 +177,19 @@ def _qrels(place: _Place) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
             if int(columns[2]) > 0:
                 grades.setdefault(columns[0], {})[columns[1]] = int(columns[2])
                 split_of[columns[0]] = {"validation": "dev"}.get(split, split)
-    return {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}, split_of
+    # The most relevant documents first.
+    gold = {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}
+    queries = []
+    for where, row in _lines(place, "queries.jsonl"):
+        fields = _object(row, where)
+        query_id = _field(str, fields, "_id", where)
+        metadata = fields.get("metadata")
+        more = {**(metadata if isinstance(metadata, dict) else {}), **fields}
+        references = _texts(more, "references", where, needed=False)
+        # A query without gold documents is in no file of the qrels.
+        split = split_of.get(query_id) or str(more.get("split") or "")
+        queries.append(Query(query_id, _field(str, fields, "text", where), references, gold.get(query_id, ()), split))
+    return checked(called, documents, queries)
 
 
 def _own(place: _Place, called: str) -> Collection:
@@ -172,7 +197,7 @@ def _own(place: _Place, called: str) -> Collection:
     for where, row in _lines(place, "queries.jsonl"):
         fields = _object(row, where)
         references, gold = (_texts(fields, name, where, needed=False) for name in ("references", "gold"))
-        query_id, text = (_text(fields, name, where) for name in ("query_id", "text"))
+        query_id, text = (_field(str, fields, name, where) for name in ("query_id", "text"))
         split = fields.get("split", "")
         if not isinstance(split, str):
             raise ValueError(f"{where}: split: expected text")
@@ -243,22 +268,64 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _text(fields: Mapping[str, Any], name: str, where: str) -> str:
-    if not isinstance(value := fields.get(name), str):
-        raise ValueError(f"{where}: {name}: expected text, found {json.dumps(value)[:40]}")
-    return value
-
-
-def _list(fields: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    if not isinstance(value := fields.get(name), list):
-        raise ValueError(f"{where}: {name}: expected a list, found {json.dumps(value)[:40]}")
+def _field(kind: type[_T], fields: Mapping[str, Any], name: str, where: str) -> _T:
+    if not isinstance(value := fields.get(name), kind):
+        expected = "text" if kind is str else "a list"
+        raise ValueError(f"{where}: {name}: expected {expected}, found {json.dumps(value)[:40]}")
     return value
 
 
 def _texts(fields: Mapping[str, Any], name: str, where: str, needed: bool = True) -> tuple[str, ...]:
     if not needed and fields.get(name) is None:
         return ()
-    value = _list(fields, name, where)
+    value: list[Any] = _field(list, fields, name, where)
     if not all(isinstance(text, str) for text in value):
         raise ValueError(f"{where}: {name}: expected a list of texts, found {json.dumps(value)[:40]}")
     return tuple(value)
+
+
+def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str = "release") -> str:
+    """The rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`.
+
+    A query is matched by its text. If the file words it differently, as the stories' sparse files do, it is matched by its first
+    reference. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
+    """
+    documents = {_bare(document.text): document.document_id for document in reversed(collection.documents)}
+    queries = {_bare(query.text): query.query_id for query in reversed(collection.queries)}
+    answers = {_bare(query.references[0]): query.query_id for query in reversed(collection.queries) if query.references}
+    lines = []
+    for file in files:
+        for place, entry in enumerate(_entries(file)):
+            where = f"{file}: entry {place}"
+            answer = entry.get("Summary", entry.get("Summary_1", ""))
+            query_id = queries.get(_bare(entry["Query"])) or answers.get(_bare(answer))
+            if query_id is None:
+                raise SpecError(f"{where}: the collection has no query with this text or first reference")
+            parts = list(map(_bare, entry["Article"].split(SEPARATOR)))
+            if len(parts) > 1 and not parts[-1] and "" not in documents:
+                parts.pop()
+            ids = [documents.get(part) for part in parts]
+            if None in ids:
+                what = f"{where}: document {ids.index(None) + 1} of its article is not in the collection"
+                raise SpecError(f"{what}; give the collection that the file was made from")
+            lines.append(run_lines(query_id, list(dict.fromkeys(name for name in ids if name)), tag))
+    return "".join(lines)
+
+
+def _entries(file: str | Path) -> list[dict[str, str]]:
+    try:
+        rows = json.loads(read_json(file))
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{file}: cannot be read: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise SpecError(f"{file}: expected a list of objects with Query and Article")
+    for place, row in enumerate(rows):
+        for name in ("Query", "Article"):
+            if not isinstance(row.get(name), str):
+                raise SpecError(f"{file}: entry {place}: {name}: expected text")
+    return rows
+
+
+def _bare(text: str) -> str:
+    """The text without white space and double quotes."""
+    return _LOST.sub("", text)

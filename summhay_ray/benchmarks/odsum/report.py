@@ -14,13 +14,18 @@ from summhay_ray.benchmarks.retrieval import retrieval_section
 
 SHOWN = ("rouge1", "rouge2", "rougeL", *OWN_N)
 """The metrics of the paper's tables."""
+_ENDS = ("", "_low", "_high", "_reason", "_floor")
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
 
 
 def sections(scores: Tables, collection: Collection, token_budget: int | None = None) -> list[Section]:
     """The report's sections; those that the run does not measure are left out."""
     retrieval, summaries, lost, ratings = (scores[name] for name in ("retrieval", "summaries", "robustness", "ratings"))
-    listed = [_retrieval(retrieval), _shown(retrieval, token_budget)] if retrieval.height else []
+    listed = []
+    if retrieval.height:
+        # The rows at the token budget have the layout of SummHay's table.
+        at_budget = retrieval_section(retrieval.filter(pl.col("k").is_null()), token_budget)
+        listed = [_retrieval(retrieval), replace(at_budget, title="Retrieval, at the token budget", more=True)]
     measured = [name for name in SHOWN if summaries.height and summaries[name].count()]
     if summaries.height:
         listed.append(_summaries(summaries, measured))
@@ -30,7 +35,8 @@ def sections(scores: Tables, collection: Collection, token_budget: int | None = 
         listed.append(_as_printed(summaries, measured))
     if ratings.height:
         listed.append(_ratings(ratings))
-    listed.append(_about(collection))
+    counts = f"{len(collection.documents)} documents, {len(collection.queries)} queries."
+    listed.append(Section("The collection", text=f"{counts} {collection.attribution}".strip(), notes=collection.warnings))
     return listed
 
 
@@ -38,9 +44,7 @@ def _retrieval(frame: pl.DataFrame) -> Section:
     named = {"f1": "F1", "precision": "P", "ndcg": "nDCG", "ap": "AP"}
     shown = [name for name in ("precision", "f1", "recall", "ndcg", "ap") if frame[name].count()]
     columns = [f"{figure}{end}" for figure in shown for end in _ENDS]
-    renamed = {
-        name: name.replace(figure, to, 1) for figure, to in named.items() for name in columns if name.split("_")[0] == figure
-    }
+    renamed = {f"{figure}{end}": f"{to}{end}" for figure, to in named.items() if figure in shown for end in _ENDS}
     table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", "n_expected", *columns).rename(renamed)
     return Section(
         "Retrieval, by documents retrieved",
@@ -52,24 +56,13 @@ def _retrieval(frame: pl.DataFrame) -> Section:
     )
 
 
-def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
-    """The rows at the token budget, in the layout of SummHay's table."""
-    section = retrieval_section(frame.filter(pl.col("k").is_null()), token_budget)
-    return replace(section, title="Retrieval, at the token budget", more=True)
-
-
-_ENDS = ("", "_low", "_high", "_reason", "_floor")
-
-
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [f"{metric}{end}" for metric in measured for end in _ENDS]
     # A metric with fewer scores than the others (after failed ratings, for example) gets its own n column.
     fewer = {metric: f"n_{metric}" for metric in OWN_N if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()}
     own_n = [pl.col(counted).alias(f"n of {NAMES[metric]}") for metric, counted in fewer.items()]
     table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)
-    table = table.rename(
-        {name: name.replace(metric, NAMES[metric], 1) for metric in measured for name in columns if _of(name, metric)}
-    )
+    table = table.rename({f"{metric}{end}": f"{NAMES[metric]}{end}" for metric in measured for end in _ENDS})
     return Section(
         "Summaries",
         text="Means over the n scored summaries of n_expected; failed and empty answers are left out."
@@ -78,10 +71,6 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         units={NAMES[metric]: "%" for metric in measured if not metric.startswith("geval")},
         higher_is_better=[NAMES[metric] for metric in measured],
     )
-
-
-def _of(column: str, metric: str) -> bool:
-    return column in [f"{metric}{end}" for end in _ENDS]
 
 
 def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
@@ -147,9 +136,3 @@ def _ratings(frame: pl.DataFrame) -> Section:
         table=frame.select(*SYSTEM, *several, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
         more=True,
     )
-
-
-def _about(collection: Collection) -> Section:
-    sentences = [f"{len(collection.documents)} documents, {len(collection.queries)} queries."]
-    sentences += [collection.attribution] if collection.attribution else []
-    return Section("The collection", text=" ".join(sentences), notes=collection.warnings)

@@ -5,7 +5,6 @@ Means are over the n values that were scored, out of n_expected. Failures are le
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -46,10 +45,11 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
     # A retriever whose items were never asked has not ranked anything yet.
     asked = set(scored["retriever"]) if spec.summarizers and scored.height else set(retrievers)
     ranking = [name for name in retrievers if name in asked]
+    ratings = [_ratings(tables, scored, name, geval) for name, geval in spec.gevals.items()]
     by_name = {
         "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(ranking, n_queries), unordered),
         "summaries": _summaries(scored),
-        "ratings": _ratings(tables, scored, spec),
+        "ratings": pl.concat(ratings) if ratings else pl.DataFrame(),
         "robustness": robustness(scored),
     }
     # Rows follow the order of the spec, not alphabetical order.
@@ -63,16 +63,9 @@ def frames(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()) 
 
 def details(scores: Tables) -> Mapping[str, Any]:
     """`retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
-    wanted = {
-        "summaries": (
-            *SYSTEM,
-            *("n_expected", "n_scored", *METRICS),
-            *(f"{name}_floor" for name in METRICS),
-            *(f"n_{name}" for name in ("rouge", *OWN_N)),
-        ),
-        "robustness": scores["robustness"].columns,
-    }
-    own = {name: scores[name].select(columns).to_dicts() for name, columns in wanted.items()}
+    columns = (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"{name}_floor" for name in METRICS))
+    summaries = scores["summaries"].select(*columns, *(f"n_{name}" for name in ("rouge", *OWN_N)))
+    own = {"summaries": summaries.to_dicts(), "robustness": scores["robustness"].to_dicts()}
     return {**retrieval_details(scores["retrieval"]), **own}
 
 
@@ -109,16 +102,6 @@ def by_query(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()
     return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked, ceilings=[*ceilings])
 
 
-def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str]) -> pl.DataFrame:
-    """Mean and interval of each value per group, and `n`, the number of rows of the group."""
-    rows = frame.group_by(by).agg(pl.len().cast(pl.Int64).alias("n"))
-    means = [mean_interval(frame, value, by, bounds=_BOUNDS.get(value)).drop("n") for value in values]
-    joined: pl.DataFrame = functools.reduce(
-        lambda one, other: one.join(other, on=list(by), how="left", nulls_equal=True), means, rows
-    )
-    return joined
-
-
 def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
     counts = scored.group_by(SYSTEM).agg(
         pl.len().cast(pl.Int64).alias("n_expected"),
@@ -127,7 +110,10 @@ def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
         pl.col("rouge1").count().cast(pl.Int64).alias("n_rouge"),
         *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in OWN_N),
     )
-    means = counts.join(_means(scored, SYSTEM, METRICS).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
+    means = counts
+    for name in METRICS:
+        mean = mean_interval(scored, name, SYSTEM, bounds=_BOUNDS.get(name)).drop("n")
+        means = means.join(mean, on=SYSTEM, how="left", nulls_equal=True)
     of = {name: "n_rouge" if name in ROUGE_TYPES else f"n_{name}" for name in METRICS}
     measured = {name: pl.col(name).fill_null(0.0) if scored[name].count() else pl.col(name) for name in METRICS}
     return means.with_columns(
@@ -135,13 +121,7 @@ def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:
-    """G-EVAL by rater and criterion; see `_of_geval`."""
-    found = [_of_geval(tables, scored, name, geval) for name, geval in spec.gevals.items()]
-    return pl.concat(found) if found else pl.DataFrame()
-
-
-def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
+def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
     """One G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references.
 
     `pooled`: the mean over all answers, as in the release. Both leave out queries with a missing rating.

@@ -95,11 +95,6 @@ def _metric(value: Any) -> Any:
     return _KINDS[heads[0]].model_validate(fields)
 
 
-def _kind(metric: Strict) -> tuple[str, bool]:
-    """Key by which an entry must be unique: each metric once; G-EVAL once for whole references and once for extracts."""
-    return type(metric).__name__, getattr(metric, "extract", None) is not None
-
-
 Metric = Annotated[
     RougeSpec | BertScoreSpec | GevalSpec,
     BeforeValidator(
@@ -156,7 +151,9 @@ class OdsumSpec(OfWordsSpec):
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
         check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
-        for field, values in (("k", self.k), ("metrics", [_kind(metric) for metric in self.metrics])):
+        # Each metric once; G-EVAL once for whole references and once for extracts.
+        kinds = [(type(metric), getattr(metric, "extract", None) is not None) for metric in self.metrics]
+        for field, values in (("k", self.k), ("metrics", kinds)):
             if len(set(values)) < len(values):
                 raise ValueError(f"{field}: one is listed twice; remove it")
         if not self.retrievers and any(summarizer.answers is None for summarizer in self.summarizers):

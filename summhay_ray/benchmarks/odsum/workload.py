@@ -30,13 +30,12 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.odsum import measures
-from summhay_ray.benchmarks.odsum.collection import Collection
-from summhay_ray.benchmarks.odsum.export import run_files
+from summhay_ray.benchmarks.odsum.collection import Collection, as_file_name, json_lines
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, shown_numbers
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
-from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
+from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.benchmarks.retrieval import (
@@ -47,6 +46,7 @@ from summhay_ray.benchmarks.retrieval import (
     cut_texts,
     cut_warnings,
     missing_scores,
+    no_ranking,
     own_code,
     with_retrievers,
 )
@@ -60,6 +60,7 @@ from summhay_ray.benchmarks.summarizing import (
     strategy_name,
     unused_retrievers,
 )
+from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
 from summhay_ray.inputs import write_new
 from summhay_ray.local_models import check_model
@@ -103,13 +104,10 @@ class Odsum(OnCollection[OdsumSpec]):
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.retrievers = Retrievers(self.spec, inputs)
         self._prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
-        if not inputs.settled:
-            self._check()
-
-    def _check(self) -> None:
-        """Raises SpecError for an unknown name, a prompt without a required placeholder, or a model that is not available here.
-        Stored runs skip this check, since they are also read on machines without the models."""
-        _ = self.collection
+        self._ranked = RankedCollection(self.collection, self.retrievers, self.spec)
+        # A stored run is also read on machines without the models.
+        if inputs.settled:
+            return
         try:
             for summarizer in self.spec.summarizers:
                 check_strategy(summarizer.strategy)
@@ -144,22 +142,22 @@ class Odsum(OnCollection[OdsumSpec]):
         summarizing = ("summarizers", "strategies", "metrics", "words")
         return {name: value for name, value in fields.items() if name not in summarizing}
 
-    @functools.cached_property
-    def _ranked(self) -> RankedCollection:
-        """The collection as the spec's retrievers rank it."""
-        return RankedCollection(self.collection, self.retrievers, self.spec)
-
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are identified by their content."""
         spec = self.spec.semantic()
+        bert = self.spec.metric(BertScoreSpec)
+        weights = known_revision(bert.bertscore) if bert else ""
         return {
             "kind": self.kind,
             "code": [self.inputs.code(name) for name in self.own_code()],
             "collection": self._whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.retrievers.identities(),
-            "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
-            **measures.weights(self.spec),
+            "prompts": {
+                "answer": summarize.prompt_identity("", "answer", steps=True),
+                **{name: measures.criterion(name).prompt_hash for name in measures.CRITERIA},
+            },
+            **({"bertscore": weights} if weights else {}),
             # Cutting the oracle at k identifies other runs.
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
@@ -232,8 +230,34 @@ class Odsum(OnCollection[OdsumSpec]):
         return {"": Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. The rankings of a retriever for all queries (`retrieval.py`), and the document numbers per item."""
-        return self._ranked.prepare(source, items)
+        """See `Workload`. The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
+
+        For a retriever that calls a service, only the vectors and scores of local models.
+        """
+        if not source:
+            return Prepared()
+        corpus = self.collection.corpus
+        try:
+            if source in self.retrievers.asking:
+                self.retrievers.compute_local_part(corpus, source)
+                return Prepared()
+            rankings, missing = self._ranked.rankings(source)
+        # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+        rows = {**self._ranked.rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
+        return Prepared(rows, own=shown_numbers(rankings, missing, items))
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Workload`. The document numbers per item for a plan; arbitrary where vectors are not computed yet."""
+        if not source or source in self.retrievers.asking:
+            return Prepared()
+        try:
+            rankings, missing = self._ranked.rankings(source, planned=True)
+        # A user-defined retriever may raise anything.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+        return Prepared(own=shown_numbers(rankings, missing, items))
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
@@ -253,7 +277,7 @@ class Odsum(OnCollection[OdsumSpec]):
             if "summarizer" not in item.data:
                 cut = self.retrievers.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
                 return {**self._ranked.rows(item.source, {search_query.query_id: ranking}), **cut}
-            numbers = shown_numbers(ranking, item)
+            numbers = [ranked.number for ranked in ranking[: item.data["k"]]]
         if "summarizer" not in item.data:
             return {}
         spec = self.spec.summarizers[item.data["summarizer"]]
@@ -282,7 +306,7 @@ class Odsum(OnCollection[OdsumSpec]):
             n_tokens=count_tokens(text),
             key=outcome.key,
         )
-        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self.models.sampling)
+        score, ratings = await measures.measure(self.spec, item.id, text, query.references, ask, self.models.sampling)
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
 
     @functools.cached_property
@@ -318,10 +342,6 @@ class Odsum(OnCollection[OdsumSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         return sections(scores, self.collection, self.spec.token_budget)
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
-        return self._ranked.sketch(source, items)
-
     def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
         if not any(item.source for item in items):
@@ -329,7 +349,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. See `Workload`: retrievers that have no effect."""
+        """See `Workload`. The part of the collection that a local model reads."""
         return self.retrievers.compute_part(self.collection.corpus, part)
 
     def warnings(self) -> Sequence[str]:
@@ -380,7 +400,13 @@ class Odsum(OnCollection[OdsumSpec]):
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
-        return write_new(folder, run_files(run, self.collection))
+        files = {f"collection/{name}": text for name, text in self.collection.files().items()}
+        for row in run.table("odsum_summaries").sort("item_id").iter_rows(named=True):
+            where = f"{row['retriever']}@{row['k']}+" if row["retriever"] else ""
+            system = as_file_name(f"{where}{row['strategy']}+{row['model']}")
+            name = f"summaries/{system}.jsonl"
+            files[name] = files.get(name, "") + json_lines([{"query_id": row["query_id"], "text": row["text"]}])
+        return write_new(folder, files)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         wanted = set(item_ids)

@@ -8,41 +8,44 @@ from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     RetrieverEntry,
     check_made,
+    check_retrievers,
     every,
     files,
-    identity_of,
     make_retriever,
     naming,
     own_code,
     retriever_label,
     services,
-    settled,
+    with_retrievers,
 )
-from summhay_ray.benchmarks.retrieval.export import write_beir, write_trec
-from summhay_ray.benchmarks.retrieval.measure import (
+from summhay_ray.benchmarks.retrieval.rankings import (
+    CUT_TEXTS,
+    RANKING_TABLES,
     Retrieved,
+    cut_texts,
+    cut_warnings,
+    ranking_rows,
     retrieval_by_query,
     retrieval_details,
     retrieval_section,
     retrieval_table,
+    retrieved_of,
 )
-from summhay_ray.benchmarks.retrieval.retrieval_run import Corpora, RetrievalFields, Retrieving, retrieval_alone
-from summhay_ray.benchmarks.retrieval.retrievers import (
-    UNORDERED,
-    Retrievers,
-    check_retrievers,
-    missing_scores,
-    no_ranking,
-    with_retrievers,
+from summhay_ray.benchmarks.retrieval.retrieval_run import (
+    Corpora,
+    RetrievalFields,
+    Retrieving,
+    retrieval_alone,
+    write_beir,
+    write_trec,
 )
-from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
-from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.retrievers import UNORDERED, Retrievers, missing_scores, no_ranking
+from summhay_ray.benchmarks.retrieval.stored_models import NotComputed, StoredModels
 
 __all__ = [
     "CUT_TEXTS",
     "RANKING_TABLES",
     "UNORDERED",
-    "Computing",
     "Corpora",
     "Entry",
     "NotComputed",
@@ -58,7 +61,6 @@ __all__ = [
     "cut_warnings",
     "every",
     "files",
-    "identity_of",
     "make_retriever",
     "missing_scores",
     "naming",
@@ -73,7 +75,6 @@ __all__ = [
     "retrieved_of",
     "retriever_label",
     "services",
-    "settled",
     "with_retrievers",
     "write_beir",
     "write_trec",

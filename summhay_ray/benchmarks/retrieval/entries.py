@@ -1,24 +1,25 @@
 """Retrievers in a spec: a name, or a mapping with a field that names its kind, such as `{embed: MODEL}`.
 
-To add a kind, write a class with `head`, its fields and `make`, and add it to `KINDS` and `RetrieverEntry`.
+To add a kind, write a class with `head`, `title`, its fields and `make`, and add it to `KINDS` and `RetrieverEntry`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Inputs, ModelSpec, Reach, Strict, Text
-from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
+from summhay_ray.benchmark import Inputs, ModelSpec, Reach, Spec, Strict, Text
+from summhay_ray.encoders import FOLDER_REVISION, Encoding, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.errors import SpecError, UserError
 
 Read = Callable[[str], str]
 """Path of a file as the spec names it -> its text."""
+S = TypeVar("S", bound=Spec)
 
 
 class Entry(Strict):
@@ -26,33 +27,36 @@ class Entry(Strict):
 
     head: ClassVar[str]
     """The field that names the entry's kind."""
+    title: ClassVar[str]
+    """The name in tables if the spec gives none, as a format: `{0.FIELD}` is a field, `{last}` the last part of the head's
+    path, `{stem}` that part without its ending, `{nested}` the names of the nested entries."""
+    nested: ClassVar[str] = ""
+    """The field with the nested entries: one entry, or a list; empty without any."""
 
     name: str = Field(default="", description="name in tables; empty: made from the other fields")
 
     @property
     def label(self) -> str:
-        """The name in tables if the spec gives none."""
-        return self.name or self.default_label()
-
-    def default_label(self) -> str:
-        """The name in tables if the spec gives none."""
-        raise NotImplementedError
+        """The name in tables."""
+        path = str(getattr(self, self.head))
+        nested = ",".join(map(retriever_label, self.parts()))
+        made = self.title.format(self, last=path.rstrip("/").rpartition("/")[2], stem=Path(path).stem, nested=nested)
+        return self.name or made
 
     def parts(self) -> Sequence[RetrieverEntry]:
         """The nested entries."""
-        return ()
+        found = getattr(self, self.nested) if self.nested else []
+        return found if isinstance(found, list) else [found]
+
+    def changed_parts(self, change: Callable[[str | Entry], Any]) -> dict[str, Any]:
+        """The field with the nested entries, each changed; empty without nested entries."""
+        changed = [change(part) for part in self.parts()]
+        alone = changed and not isinstance(getattr(self, self.nested), list)
+        return {self.nested: changed[0] if alone else changed} if changed else {}
 
     def make(self, seed: int, read: Read) -> Any:
         """The retriever. `read` returns the text of a file that the spec names."""
         raise NotImplementedError
-
-    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """The fields that identify the retriever, as JSON. `digests`: path as the spec names it -> sha256 of the file."""
-        return self.model_dump(mode="json")
-
-    def at_home(self, folder: Path) -> Entry:
-        """The entry with model folders as absolute paths and content hashes as revisions. `folder`: the spec's folder."""
-        return self
 
 
 def _entry(value: Any) -> Any:
@@ -75,12 +79,10 @@ class Bm25Entry(Entry):
     """BM25 with a named tokenization."""
 
     head: ClassVar[str] = "bm25"
+    title: ClassVar[str] = "bm25-{0.bm25}"
     bm25: retrieve.Tokenization = Field(
         description="split: str.split(' '); words: same as the name bm25; stems: Snowball; wordnet: stems of WordNet lemmas"
     )
-
-    def default_label(self) -> str:
-        return f"bm25-{self.bm25}"
 
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Bm25(seed=seed, tokenization=self.bm25)
@@ -90,11 +92,9 @@ class OracleEntry(Entry):
     """The oracle, with errors in a share of the relevant documents."""
 
     head: ClassVar[str] = "oracle"
+    title: ClassVar[str] = "oracle-{0.oracle}-{0.share:g}"
     oracle: retrieve.Errors = Field(description="kind of errors: replace, add, drop or shuffle")
     share: float = Field(default=0.2, ge=0, le=1, description="share of the relevant documents with an error")
-
-    def default_label(self) -> str:
-        return f"oracle-{self.oracle}-{self.share:g}"
 
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Oracle(seed=seed, errors=self.oracle, share=self.share)
@@ -131,19 +131,35 @@ class Reranker(ModelSpec):
     TASK = "rerank"
 
 
-def _whole_price(fields: Any) -> Any:
-    """An entry's fields. These services have no output tokens, so a price may omit that of output tokens."""
-    if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
-        return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
-    return fields
+class Searcher(ModelSpec):
+    """A search service."""
+
+    PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
+    TASK = "search"
 
 
-class ModelEntry(Entry, Reach):
+class ServiceEntry(Entry, Reach):
+    """Base of entries that may call a service."""
+
+    free: ClassVar[bool] = False
+    """Whether a call costs nothing if the spec gives no price."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _price_is_whole(cls, fields: Any) -> Any:
+        """The fields. These services have no output tokens, so a price may omit that of output tokens."""
+        price = fields.get("price") if isinstance(fields, Mapping) else ""
+        if price is None and cls.free:
+            return {**fields, "price": 0}
+        if isinstance(price, Mapping) and price:
+            return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
+        return fields
+
+
+class ModelEntry(ServiceEntry):
     """Base of entries with a model, which runs in this process or at a service."""
 
-    asked_as: ClassVar[type[ModelSpec]] = Embedder
-    """The model at its service."""
-
+    title: ClassVar[str] = "{last}"
     revision: str = Field(default="", description="commit on the model hub; for a folder, filled in from its content")
     max_tokens: int | None = Field(
         default=None, ge=1, description="maximum tokens of a text, by the model's tokenizer; null: the model's limit"
@@ -155,44 +171,6 @@ class ModelEntry(Entry, Reach):
         """The model's name, or its folder."""
         name: str = getattr(self, self.head)
         return name
-
-    @model_validator(mode="before")
-    @classmethod
-    def _price_is_whole(cls, fields: Any) -> Any:
-        return _whole_price(fields)
-
-    def service(self) -> ModelSpec | None:
-        """How to call the model at its service; None for a model that runs in this process."""
-        if self.api_base is None and not ModelSpec.is_service(self.model):
-            return None
-        reach = self.model_dump(include=set(Reach.model_fields))
-        return self.asked_as(
-            model=self.model, temperature=None, max_tokens=1, revision=self.revision, extra=dict(self.extra()), **reach
-        )
-
-    def extra(self) -> Mapping[str, Any]:
-        """Parameters sent with the texts."""
-        return {}
-
-    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """See `Entry`. A folder is identified by its content; the way to reach a service is left out."""
-        found = {**self.model_dump(mode="json", exclude=set(Reach.model_fields)), **self.inner(digests)}
-        return {**found, self.head: ""} if self.revision.startswith(FOLDER_REVISION) else found
-
-    def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        """The identities of nested entries, by field."""
-        return {}
-
-    def at_home(self, folder: Path) -> Entry:
-        """See `Entry`. Raises NoModel for a path without a model."""
-        if self.service() is not None:
-            return self
-        for path in (folder / self.model, Path(self.model)):
-            if path.is_dir():
-                found = path.resolve()
-                return self.model_copy(update={self.head: str(found), "revision": folder_revision(found)})
-        find_model(self.model)
-        return self
 
 
 class EmbedEntry(ModelEntry):
@@ -206,12 +184,6 @@ class EmbedEntry(ModelEntry):
     similarity: retrieve.Similarity = Field(default="cosine", description="similarity of two vectors: cosine or dot")
     dimensions: int | None = Field(default=None, ge=1, description="dimensions of a service's vectors, if it offers a choice")
 
-    def extra(self) -> Mapping[str, Any]:
-        return {} if self.dimensions is None else {"dimensions": self.dimensions}
-
-    def default_label(self) -> str:
-        return _short(self.embed)
-
     def make(self, seed: int, read: Read) -> Any:
         encoding = Encoding(self.embed, self.revision, self.max_tokens, self.precision)
         chunks = retrieve.Chunks(**self.chunks.model_dump()) if self.chunks else None
@@ -224,9 +196,6 @@ class LongeEntry(ModelEntry):
     head: ClassVar[str] = "longe"
     longe: Text = Field(description="model name or folder")
 
-    def default_label(self) -> str:
-        return _short(self.longe)
-
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Longe(seed=seed, encoding=Encoding(self.longe, self.revision, self.max_tokens, self.precision))
 
@@ -235,39 +204,23 @@ class RerankEntry(ModelEntry):
     """Reranking of the first documents of another ranking."""
 
     head: ClassVar[str] = "rerank"
-    asked_as: ClassVar[type[ModelSpec]] = Reranker
+    title: ClassVar[str] = "{nested}+{last}"
+    nested: ClassVar[str] = "of"
     rerank: Text = Field(description="cross-encoder name or folder")
     of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
     top: int = Field(default=100, ge=1, description="number of top documents to rerank; the others follow in their order")
-
-    def default_label(self) -> str:
-        return f"{retriever_label(self.of)}+{_short(self.rerank)}"
-
-    def parts(self) -> Sequence[RetrieverEntry]:
-        return (self.of,)
-
-    def inner(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        return {"of": identity_of(self.of, digests)}
 
     def make(self, seed: int, read: Read) -> Any:
         scoring = Scoring(self.rerank, self.revision, self.max_tokens, self.precision)
         return retrieve.Rerank(scoring, make_retriever(self.of, seed, read), self.top)
 
-    def at_home(self, folder: Path) -> Entry:
-        return super().at_home(folder).model_copy(update={"of": at_home(self.of, folder)})
 
-
-class Searcher(ModelSpec):
-    """A search service."""
-
-    PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
-    TASK = "search"
-
-
-class SearchEntry(Entry, Reach):
+class SearchEntry(ServiceEntry):
     """Your own search service: it takes a query and returns ids or texts of documents, as JSON over HTTP."""
 
     head: ClassVar[str] = "search"
+    title: ClassVar[str] = "{0.search}"
+    free: ClassVar[bool] = True
     search: Text = Field(description="name of the service, in tables and prices")
     api_base: Text = Field(description="URL that takes the query, by POST")
     query: Text = Field(default="query", description="field of the sent JSON that holds the query")
@@ -277,74 +230,39 @@ class SearchEntry(Entry, Reach):
     extra: dict[str, Any] = Field(default={}, description="further fields to send, such as top_k: 20")
     revision: str = Field(default="", description="version of the service; a new one is asked again")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_free(cls, fields: Any) -> Any:
-        return _whole_price({**fields, "price": 0} if isinstance(fields, Mapping) and fields.get("price") is None else fields)
-
     @model_validator(mode="after")
     def _one_of_both(self) -> SearchEntry:
         if self.id and self.text:
             raise ValueError("id, text: name one of them: documents are found by their id, or by their text")
         return self
 
-    def default_label(self) -> str:
-        return self.search
-
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Search(self.search, retrieve.Fields(self.results, self.id, self.text))
-
-    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude=set(Reach.model_fields))
-
-    def service(self) -> ModelSpec:
-        """How to call the service."""
-        reach = self.model_dump(include=set(Reach.model_fields))
-        sent = {**self.extra, ModelSpec.QUERY_FIELD: self.query}
-        return Searcher(model=self.search, temperature=None, max_tokens=1, revision=self.revision, extra=sent, **reach)
 
 
 class FuseEntry(Entry):
     """Fusion of several rankings."""
 
     head: ClassVar[str] = "fuse"
+    title: ClassVar[str] = "{0.method}({nested})"
+    nested: ClassVar[str] = "fuse"
     fuse: list[RetrieverEntry] = Field(min_length=2, description="retrievers whose rankings are fused")
     method: retrieve.Method = Field(default="rrf", description="rrf: sum of 1 / (60 + rank); sum: sum of scores scaled to 0..1")
 
-    def default_label(self) -> str:
-        return f"{self.method}({','.join(map(retriever_label, self.fuse))})"
-
-    def parts(self) -> Sequence[RetrieverEntry]:
-        return self.fuse
-
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Fuse([make_retriever(part, seed, read) for part in self.fuse], self.method)
-
-    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        return {**self.model_dump(mode="json"), "fuse": [identity_of(part, digests) for part in self.fuse]}
-
-    def at_home(self, folder: Path) -> Entry:
-        return self.model_copy(update={"fuse": [at_home(part, folder) for part in self.fuse]})
 
 
 class RunEntry(Entry):
     """Rankings from a file."""
 
     head: ClassVar[str] = "run"
+    title: ClassVar[str] = "{stem}"
     run: Text = Field(description="path of a TREC run file, relative to the spec's folder")
-
-    def default_label(self) -> str:
-        return Path(self.run).stem
 
     def make(self, seed: int, read: Read) -> Any:
         return retrieve.Run(retrieve.read_run(read(self.run), self.run), self.run)
 
-    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
-        return {**self.model_dump(mode="json"), "run": digests.get(self.run, self.run)}
-
-
-RERANK3 = Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
-"""The service model behind the name `rerank3`."""
 
 KINDS: Mapping[str, type[Entry]] = {
     kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, SearchEntry, FuseEntry, RunEntry)
@@ -372,10 +290,6 @@ for _kind in (RerankEntry, FuseEntry):
     _kind.model_rebuild()
 
 
-def _short(model: str) -> str:
-    return model.rstrip("/").rpartition("/")[2]
-
-
 def retriever_label(entry: str | Entry) -> str:
     """The name of a spec's retriever in tables."""
     return entry if isinstance(entry, str) else entry.label
@@ -384,21 +298,6 @@ def retriever_label(entry: str | Entry) -> str:
 def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
     """The retriever of an entry. Raises UnknownName, BadTrec or SpecError."""
     return retrieve.make(entry, seed) if isinstance(entry, str) else entry.make(seed, read)
-
-
-def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
-    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON.
-
-    `digests`: path as the spec names it -> sha256 of the file, and module:Class -> sha256 of the module.
-    """
-    if isinstance(entry, str):
-        return f"{entry} {digests.get(entry, '')}".rstrip()
-    return entry.semantic(digests)
-
-
-def at_home(entry: str | Entry, folder: Path) -> str | Entry:
-    """The entry with model folders resolved on this machine; see `Entry.at_home`."""
-    return entry if isinstance(entry, str) else entry.at_home(folder)
 
 
 def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
@@ -414,6 +313,66 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run for entry in every(entries) if isinstance(entry, RunEntry)))
 
 
+def own_code(entries: Sequence[str | Entry]) -> list[str]:
+    """The module:Class names among the entries: users' own retrievers."""
+    return [entry for entry in every(entries) if isinstance(entry, str) and ":" in entry]
+
+
+def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
+    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON.
+
+    `digests`: path as the spec names it -> sha256 of the file, and module:Class -> sha256 of the module. A model's folder is
+    identified by its content; the way to reach a service is left out.
+    """
+    if isinstance(entry, str):
+        return f"{entry} {digests.get(entry, '')}".rstrip()
+    found = entry.model_dump(mode="json", exclude=set(Reach.model_fields))
+    found |= entry.changed_parts(lambda part: identity_of(part, digests))
+    if isinstance(entry, RunEntry):
+        found["run"] = digests.get(entry.run, entry.run)
+    if isinstance(entry, ModelEntry) and entry.revision.startswith(FOLDER_REVISION):
+        found[entry.head] = ""
+    return found
+
+
+def service_of(entry: str | Entry) -> ModelSpec | None:
+    """How to call the service of an entry; None if it has none, or a model that runs in this process."""
+    if entry == "rerank3":
+        return Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
+    if isinstance(entry, SearchEntry):
+        asked_as: type[ModelSpec] = Searcher
+        name, extra = entry.search, {**entry.extra, ModelSpec.QUERY_FIELD: entry.query}
+    elif isinstance(entry, ModelEntry) and (entry.api_base is not None or ModelSpec.is_service(entry.model)):
+        asked_as = Reranker if isinstance(entry, RerankEntry) else Embedder
+        dimensions = entry.dimensions if isinstance(entry, EmbedEntry) else None
+        name, extra = entry.model, {} if dimensions is None else {"dimensions": dimensions}
+    else:
+        return None
+    reach = entry.model_dump(include=set(Reach.model_fields))
+    return asked_as(model=name, temperature=None, max_tokens=1, revision=entry.revision, extra=extra, **reach)
+
+
+def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
+    """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
+    found: dict[str, ModelSpec] = {}
+    for service in map(service_of, every(entries)):
+        if service is not None and found.setdefault(service.model, service) != service:
+            raise ValueError(
+                f"retrievers: {service.model!r} has two different settings; give both entries the same price, api_base, ..."
+            )
+    return found
+
+
+def check_retrievers(entries: Sequence[str | Entry]) -> None:
+    """Raises ValueError if two retrievers share a name in tables, or a service model has two different settings."""
+    labels = [retriever_label(entry) for entry in entries]
+    for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
+        if label in labels[:index]:
+            mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"
+            raise ValueError(f"retrievers: {label!r} is listed twice; {mend}")
+    services(entries)
+
+
 @contextlib.contextmanager
 def naming(index: int) -> Iterator[None]:
     """Turn user errors into SpecErrors that name the retriever's location in the spec."""
@@ -423,20 +382,6 @@ def naming(index: int) -> Iterator[None]:
         raise SpecError(f"spec: retrievers[{index}]: {str(error).removeprefix('spec: ')}") from error
 
 
-def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
-    """The entries with model folders resolved, after checking models and run files. Raises SpecError."""
-    resolved = []
-    for index, entry in enumerate(entries):
-        with naming(index):
-            found = at_home(entry, inputs.folder)
-            for name, revision, kind in local_models_of([found]):
-                check_model(name, revision, kind)
-            for path in files([found]):
-                retrieve.read_run(inputs.text(path), path)
-            resolved.append(found)
-    return resolved
-
-
 def check_made(entries: Sequence[str | Entry], seed: int, read: Read) -> None:
     """Raises SpecError for a retriever that cannot be made."""
     for index, entry in enumerate(entries):
@@ -444,60 +389,40 @@ def check_made(entries: Sequence[str | Entry], seed: int, read: Read) -> None:
             make_retriever(entry, seed, read)
 
 
-def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
-    """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
-    found: dict[str, ModelSpec] = {}
-    for entry in every(entries):
-        service = RERANK3 if entry == "rerank3" else entry.service() if isinstance(entry, ModelEntry | SearchEntry) else None
-        if service is not None and found.setdefault(service.model, service) != service:
-            raise ValueError(
-                f"retrievers: {service.model!r} has two different settings; give both entries the same price, api_base, ..."
-            )
-    return found
+def with_retrievers(spec: S, inputs: Inputs) -> S:
+    """The spec with the retrievers' model folders resolved (see `at_home`), after checking models and run files.
+
+    A stored run's spec is returned unchanged. Raises SpecError.
+    """
+    if inputs.record is not None:
+        return spec
+    resolved = []
+    for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
+        with naming(index):
+            resolved.append(found := at_home(entry, inputs.folder))
+            for part in every([found]):
+                if isinstance(part, ModelEntry) and service_of(part) is None:
+                    revision = "" if part.revision.startswith(FOLDER_REVISION) else part.revision
+                    check_model(part.model, revision, "cross-encoder" if isinstance(part, RerankEntry) else "encoder")
+                elif part in ("vector", "longe"):
+                    check_model(retrieve.MPNET if part == "vector" else retrieve.Longe.MODEL, "", "encoder")
+            for path in files([found]):
+                retrieve.read_run(inputs.text(path), path)
+    return spec.model_copy(update={"retrievers": resolved})
 
 
-def local_models_of(entries: Sequence[str | Entry]) -> list[tuple[str, str, Kind]]:
-    """(name, revision, kind) of the models that run in this process, without repeats."""
-    named = {"vector": retrieve.MPNET, "longe": retrieve.Longe.MODEL}
-    found: dict[tuple[str, str, Kind], None] = {}
-    for entry in every(entries):
-        if isinstance(entry, str) and entry in named:
-            found[named[entry], "", "encoder"] = None
-        elif isinstance(entry, ModelEntry) and entry.service() is None:
-            revision = "" if entry.revision.startswith(FOLDER_REVISION) else entry.revision
-            found[entry.model, revision, "cross-encoder" if isinstance(entry, RerankEntry) else "encoder"] = None
-    return list(found)
+def at_home(entry: str | Entry, folder: Path) -> str | Entry:
+    """The entry with model folders as absolute paths and content hashes as revisions. `folder`: the spec's folder.
 
-
-def inside(made: Any) -> Sequence[Any]:
-    """The retrievers directly inside a fusion or reranking retriever."""
-    if isinstance(made, retrieve.Fuse):
-        return made.parts
-    return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
-
-
-def of_words(made: Any) -> list[retrieve.OfWords]:
-    """The parts of a retriever (or the whole) that compare words."""
-    own = [made] if isinstance(made, retrieve.OfWords) else []
-    return [*own, *(one for part in inside(made) for one in of_words(part))]
-
-
-def models_of(made: Any) -> list[Encoding | Scoring]:
-    """The models that a retriever needs, local or at services, without repeats."""
-    own: list[Encoding | Scoring] = [made.dense.encoding] if isinstance(made, retrieve.Embed) else []
-    own += [made.stretched] if isinstance(made, retrieve.Longe) else []
-    own += [made.scoring] if isinstance(made, retrieve.Rerank) else []
-    return list(dict.fromkeys([*own, *(one for part in inside(made) for one in models_of(part))]))
-
-
-def local_parts(made: Any, services: Collection[str]) -> list[Any]:
-    """The largest parts of a retriever (or the whole) that need local models and none of the `services`."""
-    models = models_of(made)
-    if not any(one.model in services for one in models):
-        return [made] if models else []
-    return [one for part in inside(made) for one in local_parts(part, services)]
-
-
-def own_code(entries: Sequence[str | Entry]) -> list[str]:
-    """The module:Class names among the entries: users' own retrievers."""
-    return [entry for entry in every(entries) if isinstance(entry, str) and ":" in entry]
+    Raises NoModel for a path without a model.
+    """
+    if isinstance(entry, str):
+        return entry
+    changed: dict[str, Any] = {}
+    if isinstance(entry, ModelEntry) and service_of(entry) is None:
+        path = next((path for path in (folder / entry.model, Path(entry.model)) if path.is_dir()), None)
+        if path is None:
+            find_model(entry.model)
+        else:
+            changed = {entry.head: str(path.resolve()), "revision": folder_revision(path.resolve())}
+    return entry.model_copy(update={**changed, **entry.changed_parts(lambda part: at_home(part, folder))})

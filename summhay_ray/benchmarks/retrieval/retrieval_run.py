@@ -1,11 +1,14 @@
-"""Retrieval-only runs (`summhay retrieve SPEC`), for any benchmark with corpora."""
+"""Retrieval-only runs (`summhay retrieve SPEC`) of any benchmark with corpora, and their export to TREC and BEIR files."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
@@ -22,25 +25,31 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     RunTables,
     Section,
     Stage,
     Table,
     Tables,
 )
-from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
-from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
-from summhay_ray.benchmarks.retrieval.retrievers import (
-    Retrievers,
-    check_retrievers,
-    missing_scores,
-    no_ranking,
-    with_retrievers,
+from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, check_retrievers, own_code, services, with_retrievers
+from summhay_ray.benchmarks.retrieval.rankings import (
+    CUT_TEXTS,
+    RANKING_TABLES,
+    cut_texts,
+    cut_warnings,
+    ranking_rows,
+    retrieval_by_query,
+    retrieval_details,
+    retrieval_section,
+    retrieval_table,
+    retrieved_of,
 )
-from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.retrievers import Retrievers, missing_scores, no_ranking
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import SpecError
-from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.inputs import write_new
+from summhay_ray.retrieve import Corpus, Query, Ranked, beir_files, long_name, qrels_lines, run_lines
 from summhay_ray.text import semantic_hash
 
 
@@ -66,10 +75,11 @@ class RetrievalFields(OfWordsSpec):
         return self
 
 
-TOGETHER = 250
-"""Number of queries that a retriever ranks and stores together."""
+BATCH_SIZE = 250
+"""Queries that a retriever ranks and stores together."""
 STAGE = "retrieve"
 """The stage to which items fail when their retriever raises."""
+_UNSAFE = re.compile(r"[^\w.+,()-]+")
 
 S = TypeVar("S", bound=RetrievalFields)
 
@@ -110,11 +120,6 @@ class Retrieving(Benchmark[S]):
         """The corpora that are ranked."""
         raise NotImplementedError
 
-    @classmethod
-    def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: unchanged, since a spec of this kind does nothing else."""
-        return fields
-
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
@@ -142,7 +147,10 @@ class Retrieving(Benchmark[S]):
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.retrievers.asking:
-                    n = -(-len(queries) // TOGETHER) if self._ranks_singly(retriever) else 1
+                    # Only a retriever with `rank` ranks query by query, so that its rankings need not be in memory together.
+                    # User-defined code is not asked, since stored runs are read without it.
+                    own = own_code([self.retrievers[retriever]])
+                    n = 1 if own or not hasattr(self.retrievers.made(retriever), "rank") else -(-len(queries) // BATCH_SIZE)
                     for place in range(n):
                         share = {} if n <= 1 else {"share": [place, n]}
                         item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
@@ -152,13 +160,6 @@ class Retrieving(Benchmark[S]):
                 for query_id in queries:
                     item_id = semantic_hash({**content, "query": query_id})[:32]
                     yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
-
-    def _ranks_singly(self, retriever: str) -> bool:
-        """Whether a retriever ranks query by query, so that the rankings need not be in memory together.
-
-        User-defined code is not asked, since stored runs are read without it.
-        """
-        return not own_code([self.retrievers[retriever]]) and hasattr(self.retrievers.made(retriever), "rank")
 
     def queues(self) -> Mapping[str, Queue]:
         return {"": Queue(tuple(self.retrievers.services))}
@@ -252,7 +253,54 @@ def _filled(**fields: Any) -> dict[str, Any]:
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
+    if issubclass(benchmark, Retrieving):
+        return fields
     if not hasattr(benchmark, "retrieval_fields"):
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
     converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)
     return converted
+
+
+def write_trec(run: RunStore, folder: Path) -> list[Path]:
+    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths.
+
+    A query id that occurs in several corpora is prefixed with its corpus id. Raises UserError, before writing, for an existing
+    file.
+    """
+    keys = ["retriever", "corpus_id", "query_id"]
+    ranked, retrieved = run.table("ranked").sort(*keys, "rank"), run.table("retrieved").sort(*keys)
+    queries = retrieved.unique(["corpus_id", "query_id"], maintain_order=True)
+    shared = Counter(queries["query_id"])
+
+    def name(corpus_id: str, query_id: str) -> str:
+        return query_id if shared[query_id] == 1 else long_name(corpus_id, query_id)
+
+    texts = {
+        "qrels": "".join(
+            qrels_lines(name(row["corpus_id"], row["query_id"]), dict(zip(row["gold"], row["grades"], strict=True)))
+            for row in queries.iter_rows(named=True)
+        )
+    }
+    tags: dict[str, str] = {}
+    for retriever in ranked["retriever"].unique(maintain_order=True):
+        tag = _UNSAFE.sub("_", retriever)
+        tags[retriever] = tag if tag not in tags.values() else f"{tag}-{len(tags) + 1}"
+    for (retriever, corpus_id, query_id), rows in ranked.group_by(keys, maintain_order=True):
+        tag = tags[str(retriever)]
+        lines = run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag, rows["score"].to_list())
+        texts[f"{tag}.run"] = texts.get(f"{tag}.run", "") + lines
+    return write_new(folder, texts)
+
+
+def write_beir(workload: Any, folder: Path) -> list[Path]:
+    """Write each corpus of a run as a BEIR folder named after it; returns the paths.
+
+    `workload` has `corpora`, like `Retrieving`. Raises UserError, before writing, if a file exists.
+    """
+    texts: dict[str, str] = {}
+    for corpus_id in workload.corpora.queries():
+        corpus = workload.corpora.corpus(corpus_id)
+        subfolder = _UNSAFE.sub("_", corpus.name).lstrip(".") or corpus_id[:12]
+        subfolder = subfolder if f"{subfolder}/corpus.jsonl" not in texts else f"{subfolder}-{corpus_id[:12]}"
+        texts |= {f"{subfolder}/{path}": text for path, text in beir_files(corpus).items()}
+    return write_new(folder, texts)

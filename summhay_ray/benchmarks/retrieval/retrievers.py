@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec
-from summhay_ray.benchmarks.retrieval.entries import (
-    Entry,
-    identity_of,
-    local_parts,
-    make_retriever,
-    models_of,
-    of_words,
-    own_code,
-    retriever_label,
-    services,
-    settled,
+from summhay_ray.benchmark import Ask, Inputs, NoReply, Rows, RunStore
+from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, own_code, retriever_label, services
+from summhay_ray.benchmarks.retrieval.rankings import CUT_TEXTS, CutTexts
+from summhay_ray.benchmarks.retrieval.service_models import (
+    LISTS_KEPT,
+    EmbeddedTexts,
+    LengthChanged,
+    ServiceModels,
+    placeholder,
 )
-from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import (
-    Computing,
     Cut,
     NotComputed,
-    Noting,
+    NotedModels,
     RequestedTexts,
     StoredModels,
 )
-from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.outcome import Failed
@@ -41,37 +35,37 @@ from summhay_ray.text import semantic_hash
 UNORDERED = "unordered"
 """The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
 
-S = TypeVar("S", bound=Spec)
 
-
-class Retrievers(Mapping[str, str | Entry]):
+class Retrievers(dict[str, str | Entry]):
     """Name in tables -> the retriever's entry in the spec. Makes the retrievers, ranks with them, and computes their local
     models' vectors."""
 
     def __init__(self, spec: Any, inputs: Inputs) -> None:
+        super().__init__({retriever_label(entry): entry for entry in spec.retrievers})
         self._spec, self._inputs, self.seed = spec, inputs, spec.seed
-        self._entries: dict[str, str | Entry] = {retriever_label(entry): entry for entry in spec.retrievers}
+        self.run_file = inputs.text
+        """Path of a file of rankings as the spec names it -> its text."""
+        self.services = services(spec.retrievers)
+        """Model name -> how to call it, for the retrievers' service models."""
+        self.asking = frozenset(label for label, entry in self.items() if services([entry]))
+        """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
+        self._models = StoredModels(inputs.store, spec)
+        self._known_models = StoredModels(inputs.store, None)
+        """The local models' stored results, for planning."""
+        self._embedded_texts = functools.lru_cache(LISTS_KEPT)(EmbeddedTexts)
+        self._made: dict[str, Any] = {}
+        self._cuts: dict[tuple[str, str, str], Mapping[str, Cut]] = {}
+        """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
 
-    def __getitem__(self, label: str) -> str | Entry:
-        return self._entries[label]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @functools.cached_property
-    def made(self) -> Callable[[str], Any]:
-        """Name in tables -> the retriever, made on first use: user code is not imported earlier."""
-
-        def make(label: str) -> Any:
-            one = make_retriever(self[label], self.seed, self.run_file)
-            for part in of_words(one):
-                part.script = self._spec.script
-            return one
-
-        return functools.cache(make)
+    def made(self, label: str) -> Any:
+        """The retriever of this name, made on first use: user code is not imported earlier."""
+        if label not in self._made:
+            found = make_retriever(self[label], self.seed, self.run_file)
+            for part in every_part(found):
+                if isinstance(part, retrieve.OfWords):
+                    part.script = self._spec.script
+            self._made[label] = found
+        return self._made[label]
 
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, unordered."""
@@ -85,66 +79,26 @@ class Retrievers(Mapping[str, str | Entry]):
         kept = () if record is None else record.get(UNORDERED, ())
         return frozenset(label for label in self if (label in kept if label in own else self.made(label).whole))
 
-    @functools.cached_property
-    def services(self) -> Mapping[str, ModelSpec]:
-        """Model name -> how to call it, for the retrievers' service models."""
-        return services(self._spec.retrievers)
-
-    @functools.cached_property
-    def asking(self) -> frozenset[str]:
-        """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
-        return frozenset(label for label, entry in self.items() if services([entry]))
-
-    @functools.cached_property
-    def encoders_here(self) -> list[Encoding | Scoring]:
-        """The local models that the retrievers need, without repeats."""
-        needed = (one for label in self for one in models_of(self.made(label)))
-        return [one for one in dict.fromkeys(needed) if one.model not in self.services]
-
-    @functools.cached_property
-    def models(self) -> StoredModels:
-        """The retrievers' local models."""
-        return StoredModels(self._inputs.store, Computing.of(self._spec))
-
-    @functools.cached_property
-    def known_models(self) -> StoredModels:
-        """Like `models`, but computes nothing: for planning."""
-        return StoredModels(self._inputs.store, None)
-
-    @functools.cached_property
-    def embedded_texts(self) -> EmbeddedTexts:
-        """Cache of the lists of texts that services embedded most recently."""
-        return EmbeddedTexts()
-
     # --- rankings --------------------------------------------------------------------------------------------------------
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
-        noting = Noting(self.models)
-        found = retrieve.rankings(self.made(retriever), corpus, queries, noting)
-        self._note_cuts(corpus, retriever, "", noting.cuts)
+        models = NotedModels(self._models)
+        found = retrieve.rankings(self.made(retriever), corpus, queries, models)
+        self._cuts[corpus.corpus_id, retriever, ""] = models.cuts
         return found
-
-    def _note_cuts(self, corpus: Corpus, retriever: str, query_id: str, cuts: Mapping[str, Cut]) -> None:
-        self._cut_texts[corpus.corpus_id, retriever, query_id] = [
-            CutTexts(corpus.corpus_id, retriever, query_id, model, cut.texts, cut.cut, cut.tokens)
-            for model, cut in cuts.items()
-            if cut.cut
-        ]
-
-    @functools.cached_property
-    def _cut_texts(self) -> dict[tuple[str, str, str], list[CutTexts]]:
-        return {}
 
     def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
         """Rows about texts that were cut in the latest ranking of a corpus, or of one query if a service is called."""
-        return {CUT_TEXTS.name: self._cut_texts.get((corpus_id, retriever, query_id), [])}
+        here = corpus_id, retriever, query_id
+        cuts = self._cuts.get(here, {}).items()
+        return {CUT_TEXTS.name: [CutTexts(*here, model, cut.texts, cut.cut, cut.tokens) for model, cut in cuts if cut.cut]}
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
-            return retrieve.rankings(self.made(retriever), corpus, wanted, self.known_models)
+            return retrieve.rankings(self.made(retriever), corpus, wanted, NotedModels(self._known_models))
         except NotComputed:
             # The order differs by retriever and query, as in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
@@ -189,26 +143,18 @@ class Retrievers(Mapping[str, str | Entry]):
         mend = "let it return its nearest documents, or name `none` to show none"
         return f"retriever {retriever!r} found no document for query {query_id!r}; {mend}"
 
-    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
-        """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
-        try:
-            return await self._service_ranking(ask, corpus, retriever, query)
-        except LengthChanged:
-            return await self._service_ranking(ask, corpus, retriever, query)
-
-    async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
-        here = self.known_models if ask.planning else self.models
-        models = ServiceModels(ask, self.services, here, self.embedded_texts)
-        (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
-        self._note_cuts(corpus, retriever, query.query_id, models.cuts)
-        return ranking
-
     async def ranking_or_failure(
         self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str
     ) -> Sequence[Ranked] | None:
-        """Like `service_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
+        """A query's ranking by a retriever that calls a service; None after an error, which is reported to `ask` in `stage`.
+
+        Raises NoReply.
+        """
         try:
-            ranking = await self.service_ranking(ask, corpus, retriever, query)
+            try:
+                ranking = await self._service_ranking(ask, corpus, retriever, query)
+            except LengthChanged:
+                ranking = await self._service_ranking(ask, corpus, retriever, query)
             self.check_found(retriever, query.query_id, ranking)
             return ranking
         # A retriever that calls a service may contain a user-defined retriever, which may raise anything.
@@ -219,28 +165,36 @@ class Retrievers(Mapping[str, str | Entry]):
             ask.fail(stage, failed)
             return None
 
-    # --- local models -----------------------------------------------------------------------------
+    async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
+        here = NotedModels(self._known_models if ask.planning else self._models)
+        models = ServiceModels(ask, self.services, here, self._embedded_texts)
+        try:
+            (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
+        except LengthChanged:
+            # The next attempt reads the vectors from the log again.
+            self._embedded_texts.cache_clear()
+            raise
+        self._cuts[corpus.corpus_id, retriever, query.query_id] = models.cuts
+        return ranking
 
-    @functools.cached_property
-    def _computed(self) -> Mapping[str, Sequence[Any]]:
-        """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
-        return {label: local_parts(self.made(label), self.services) for label in self}
+    # --- local models -----------------------------------------------------------------------------
 
     def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute the local models' part, as far as it needs no answer of the service."""
-        for part in self._computed[retriever]:
-            retrieve.rankings(part, corpus, None, self.models)
+        for part in local_parts(self.made(retriever), self.services):
+            retrieve.rankings(part, corpus, None, NotedModels(self._models))
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
         """The parts of the local models' work for (corpus id, retriever) pairs; with more actors than corpora, each corpus is
         split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
-            if self._computed[retriever]:
+            if local_parts(self.made(retriever), self.services):
                 found.setdefault(corpus_id, {})[retriever] = None
         n = -(-actors // len(found)) if found else 1
         # A shared corpus is embedded before it is scored, because scoring reranks rankings by its vectors.
-        scores = any(isinstance(one, Scoring) for one in self.encoders_here)
+        models = [model for label in self for model in models_of(self.made(label)) if model.model not in self.services]
+        scores = any(isinstance(model, Scoring) for model in models)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]
         return [
             {"corpus": corpus_id, "retrievers": list(names), "step": step, "share": [place, n]}
@@ -251,35 +205,29 @@ class Retrievers(Mapping[str, str | Entry]):
 
     def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> Mapping[str, float]:
         """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` does."""
-        before = replace(self.models.computed)
-        self._compute_part(corpus, part)
-        return self.models.computed.since(before)
-
-    def _compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> None:
+        before = replace(self._models.computed)
         place, n = part["share"]
-        made = [one for retriever in part["retrievers"] for one in self._computed[retriever]]
-        if part["step"] != "embed":
-            for one in made:
-                retrieve.rankings(one, corpus, corpus.queries[place::n], self.models)
-            return
+        made = [one for retriever in part["retrievers"] for one in local_parts(self.made(retriever), self.services)]
         requested = RequestedTexts()
         for one in made:
-            retrieve.rankings(one, corpus, None, requested)
+            if part["step"] == "embed":
+                retrieve.rankings(one, corpus, None, requested)
+            else:
+                retrieve.rankings(one, corpus, corpus.queries[place::n], NotedModels(self._models))
         for encoding, texts in requested.texts:
-            self.models.embed_share(encoding, texts, (place, n))
+            self._models.compute_share(encoding, texts, (place, n))
+        return self._models.computed.since(before)
 
     # --- identity of the retrievers -----------------------------------------------------------------------------------------
-
-    def run_file(self, path: str) -> str:
-        """The text of a file of rankings that the spec names."""
-        return self._inputs.text(path)
 
     def identity(self, retriever: str) -> Any:
         """The identity of a retriever, as part of a run's identity."""
         entry = self[retriever]
         known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script
-        return known if script == "auto" or not of_words(self.made(retriever)) else {"retriever": known, "script": script}
+        if script != "auto" and any(isinstance(part, retrieve.OfWords) for part in every_part(self.made(retriever))):
+            return {"retriever": known, "script": script}
+        return known
 
     def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
         """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
@@ -290,13 +238,42 @@ class Retrievers(Mapping[str, str | Entry]):
         return unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
 
     def identities(self) -> list[Any]:
-        """The identities of the run's retrievers, independent of their order in the spec."""
-        return sorted(map(self.identity, self), key=_in_order)
+        """The identities of the run's retrievers, independent of their order in the spec: names, then mappings by hash."""
+        found = list(map(self.identity, self))
+        names = sorted(one for one in found if isinstance(one, str))
+        return [*names, *sorted((one for one in found if not isinstance(one, str)), key=semantic_hash)]
 
 
-def _in_order(known: Any) -> tuple[bool, str]:
-    """Sort key of retrievers' identities: names first, then mappings by hash."""
-    return (False, known) if isinstance(known, str) else (True, semantic_hash(known))
+def every_part(made: Any) -> Iterator[Any]:
+    """A retriever and the retrievers inside it, at any depth."""
+    yield made
+    for part in inside(made):
+        yield from every_part(part)
+
+
+def inside(made: Any) -> Sequence[Any]:
+    """The retrievers directly inside a fusion or reranking retriever."""
+    if isinstance(made, retrieve.Fuse):
+        return made.parts
+    return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
+
+
+def models_of(made: Any) -> list[Encoding | Scoring]:
+    """The models that a retriever needs, local or at services."""
+    found: list[Encoding | Scoring] = []
+    for part in every_part(made):
+        found += [part.dense.encoding] if isinstance(part, retrieve.Embed) else []
+        found += [part.stretched] if isinstance(part, retrieve.Longe) else []
+        found += [part.scoring] if isinstance(part, retrieve.Rerank) else []
+    return found
+
+
+def local_parts(made: Any, services: Collection[str]) -> list[Any]:
+    """The largest parts of a retriever (or the whole) that need local models and none of the `services`."""
+    models = models_of(made)
+    if not any(one.model in services for one in models):
+        return [made] if models else []
+    return [one for part in inside(made) for one in local_parts(part, services)]
 
 
 class NothingFound(retrieve.BadRanking):
@@ -317,20 +294,3 @@ def no_ranking(error: BaseException) -> Failed:
 def missing_scores(message: str) -> Failed:
     """A query for which a retriever has no scores becomes this failure."""
     return Failed("missing_scores", message, retryable=True)
-
-
-def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with its retrievers resolved on this machine (see `settled`); a stored run's already are. Raises SpecError."""
-    if inputs.record is not None:
-        return spec
-    return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
-
-
-def check_retrievers(entries: Any) -> None:
-    """Raises ValueError if two retrievers share a name in tables, or a service model has two different settings."""
-    labels = [retriever_label(entry) for entry in entries]
-    for index, (entry, label) in enumerate(zip(entries, labels, strict=True)):
-        if label in labels[:index]:
-            mend = "remove one" if isinstance(entry, str) else "give one of them another name: NAME"
-            raise ValueError(f"retrievers: {label!r} is listed twice; {mend}")
-    services(entries)

@@ -1,13 +1,14 @@
-"""Local models of retrievers. Their vectors and scores are kept in the store, so that nothing is computed twice."""
+"""Local models. Their vectors and scores are kept in the store, so that nothing is computed twice."""
 
 from __future__ import annotations
 
 import functools
 import json
 import threading
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from summhay_ray.benchmark import Benchmark, Spec, Store
@@ -26,7 +27,9 @@ from summhay_ray.extract import Compute
 from summhay_ray.text import semantic_hash
 
 STAGE = "embed"
-"""The stage's name in a spec's `resources`."""
+"""The stage whose `resources` in a spec hold `batch_tokens` and `batch_size`."""
+BATCH_TOKENS = 16384
+"""Default tokens per batch, including padding."""
 TEXTS_A_BLOCK = 128
 """Texts computed and stored together. The blocks depend only on the texts requested."""
 FORMAT = 1
@@ -38,23 +41,13 @@ _COMPUTING = threading.Lock()
 """Allows one computation at a time per process: a model uses all cores, and other threads can reuse its results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Computing:
-    """How local models are run. None of it affects their identity."""
-
-    batch_tokens: int = 16384
-    batch_size: int | None = None
-
-    @classmethod
-    def of(cls, spec: Spec) -> Computing:
-        """The settings in a spec's `resources` of stage `embed`."""
-        said = spec.resources.get(STAGE)
-        return cls() if said is None else cls(said.batch_tokens, said.batch_size)
+class NotComputed(Exception):
+    """Vectors or scores are not in the store, and computing is not allowed."""
 
 
 @dataclass(slots=True)
 class Computed:
-    """Counts and seconds of what this process computed instead of reading it from the store."""
+    """Counts and seconds of the values that this process computed instead of reading them from the store."""
 
     texts: int = 0
     tokens: int = 0
@@ -67,40 +60,31 @@ class Computed:
 
 
 class StoredModels:
-    """See `retrieve.Models`. Without a store, results live in this object only."""
+    """Vectors and scores by local models. Without a store, results live in this object only."""
 
-    def __init__(self, store: Store | None, computing: Computing | None = Computing()) -> None:
-        """`computing`: None to only read stored results, and raise NotComputed for others."""
-        self._computing = computing
-        said = computing or Computing()
-        self._batches = (said.batch_tokens, said.batch_size)
-        self._space_named = functools.cache(lambda name: Benchmark.vector_space(store, name))
-        self._models: OrderedDict[Encoding | Scoring, Any] = OrderedDict()
+    def __init__(self, store: Store | None, spec: Spec | None) -> None:
+        """`spec`: the run's, whose `resources` say how to compute; None to only read stored results, and raise NotComputed."""
+        self._computes = spec is not None
+        settings = spec.resources.get(STAGE) if spec is not None else None
+        self._batches = (settings.batch_tokens, settings.batch_size) if settings is not None else (BATCH_TOKENS, None)
+        self._space = functools.cache(lambda made_by: Benchmark.vector_space(store, space_name(made_by)))
+        self._models: dict[Encoding | Scoring, Any] = {}
         self.computed = Computed()
 
-    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `retrieve.Models`. Raises NoModel."""
-        return self.rows(encoding, texts, self._encoded(encoding))
+    def vectors(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """One vector per text, in their order. Raises NoModel."""
+        return self.rows(encoding, texts, functools.partial(self._encode, encoding))
 
-    def embed_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
-        """Compute and store a share (i, n) of what `embed` needs: every nth block of the texts, from index i on."""
-        space = self._space_named(_space_of(encoding))
-        by_key = {space.key(text): text for text in texts}
-        self._compute(encoding, list(_blocks(by_key))[share[0] :: share[1]], by_key, self._encoded(encoding))
+    def compute_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
+        """Compute and store a share (i, n) of what `vectors` needs: every nth block of the texts, from index i on."""
+        space = self._space(encoding)
+        self._compute(encoding, {space.key(text): text for text in texts}, functools.partial(self._encode, encoding), share)
 
-    def _encoded(self, encoding: Encoding) -> Compute:
-        def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
-            return self._model(encoding, load_encoder).encode(block, batch_tokens, batch_size)
+    def _encode(self, encoding: Encoding, block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+        return self._model(encoding, load_encoder).encode(block, batch_tokens, batch_size)
 
-        return compute
-
-    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `retrieve.Models`. Raises NoModel."""
-        scores: list[float] = self.scored(scoring, query, texts).values[:, 0].tolist() if texts else []
-        return scores
-
-    def scored(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Vectors:
-        """Like `score`, with the known data of each pair. Raises NoModel."""
+    def scores(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Vectors:
+        """The relevance of each text to the query, as vectors of one number. Raises NoModel."""
         import numpy as np
 
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
@@ -116,14 +100,11 @@ class StoredModels:
         """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
         import numpy as np
 
-        space = self._space_named(_space_of(made_by))
+        space = self._space(made_by)
         keys = [space.key(text) for text in texts]
         found = space.get(keys)
         if len(found) < len(set(keys)):
-            if self._computing is None:
-                raise NotComputed
-            by_key = dict(zip(keys, texts, strict=True))
-            self._compute(made_by, _blocks(by_key), by_key, compute)
+            self._compute(made_by, dict(zip(keys, texts, strict=True)), compute)
             found = space.get(keys)
         values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
         n_tokens, n_cut = (
@@ -131,33 +112,29 @@ class StoredModels:
         )
         return Vectors(values, n_tokens, n_cut)
 
-    def _compute(self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute) -> None:
+    def _compute(self, made_by: MadeBy, texts: Mapping[bytes, str], compute: Compute, share: tuple[int, int] = (0, 1)) -> None:
+        """Compute and store the rows of a share of the texts, given by their keys, in blocks of texts of similar length."""
+        if not self._computes:
+            raise NotComputed
+        space = self._space(made_by)
+        # Equal sets of texts give equal blocks.
+        ordered = sorted(texts, key=lambda key: (-len(texts[key]), key))
+        starts = range(0, len(ordered), TEXTS_A_BLOCK)[share[0] :: share[1]]
         with _COMPUTING:
-            for block in blocks:
-                self._compute_block(made_by, block, texts, compute)
-
-    def _compute_block(self, made_by: MadeBy, block: Sequence[bytes], texts: Mapping[bytes, str], compute: Compute) -> None:
-        import time
-
-        space = self._space_named(_space_of(made_by))
-        known = space.get(block)
-        missing = [key for key in block if key not in known]
-        if not missing:
-            return
-        began = time.monotonic()
-        loading = self.computed.load_s
-        found = compute([texts[key] for key in missing], *self._batches)
-        n_tokens = found.n_tokens.tolist()
-        space.put(
-            missing, found.values, n_tokens, made_by.precision != "float32", () if found.n_cut is None else found.n_cut.tolist()
-        )
-        self.computed.texts += len(missing)
-        self.computed.tokens += sum(n_tokens)
-        self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
+            for block in (ordered[start : start + TEXTS_A_BLOCK] for start in starts):
+                known = space.get(block)
+                missing = [key for key in block if key not in known]
+                if not missing:
+                    continue
+                began, loading = time.monotonic(), self.computed.load_s
+                found = compute([texts[key] for key in missing], *self._batches)
+                n_tokens, n_cut = found.n_tokens.tolist(), () if found.n_cut is None else found.n_cut.tolist()
+                space.put(missing, found.values, n_tokens, made_by.precision != "float32", n_cut)
+                self.computed.texts += len(missing)
+                self.computed.tokens += sum(n_tokens)
+                self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
 
     def _model(self, made_by: Any, load: Callable[[Any], M]) -> M:
-        import time
-
         if made_by not in self._models:
             began = time.monotonic()
             self._models[made_by] = load(made_by)
@@ -166,7 +143,7 @@ class StoredModels:
         return found
 
 
-def _space_of(made_by: MadeBy) -> str:
+def space_name(made_by: MadeBy) -> str:
     """The name of the space of numbers that are computed in one way. A folder's model is identified by its content."""
     described = asdict(made_by)
     if made_by.revision.startswith(FOLDER_REVISION):
@@ -189,38 +166,34 @@ class Cut:
         self.tokens += sum(beyond)
 
 
-class Noting:
-    """See `retrieve.Models`. The stored models, and `cuts`: model -> what it cut since this object was made."""
+@dataclass
+class NotedModels:
+    """See `retrieve.Models`. The stored models, with a count of what they cut in one ranking."""
 
-    def __init__(self, models: StoredModels) -> None:
-        self._models = models
-        self.cuts: defaultdict[str, Cut] = defaultdict(Cut)
+    stored: StoredModels
+    cuts: defaultdict[str, Cut] = field(default_factory=lambda: defaultdict(Cut))
+    """Model -> the texts that it did not fully read."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         """See `retrieve.Models`. Raises NoModel."""
-        return self._noted(encoding.model, await self._models.embed(encoding, texts))
+        found = self.stored.vectors(encoding, texts)
+        self.cuts[encoding.model].add([] if found.n_cut is None else found.n_cut.tolist())
+        return found
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoModel."""
-        found = self._noted(scoring.model, self._models.scored(scoring, query, texts))
+        found = self.stored.scores(scoring, query, texts)
+        self.cuts[scoring.model].add([] if found.n_cut is None else found.n_cut.tolist())
         scores: list[float] = found.values[:, 0].tolist() if texts else []
         return scores
 
-    def _noted(self, model: str, found: Vectors) -> Vectors:
-        self.cuts[model].add([] if found.n_cut is None else found.n_cut.tolist())
-        return found
 
-
-class NotComputed(Exception):
-    """Vectors or scores are not in the store, and computing is not allowed."""
-
-
+@dataclass(frozen=True, slots=True)
 class RequestedTexts:
     """See `retrieve.Models`. Computes nothing and records which texts a retriever needs embedded; its rankings are
     meaningless."""
 
-    def __init__(self) -> None:
-        self.texts: list[tuple[Encoding, Sequence[str]]] = []
+    texts: list[tuple[Encoding, Sequence[str]]] = field(default_factory=list)
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         import numpy as np
@@ -230,10 +203,3 @@ class RequestedTexts:
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         return [0.0] * len(texts)
-
-
-def _blocks(texts: Mapping[bytes, str]) -> Iterator[Sequence[bytes]]:
-    """The texts' keys in blocks of texts of similar length. Equal sets of texts give equal blocks."""
-    in_order = sorted(texts, key=lambda key: (-len(texts[key]), key))
-    for start in range(0, len(in_order), TEXTS_A_BLOCK):
-        yield in_order[start : start + TEXTS_A_BLOCK]

@@ -11,8 +11,7 @@ from summhay_ray.benchmarks.support.agreement import (
 )
 from summhay_ray.benchmarks.support.answers import export_rag_answers
 from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_run
-from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
-from summhay_ray.benchmarks.support.spec import SupportSpec
+from summhay_ray.benchmarks.support.spec import SupportRequest, support_fields
 from summhay_ray.benchmarks.support.workload import SupportBench
 from summhay_ray.citations import SUPPORT_JUDGE
 
@@ -23,7 +22,6 @@ __all__ = [
     "SupportAgreement",
     "SupportBench",
     "SupportRequest",
-    "SupportSpec",
     "agreement",
     "agreement_section",
     "export_rag_answers",

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import Inputs, Reach, RunStore, Section
-from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
-from summhay_ray.benchmarks.support.spec import SupportSpec, models_of, named_judge
+from summhay_ray.benchmarks.support.spec import SupportRequest, SupportSpec, models_of, named_judge, support_fields
 from summhay_ray.benchmarks.support.tables import SUPPORTS
 from summhay_ray.benchmarks.support.workload import SupportBench
 from summhay_ray.errors import SpecError

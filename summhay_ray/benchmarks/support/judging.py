@@ -84,11 +84,6 @@ def _blank() -> Failed:
     return Failed("no_words", "the bullet cites and says nothing; correct the answer")
 
 
-def free_opinions(free: Supports, pairs: Sequence[Pair]) -> Opinions:
-    """The free judge's opinions."""
-    return {pair: free_opinion(free, *pair) for pair in pairs}
-
-
 @dataclass
 class Judging:
     """A run's judge, applied to one answer. `votes`: the verdicts of its panels' members."""
@@ -156,7 +151,7 @@ class Judging:
     def _entailed(self, name: str, pairs: Sequence[Pair]) -> list[Outcome[Opinion]]:
         """By an NLI model: the greatest probability that one of the document's nearest passages entails the bullet."""
         bullets = self.case.bullets
-        read = [self.case.corpus.passages(bullets[bullet], document, PASSAGES) for bullet, document in pairs]
+        read = [self.case.corpus.index.passages(bullets[bullet], document, PASSAGES) for bullet, document in pairs]
         asked = [(passage, bullets[bullet]) for (bullet, _), some in zip(pairs, read, strict=True) for passage in some]
         values = iter(self.models[name].entailment(asked).tolist())
         found: list[Outcome[Opinion]] = []

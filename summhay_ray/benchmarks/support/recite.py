@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judg
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers
-from summhay_ray.benchmarks.support.judging import free_opinions
+from summhay_ray.benchmarks.support.judging import free_opinion
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
 from summhay_ray.benchmarks.support.workload import rows_of
@@ -150,7 +150,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
             recited(text, one, free, bullet, mode) for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
         ]
         pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
-        found = rows_of(answer, corpus, cited, free_opinions(free, pairs), free, after)
+        found = rows_of(answer, corpus, cited, {pair: free_opinion(free, *pair) for pair in pairs}, free, after)
         bullets = corpus.with_citations(answer.bullets, cited, after)
         own = judged.get(summary.cell_id, [])
         scored = score_summary(own, bullets, gold)

@@ -1,13 +1,14 @@
-"""The spec of support judging: the run or files to judge, and the judge."""
+"""The spec of support judging (the run or files to judge, and the judge), and its fields from the names on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec
+from summhay_ray.benchmark import Model, ModelSpec, Reach, RunStore, Spec
 from summhay_ray.citations import SUPPORT_JUDGE
 from summhay_ray.errors import UserError
 from summhay_ray.extract import Nli
@@ -28,14 +29,6 @@ def named_judge(name: str) -> Named:
                 "or a panel"
             )
     return named
-
-
-def label_of(named: Named) -> str:
-    """The name of a support judge in tables."""
-    if named.kind == "cascade":
-        share = DEFAULT_SHARE if named.share is None else named.share
-        return f"cascade(offline,{named.parts[1].text},{share:g})"
-    return named.text
 
 
 def is_nli(named: Named) -> bool:
@@ -109,7 +102,11 @@ class SupportSpec(Spec):
     @property
     def label(self) -> str:
         """The judge's name in tables."""
-        return label_of(named_judge(self.judge))
+        named = named_judge(self.judge)
+        if named.kind != "cascade":
+            return named.text
+        share = DEFAULT_SHARE if named.share is None else named.share
+        return f"cascade(offline,{named.parts[1].text},{share:g})"
 
     def entry(self, model: str) -> ModelSpec:
         """The entry of a model that the judge asks."""
@@ -120,3 +117,33 @@ def _model_of(entry: Any) -> Any:
     return (
         entry if isinstance(entry, str) else entry.get("model") if isinstance(entry, Mapping) else getattr(entry, "model", None)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SupportRequest:
+    """The run or files to judge, and the judge."""
+
+    judge: str = SUPPORT_JUDGE
+    per: str = "citation"
+    run: RunStore | None = None
+    answers: str = ""
+    documents: str = ""
+
+
+def support_fields(request: SupportRequest) -> dict[str, Any]:
+    """The fields of the spec. Endpoints, prices and limits of models come from the judged run. Raises BadName, UnknownName."""
+    fields: dict[str, Any] = {"kind": "support", "judge": request.judge, "per": request.per}
+    if request.run is None:
+        return {**fields, "answers": request.answers, "documents": request.documents, "name": f"support of {request.answers}"}
+    run = request.run
+    written = run.record.get("spec", {})
+    models = models_of(named_judge(request.judge))
+    entries = [one for name in ("summarizers", "judges") for one in written.get(name, []) if isinstance(one, Mapping)]
+    known = {one["model"]: one for one in reversed(entries) if one.get("model") in models}
+    reach = [
+        {"model": model, "max_tokens": 400, **{part: one[part] for part in Reach.model_fields if one.get(part) is not None}}
+        for model, one in known.items()
+    ]
+    limits = {model: one for model, one in written.get("limits", {}).items() if model in models}
+    shared = {name: written[name] for name in ("workers", "executor", "endpoint_url", "seed") if written.get(name) is not None}
+    return {**fields, **shared, "of": run.run_id, "name": f"support of {run.run_id}", "models": reach, "limits": limits}

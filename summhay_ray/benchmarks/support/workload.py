@@ -29,12 +29,12 @@ from summhay_ray.benchmark import (
     Store,
     Tables,
 )
-from summhay_ray.benchmarks.retrieval import Computing, StoredModels
+from summhay_ray.benchmarks.retrieval import StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.results.claims import absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.support.answers import answers_of, cited_answers_json, read_answers, read_cited_answers
-from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
+from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
@@ -137,7 +137,9 @@ class SupportBench(Benchmark[SupportSpec]):
     async def _opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
         """The judge's opinion on each citation. Without `ask`, only the models in this process are asked."""
         judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
-        return await judging.judge(self._judge, _pairs(self._cited(answer))), judging
+        cited = enumerate(self._cited(answer))
+        pairs = [(bullet, number - 1) for bullet, one in cited for number in one.numbers]
+        return await judging.judge(self._judge, pairs), judging
 
     def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
         corpus, free = self._corpora[answer.haystack_id], None
@@ -164,15 +166,19 @@ class SupportBench(Benchmark[SupportSpec]):
             return {}
         for (bullet, document), opinion in sorted(opinions.items()):
             if not isinstance(opinion, Answer):
-                where = f"bullet {bullet + 1}, {corpus.documents[document][0]}"
-                ask.fail(STAGE, replace(opinion, message=f"{where}: {opinion.message}"))
-        votes = [vote_row(answer, corpus, vote) for vote in judging.votes]
+                message = f"bullet {bullet + 1}, {corpus.documents[document][0]}: {opinion.message}"
+                ask.fail(STAGE, replace(opinion, message=message))
+        votes = []
+        for vote in judging.votes:
+            (bullet, document), said = vote.pair, vote.opinion
+            where = (answer.haystack_id, answer.query_id, answer.system, bullet + 1, corpus.documents[document][0])
+            votes.append(SupportVote(*where, vote.panel, vote.member, said.value, said.verdict, said.evidence, vote.tied))
         return {**rows_of(answer, corpus, self._cited(answer), opinions, free), VOTES.name: votes}
 
     @functools.cached_property
     def _stored(self) -> StoredModels:
         """The numbers that NLI models have computed."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec))
+        return StoredModels(self.inputs.store, self.spec)
 
     # --- results --------------------------------------------------------------------------------------------------------
 
@@ -250,17 +256,6 @@ def id_of(answer: CitedAnswer) -> str:
     return semantic_hash([answer.haystack_id, answer.query_id, answer.system])[:16]
 
 
-def _pairs(cited: Sequence[Cited]) -> list[Pair]:
-    return [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
-
-
-def vote_row(answer: CitedAnswer, corpus: CitedDocuments, vote: Vote) -> SupportVote:
-    """The row of a vote."""
-    where = (answer.haystack_id, answer.query_id, answer.system, vote.pair[0] + 1, corpus.documents[vote.pair[1]][0])
-    said = vote.opinion
-    return SupportVote(*where, vote.panel, vote.member, said.value, said.verdict, said.evidence, vote.tied)
-
-
 def rows_of(
     answer: CitedAnswer,
     corpus: CitedDocuments,
@@ -278,7 +273,9 @@ def rows_of(
         where = (answer.haystack_id, answer.query_id, answer.system, place + 1)
         own = set(one.numbers)
         heading = is_heading(text, one)
-        saying = set() if heading else {number + 1 for number in _saying(free, place)} - own
+        # The documents that support the bullet by the free judge, and are not cited.
+        values = [] if heading or free.foreign[place] else free.values[place]
+        saying = {number for number, value in enumerate(values, start=1) if round(float(value), 4) >= SUPPORTED} - own
         after = None if recited is None else recited[place]
         others = saying if after is None else after - own
         verdicts: list[str] = []
@@ -320,12 +317,3 @@ def rows_of(
             )
         )
     return {SUPPORTS.name: supports, BULLETS.name: bullets}
-
-
-def _saying(free: Supports, bullet: int) -> list[int]:
-    """The documents that support a bullet, by the free judge."""
-    return (
-        []
-        if free.foreign[bullet]
-        else [place for place, value in enumerate(free.values[bullet]) if round(float(value), 4) >= SUPPORTED]
-    )

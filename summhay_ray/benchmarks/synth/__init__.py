@@ -1,8 +1,15 @@
 """Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with `summhay_ray.synth`."""
 
-from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
-from summhay_ray.benchmarks.synth.results import FailedTopic, Haystacks, MadeHaystack, check_folder, export_made
-from summhay_ray.benchmarks.synth.spec import SynthSpec
+from summhay_ray.benchmarks.synth.results import (
+    FailedTopic,
+    Haystacks,
+    MadeHaystack,
+    Sample,
+    check_folder,
+    export_made,
+    read_sheet,
+    write_sheet,
+)
 from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_files, write_checks
 from summhay_ray.benchmarks.synth.workload import Synth
 
@@ -12,7 +19,6 @@ __all__ = [
     "MadeHaystack",
     "Sample",
     "Synth",
-    "SynthSpec",
     "VerifiedFile",
     "check_folder",
     "export_made",

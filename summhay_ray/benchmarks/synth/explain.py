@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import RawAnswer, RunStore
+from summhay_ray.benchmark import RawAnswer, Request, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
-from summhay_ray.benchmarks.synth.make_haystack import synthesis_of
+from summhay_ray.benchmarks.synth.make_haystack import asker_of, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
-from summhay_ray.benchmarks.synth.replay import answers_of_document, listed_answers, prompt_of
 from summhay_ray.benchmarks.synth.results import described_haystack
-from summhay_ray.benchmarks.synth.tables import Made, made_by
-from summhay_ray.benchmarks.synth.topics import stored_topics
+from summhay_ray.benchmarks.synth.spec import GROUPS
+from summhay_ray.benchmarks.synth.topics import Made, made_by, stored_topics
 from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile
-from summhay_ray.synth import Topic
+from summhay_ray.loops import run_loop
+from summhay_ray.outcome import Answer, Failed, Outcome
+from summhay_ray.synth import Asker, Task, Topic, synthesize
 
 CHECK = "check"
 """The task shown for an answer that only a check names."""
@@ -33,6 +35,9 @@ _ROUND_OF = {
     "query_leak": ["kind", "subject"],
 }
 """Kind -> the columns within which only its last round counts: dropped items have no row in later rounds."""
+_READ: Mapping[str, str] = {"edit_document": "document", "insights_present": "document", "chapter_check": "chapter"}
+"""Task -> the field of its input that has the text of a document or chapter."""
+_SHOWN = ("key", "model", "input_tokens", "output_tokens", "usd_micros", "attempts")
 _MADE_OF = ("seed", "license", "shape", "difficulty", "models", "conflicts", "offline_writer")
 
 
@@ -57,11 +62,16 @@ def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
     source = read_source(run.store, made[cell_id].source()) if cell_id in made else None
     checks = run.table("checks", [cell_id])
     raw: dict[str, RawAnswer] = {answer.key: answer for answer in rows_of(run, "raw_answers", [cell_id])}
+    haystack = None
+    if source:
+        synthesis, described = synthesis_of(source), asdict(described_haystack(made[cell_id], source))
+        del described["topic"]
+        haystack = {**described, "calls": int(synthesis["calls"]), **{name: synthesis[name] for name in _MADE_OF}}
     explained: dict[str, Any] = {
         "run": run.run_id,
         "cell_id": cell_id,
         "topic": asdict(topics[cell_id]),
-        "haystack": _haystack(made[cell_id], source) if source else None,
+        "haystack": haystack,
         "checks": [],
         "checks_by_kind": [],
         "amiss": [],
@@ -72,24 +82,20 @@ def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
         "answers": len(raw),
         "failures": run.table("failures", [cell_id]).to_dicts(),
     }
-    texts = _texts(source)
+    texts = _texts(source) if source else {}
     if named.answer:
         shown = _with_texts(checks.filter(pl.col("key") == named.answer), texts)
-        prompt = prompt_of(recipe, topics[cell_id], raw, named.answer)
+        # None if this version of the program renders another prompt.
+        prompt = _Replay(recipe, topics[cell_id], raw).prompts.get(named.answer)
         return {**explained, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
     if named.document_id:
         shown = _with_texts(checks.filter(pl.col("subject") == named.document_id), texts)
-        return {
-            **explained,
-            "checks": shown,
-            "document": _document(recipe, run, topics[cell_id], named.document_id, source, shown, raw),
-        }
-    return {
-        **explained,
-        "checks_by_kind": _by_kind(checks),
-        "amiss": _with_texts(_amiss(checks, _ids(source)), texts),
-        "documents": _documents(source) if source else [],
-    }
+        document = _document(recipe, run, topics[cell_id], named.document_id, source, shown, raw)
+        return {**explained, "checks": shown, "document": document}
+    documents = [_described(document, source) for document in source.raw["documents"]] if source else []
+    ids = [*texts, *(document["document_id"] for document in documents)]
+    by_kind, amiss = _count_checks(checks, ids)
+    return {**explained, "checks_by_kind": by_kind, "amiss": _with_texts(amiss, texts), "documents": documents}
 
 
 def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[str, Made]) -> _Named:
@@ -99,7 +105,9 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
     if not hits and len(haystack) >= SHORTEST_KEY:
         hits = {_Named(row.cell_id) for row in made.values() if row.haystack_id.startswith(haystack)}
         hits |= {_Named(cell) for cell in topics if cell.startswith(haystack)}
-        hits |= set() if slash else set(_answers(run, topics, key))
+        for cell in topics if not slash else ():
+            answers = run.table("raw_answers", [cell]).filter(pl.col("key").str.starts_with(key))
+            hits |= {_Named(cell, answer=answer) for answer in answers["key"]}
     if not hits:
         names = [topic.name for topic in topics.values()]
         known = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
@@ -115,35 +123,20 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
     return _Named(named.cell_id, document_id) if slash else named
 
 
-def _answers(run: RunStore, topics: Mapping[str, Topic], key: str) -> Iterator[_Named]:
-    for cell in topics:
-        for answer in run.table("raw_answers", [cell]).filter(pl.col("key").str.starts_with(key))["key"].to_list():
-            yield _Named(cell, answer=answer)
+def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[str, Any]], pl.DataFrame]:
+    """A row per kind of check, and the checks with an unexpected result that no later check replaces.
 
-
-def _haystack(made: Made, source: ReleasedFile) -> dict[str, Any]:
-    synthesis, described = synthesis_of(source), asdict(described_haystack(made, source))
-    del described["topic"]
-    return {**described, "calls": int(synthesis["calls"]), **{name: synthesis[name] for name in _MADE_OF}}
-
-
-def _by_kind(checks: pl.DataFrame) -> list[dict[str, Any]]:
-    """A row per kind of check: their number (`n`), the numbers by checker, and the number with an unexpected result."""
+    A row has the number of checks (`n`), the numbers by checker, and the number of unexpected results. `ids`: everything in the
+    haystack; unexpected results about other things are left out. Without a haystack `ids` is empty, and all checks count. Checks
+    of chapters are left out if their document was checked.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})
         row["n"] += 1
         row["unexpected"] += check["expected"] != check["found"]
         row["by"][check["by"]] = row["by"].get(check["by"], 0) + 1
-    return list(rows.values())
 
-
-def _amiss(checks: pl.DataFrame, ids: Collection[str]) -> pl.DataFrame:
-    """The checks with an unexpected result that no later check replaces.
-
-    `ids`: everything in the haystack; checks of other things are left out. Without a haystack `ids` is empty, and all checks
-    count. Checks of chapters are left out if their document was checked.
-    """
     last = checks.sort("position").unique(["kind", "subject", "object"], keep="last", maintain_order=True)
     for kind, columns in _ROUND_OF.items():
         last = last.filter((pl.col("kind") != kind) | (pl.col("round") == pl.col("round").max().over(columns)))
@@ -151,18 +144,11 @@ def _amiss(checks: pl.DataFrame, ids: Collection[str]) -> pl.DataFrame:
     last = last.filter((pl.col("kind") != "chapter_insight") | ~pl.col("subject").is_in(checked))
     if ids:
         last = last.filter(*(pl.col(column).is_in(["", *ids]) for column in ("subject", "object")))
-    return last.filter(pl.col("expected") != pl.col("found"))
+    return list(rows.values()), last.filter(pl.col("expected") != pl.col("found"))
 
 
-def _ids(source: ReleasedFile | None) -> list[str]:
-    """Ids of a haystack's insights, subtopics and documents; empty without a haystack."""
-    return [*_texts(source), *(document["document_id"] for document in source.raw["documents"])] if source else []
-
-
-def _texts(source: ReleasedFile | None) -> dict[str, str]:
+def _texts(source: ReleasedFile) -> dict[str, str]:
     """Id -> text of the insights and subtopics of a haystack, distracting ones included."""
-    if source is None:
-        return {}
     texts = {insight.insight_id: insight.text for insight in source.haystack.insights}
     texts |= {subtopic.subtopic_id: subtopic.text for subtopic in source.haystack.subtopics}
     for subtopic in synthesis_of(source).get("distractors", []):
@@ -177,11 +163,6 @@ def _with_texts(checks: pl.DataFrame, texts: Mapping[str, str]) -> list[dict[str
         {**check, **{f"{column}_text": texts[check[column]] for column in ("subject", "object") if check[column] in texts}}
         for check in checks.sort("position").iter_rows(named=True)
     ]
-
-
-def _documents(source: ReleasedFile) -> list[dict[str, Any]]:
-    """A row per document."""
-    return [_described(document, source) for document in source.raw["documents"]]
 
 
 def _described(document: Mapping[str, Any], source: ReleasedFile) -> dict[str, Any]:
@@ -227,21 +208,11 @@ def _document(
         raise StoreError(f"haystack {topic.name} has no document {document_id!r}; it has {len(ids)}, {ids[0]} to {ids[-1]}")
     document, number = documents[places[document_id]], places[document_id] + 1
     answers = answers_of_document(recipe, topic, raw, number)
-    known = {answer["key"] for answer in answers}
-    keys = dict.fromkeys(check["key"] for check in checks if check["key"] not in known)
-    return {
-        **_described(document, source),
-        "number": number,
-        "text": document["document_text"],
-        "plan": _plan(checks),
-        "answers": [*answers, *listed_answers(raw, CHECK, [key for key in keys if key in raw])],
-    }
-
-
-def _plan(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The insights planned or found in a document, according to its last check of each."""
+    known = {key for _, key in answers}
+    answers += [(CHECK, key) for key in dict.fromkeys(check["key"] for check in checks) if key in raw and key not in known]
+    # The insights planned or found in the document, according to its last check of each.
     last = {check["object"]: check for check in checks if check["kind"] == "document_insight"}
-    return [
+    plan = [
         {
             "insight_id": check["object"],
             "insight": check.get("object_text", ""),
@@ -252,3 +223,73 @@ def _plan(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for check in last.values()
         if "yes" in (check["expected"], check["found"])
     ]
+    return {
+        **_described(document, source),
+        "number": number,
+        "text": document["document_text"],
+        "plan": plan,
+        "answers": [{"task": task, **{name: getattr(raw[key], name) for name in _SHOWN}} for task, key in answers],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One question to a model: its task and input, the keys of its requests, and the value of its answer (None without one)."""
+
+    task: Task
+    given: Mapping[str, Any]
+    keys: tuple[str, ...]
+    value: Any
+
+
+class _Replay:
+    """Replays the synthesis of a topic from its stored answers: a `synth.Asker` that records the questions and prompts.
+
+    Prompts are rendered again, because they are not stored; an equal key proves that the text is the same. Later prompts depend
+    on earlier answers, so the whole synthesis is replayed.
+    """
+
+    def __init__(self, recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
+        self.questions: list[_Question] = []
+        self.prompts: dict[str, str] = {}
+        self._raw = raw
+        # Questions overlap, each in its own asyncio task.
+        self._keys: ContextVar[list[str]] = ContextVar("keys")
+        self._asker: Asker = asker_of(recipe, dict.fromkeys(GROUPS, self._answer))
+        run_loop(lambda: synthesize(recipe.of(topic), self))
+
+    def model(self, task: Task) -> str:
+        return self._asker.model(task)
+
+    async def ask(self, task: Task, given: Mapping[str, Any], sample: int = 0) -> Outcome[Any]:
+        keys: list[str] = []
+        self._keys.set(keys)
+        outcome = await self._asker.ask(task, given, sample)
+        self.questions.append(_Question(task, given, tuple(keys), outcome.value if isinstance(outcome, Answer) else None))
+        return outcome
+
+    async def _answer(self, request: Request) -> Outcome[RawAnswer]:
+        self._keys.get().append(request.key)
+        self.prompts[request.key] = request.prompt
+        if (answer := self._raw.get(request.key)) is not None:
+            return Answer(answer, key=answer.key, attempts=answer.attempts, usd_micros=answer.usd_micros)
+        return Failed("not_asked", "explaining makes no call")
+
+
+def answers_of_document(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[tuple[str, str]]:
+    """The (task, key) of the answers that wrote, edited and checked a document (by its number, from 1), in order.
+
+    They are found by the document's number or text in their inputs. Empty if this version of the program renders other prompts.
+    """
+    texts: list[str] = []
+    answers: list[tuple[str, str]] = []
+    for question in _Replay(recipe, topic, raw).questions:
+        read = question.given.get(_READ.get(question.task, ""), "")
+        writes = question.task in ("document", "chapter") and question.given.get("number") == number
+        # `in`, because a document of several chapters is checked and edited as a whole.
+        if not (writes or any(text in read for text in texts)):
+            continue
+        if isinstance(question.value, str) and question.value:
+            texts.append(question.value)
+        answers += [(question.task, key) for key in question.keys if key in raw]
+    return answers

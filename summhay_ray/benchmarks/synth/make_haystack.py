@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows, Store
@@ -13,7 +15,7 @@ from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
-from summhay_ray.benchmarks.synth.tables import Made
+from summhay_ray.benchmarks.synth.topics import Made
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.outcome import Answer, Failed, Outcome, no_answer
 from summhay_ray.synth import OFFLINE, Group, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
@@ -25,58 +27,50 @@ BY_CHECKS, BY_PERSON = "by_checks", "by_person"
 """The entries of its `audit`: figures from the checks, and from a person's labels."""
 
 
+@dataclass
 class TopicCalls:
     """The calls for one topic, including the cost of failed calls."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self.charged: Counter[str] = Counter()
-        """Key of a call without an answer -> its cost."""
-        self.over_budget = False
-        """Whether a call was refused for lack of budget."""
+    to: Ask
+    charged: Counter[str] = field(default_factory=Counter)
+    """Key of a call without an answer -> its cost."""
+    over_budget: bool = False
+    """Whether a call was refused for lack of budget."""
 
-    def of(self, stage: Group) -> AskModel:
-        """A stage's `ask`, which counts its calls and costs."""
-        bare = self._ask.of(stage)
-
-        async def ask(request: Request) -> Outcome[RawAnswer]:
-            outcome = await bare(request)
-            if isinstance(outcome, Failed):
-                self.over_budget |= outcome.error == "budget"
-            # `raw` already contains the cost of every answer, usable or not.
-            if not isinstance(outcome, Answer) and outcome.key not in self._ask.raw:
-                self.charged[outcome.key] = max(self.charged[outcome.key], outcome.usd_micros)
-            return outcome
-
-        return ask
-
-    @property
-    def calls(self) -> int:
-        """The number of answers."""
-        return len(self._ask.raw)
+    async def ask(self, stage: Group, request: Request) -> Outcome[RawAnswer]:
+        """A stage's call, with its cost counted."""
+        outcome = await self.to.of(stage)(request)
+        if isinstance(outcome, Failed):
+            self.over_budget |= outcome.error == "budget"
+        # `raw` already contains the cost of every answer, usable or not.
+        if not isinstance(outcome, Answer) and outcome.key not in self.to.raw:
+            self.charged[outcome.key] = max(self.charged[outcome.key], outcome.usd_micros)
+        return outcome
 
     @property
     def usd_micros(self) -> int:
         """The cost of all answers, each counted once, plus that of calls without an answer."""
-        return sum(answer.usd_micros for answer in self._ask.raw.values()) + self.charged.total()
+        return sum(answer.usd_micros for answer in self.to.raw.values()) + self.charged.total()
 
 
 def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
     """The asker for a topic. `asks`: the `ask` of each stage."""
-    models = {stage: model.model for stage, model in recipe.spec.models.used().items()}
-    return ModelAsker(asks, recipe.domain, models, {stage: recipe.sampling(stage) for stage in models})
+    used = recipe.spec.models.used()
+    names = {stage: model.model for stage, model in used.items()}
+    # The parameters of a stage's calls that determine its answers.
+    return ModelAsker(asks, recipe.domain, names, {stage: recipe.models.sampling(model) for stage, model in used.items()})
 
 
-async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask) -> Rows:
+async def synthesize_topic(recipe: Recipe, store: Store, cell_id: str, topic: Topic, ask: Ask) -> Rows:
     """All rows of a topic. Its haystack's JSON is put into the store before they are returned.
 
     Raises only what cannot be recorded as a row (a full disk, a bug).
     """
     calls, made_from = TopicCalls(ask), recipe.of(topic)
-    found = await synthesize(made_from, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
+    found = await synthesize(made_from, asker_of(recipe, {stage: functools.partial(calls.ask, stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
-        kept = await asyncio.to_thread(_keep, found, topic, calls, recipe.store, cell_id)
+        kept = await asyncio.to_thread(_keep, found, topic, calls, store, cell_id)
         if not isinstance(kept, Unverified):
             return {**checks, **kept}
         found = kept
@@ -91,29 +85,24 @@ def _keep(
     synthesized: Synthesized, topic: Topic, calls: TopicCalls, store: Store, cell_id: str
 ) -> dict[str, list[Any]] | Unverified:
     """Put the haystack into the store. Returns its rows, or Unverified if its JSON is not a valid haystack."""
-    raw = {**synthesized.raw, "topic_metadata": {**synthesized.raw["topic_metadata"], SYNTHESIS: _synthesis(synthesized, calls)}}
+    documents = synthesized.raw["documents"]
+    described = {
+        **synthesized.raw["topic_metadata"].get(SYNTHESIS, {}),
+        "tokens": sum(count_tokens(document["document_text"]) for document in documents),
+        "words": sum(len(document["document_text"].split()) for document in documents),
+        "checks": len(synthesized.checks),
+        "checks_by_model": sum(check.by != OFFLINE for check in synthesized.checks),
+        "audit": {BY_CHECKS: checked_tables(synthesized.raw, synthesized.checks)},
+        "calls": len(calls.to.raw),
+        "usd_micros": calls.usd_micros,
+    }
+    raw = {**synthesized.raw, "topic_metadata": {**synthesized.raw["topic_metadata"], SYNTHESIS: described}}
     try:
         source = released_from(raw, f"{topic.name}.json")
     except InvalidHaystack as error:
         return Unverified("verification", "invalid_haystack", str(error), retryable=True)
     digest = store.put_object("haystack", source_bytes(raw))
     return {**haystack_rows(source), "made": [Made(cell_id, source.haystack.haystack_id, digest, topic.name)]}
-
-
-def _synthesis(synthesized: Synthesized, calls: TopicCalls) -> dict[str, Any]:
-    """The haystack's `topic_metadata.synthesis`, with its size, its audit and its cost."""
-    texts = [document["document_text"] for document in synthesized.raw["documents"]]
-    by_model = [check for check in synthesized.checks if check.by != OFFLINE]
-    return {
-        **synthesized.raw["topic_metadata"].get(SYNTHESIS, {}),
-        "tokens": sum(map(count_tokens, texts)),
-        "words": sum(len(text.split()) for text in texts),
-        "checks": len(synthesized.checks),
-        "checks_by_model": len(by_model),
-        "audit": {BY_CHECKS: checked_tables(synthesized.raw, synthesized.checks)},
-        "calls": calls.calls,
-        "usd_micros": calls.usd_micros,
-    }
 
 
 def synthesis_of(source: ReleasedFile) -> dict[str, Any]:

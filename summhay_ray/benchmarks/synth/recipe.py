@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from summhay_ray.benchmark import Inputs, RunModels, Store
+from summhay_ray.benchmark import Inputs, RunModels
 from summhay_ray.benchmarks.summhay.grid.checks import check_models
-from summhay_ray.benchmarks.synth.spec import StageModel, SynthSpec
+from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.topics import alone, stored_topics, topics_of
 from summhay_ray.errors import SpecError
 from summhay_ray.local_models import WRITER
 from summhay_ray.synth import (
+    Difficulty,
     Domain,
     Group,
     Shape,
@@ -38,20 +39,13 @@ class Recipe:
 
     def __init__(self, spec: SynthSpec, inputs: Inputs, models: RunModels) -> None:
         self.spec, self.models, self._inputs = spec, models, inputs
+        self.difficulty = Difficulty(**spec.difficulty.model_dump())
         if inputs.record is None:
             # Reads the files of domain and topics now, since their content is part of the run's identity.
             _ = self.domain, self.topics
             check_models(spec.model_entries())
-            _check_lengths(self)
-            _check_language(self)
-            _check_windows(self)
-            check_placement(self.shape, spec.difficulty.difficulty(), self.domain)
-
-    @property
-    def store(self) -> Store:
-        """The store of the run, once it has begun."""
-        assert self._inputs.store is not None
-        return self._inputs.store
+            _check_stages(self)
+            check_placement(self.shape, self.difficulty, self.domain)
 
     @functools.cached_property
     def domain(self) -> Domain:
@@ -78,19 +72,19 @@ class Recipe:
     def semantic_part(self) -> dict[str, Any]:
         """Everything except its topic that a haystack depends on."""
         spec = self.spec
+        models: dict[str, Any] = {}
+        for stage, model in spec.models.used().items():
+            kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
+            models[stage] = {**kept, **self.models.revision(model.model)}
         return {
             "domain": domain_json(self.domain, self.domain.hashes()),
             "shape": asdict(self.shape),
             "difficulty": spec.difficulty.model_dump(),
-            "models": {stage: self._identity(model) for stage, model in spec.models.used().items()},
+            "models": models,
             "license": spec.license,
             "seed": spec.seed,
             **({"absent": spec.absent} if spec.absent else {}),
         }
-
-    def _identity(self, model: StageModel) -> dict[str, Any]:
-        kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
-        return {**kept, **self.models.revision(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
         """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not matter."""
@@ -99,17 +93,10 @@ class Recipe:
     def of(self, topic: Topic) -> TopicRecipe:
         """The recipe of one topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
         spec = self.spec
-        models = spec.models.used()
         # Endpoints are left out: the same answers give the same haystack.
-        metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
-        difficulty = spec.difficulty.difficulty()
-        return TopicRecipe(
-            self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata, spec.absent
-        )
-
-    def sampling(self, stage: Group) -> dict[str, Any]:
-        """The parameters of a stage's calls that determine its answers."""
-        return self.models.sampling(self.spec.models.used()[stage])
+        metadata = {"license": spec.license, "models": self.semantic_part["models"]}
+        only, cell_id = alone(topic), self.cell_id(topic)
+        return TopicRecipe(cell_id, only, self.domain, self.shape, self.difficulty, spec.seed, metadata, spec.absent)
 
 
 def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
@@ -118,45 +105,35 @@ def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
     return {**values, "participants": list(domain.participants), "prompts": dict(prompts)}
 
 
-def _check_lengths(recipe: Recipe) -> None:
-    """Raise SpecError if the writer's max_tokens would cut documents off."""
-    longest, words = recipe.spec.models.write.max_tokens, recipe.shape.words
+def _check_stages(recipe: Recipe) -> None:
+    """Raise SpecError if a stage's model cannot do its part: it cuts documents off, reads another language, or lacks room."""
+    spec, models, language = recipe.spec, recipe.spec.models, recipe.domain.language
+    longest, words = models.write.max_tokens, recipe.shape.words
     if longest < 2 * words:
         few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
         raise SpecError(f"synth: models.write.max_tokens: {few}")
 
+    if not is_english(language):
+        if spec.absent:
+            which = f"the subjects that no document says anything about are English, not {language}"
+            raise SpecError(f"synth: absent: {which}; leave it out")
+        for stage, model in models.used().items():
+            if model.local:
+                does = "reads" if stage == "check" else "writes"
+                raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
+        if models.check is None:
+            raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
 
-def _check_language(recipe: Recipe) -> None:
-    """Raise SpecError if texts in a language other than English would be written or checked offline."""
-    language, models = recipe.domain.language, recipe.spec.models
-    if is_english(language):
-        return
-    if recipe.spec.absent:
-        raise SpecError(
-            f"synth: absent: the subjects that no document says anything about are English, not {language}; leave it out"
-        )
-    for stage, model in models.used().items():
-        if model.local:
-            does = "reads" if stage == "check" else "writes"
-            raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
-    if models.check is None:
-        raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
-
-
-def _check_windows(recipe: Recipe) -> None:
-    """Raise SpecError if the context of a topic does not fit into a model's window.
-
-    The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
-    """
+    # The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
     stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
-        model = recipe.spec.models.used()[stage]
-        window = model.window()
-        room = (window or 0) - model.max_tokens - _ROOM
-        if window is not None and room < 0:
+        model = models.used()[stage]
+        if (window := model.window()) is None:
+            continue
+        if (room := window - model.max_tokens - _ROOM) < 0:
             needed = f"max_tokens {model.max_tokens:,} and a prompt of about {_ROOM:,}"
             raise SpecError(f"synth: models.{stage}: the window of {window:,} tokens cannot hold {needed}; lower max_tokens")
-        for topic in recipe.topics if window is not None else ():
+        for topic in recipe.topics:
             tokens = sum(map(count_tokens, topic.context))
             if tokens > room:
                 problem = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} has room for {room:,}"

@@ -1,27 +1,33 @@
-"""The haystacks and the failed topics of a synthesis; haystacks as released files."""
+"""The results of a synthesis: its haystacks and failed topics, haystacks as released files, and their audit by a person.
+
+The audit follows appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights assigned to subtopics) and Table 5 (insights in
+documents).
+"""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import RunStore
+from typing_extensions import TypedDict
+
+from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
-from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.make_haystack import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
-from summhay_ray.benchmarks.synth.tables import Made, made_by
-from summhay_ray.benchmarks.synth.topics import stored_topics
+from summhay_ray.benchmarks.synth.topics import TOPICS, Made, made_by, stored_topics
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels
-from summhay_ray.inputs import read_json
+from summhay_ray.inputs import read_file, read_json
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Failure
+from summhay_ray.synth import audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,6 @@ class Haystacks:
     files: Sequence[str] = ()
     """Paths of the released JSON files, if a folder was given."""
 
-    def details(self) -> dict[str, Any]:
-        """The fields of the run's JSON document."""
-        made, failed = ([asdict(one) for one in listed] for listed in (self.haystacks, self.failed))
-        return {"haystacks": made, "failed": failed, "files": []}
-
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
     """Write the haystacks as released JSON. `again`: overwrite files that differ only in a person's labels."""
@@ -86,9 +87,18 @@ def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
     if again and not entries:
         return []
     audits = person_audits(run)
-    contents = (audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
+    contents = (_audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
     same = (lambda old, new: unaudited(old) == unaudited(new)) if again else None
     return write_files(folder, zip(file_names(entries), contents, strict=True), same)
+
+
+def _audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A synthesized haystack's JSON, with the figures of a person's labels if there are any."""
+    raw, synthesis = source.raw, synthesis_of(source)
+    if audit is None or not synthesis:
+        return raw
+    synthesis = {**synthesis, "audit": {**synthesis.get("audit", {}), BY_PERSON: audit}}
+    return {**raw, "topic_metadata": {**raw["topic_metadata"], SYNTHESIS: synthesis}}
 
 
 def check_folder(run: RunStore, recipe: Recipe, out: Path) -> None:
@@ -112,20 +122,6 @@ def unaudited(path: Path) -> Any:
     return without_labels(content) if isinstance(content, dict) else None
 
 
-def audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A synthesized haystack's JSON, with the figures of a person's labels if there are any."""
-    raw, synthesis = source.raw, synthesis_of(source)
-    if audit is None or not synthesis:
-        return raw
-    synthesis = {**synthesis, "audit": {**synthesis.get("audit", {}), BY_PERSON: audit}}
-    return {**raw, "topic_metadata": {**raw["topic_metadata"], SYNTHESIS: synthesis}}
-
-
-def made_haystacks(run: RunStore) -> list[MadeHaystack]:
-    """The haystacks of a synthesis, in the spec's order. They are read one at a time."""
-    return [described_haystack(made, read_source(run.store, made.source())) for made in made_by(run).values()]
-
-
 def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:
     """A finished haystack with its sizes and its cost."""
     haystack, synthesis = source.haystack, synthesis_of(source)
@@ -145,11 +141,100 @@ def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:
     )
 
 
-def failed_topics(run: RunStore) -> list[FailedTopic]:
-    """The topics without a haystack, in the spec's order."""
+def read_haystacks(run: RunStore) -> Haystacks:
+    """The haystacks and the failed topics of a synthesis, both in the spec's order. Haystacks are read one at a time."""
     rows: dict[str, Failure] = {failure.cell_id: failure for failure in rows_of(run, "failures")}
-    return [
+    failed = [
         FailedTopic(topic.topic, topic.name, cell, failure.stage, failure.error, failure.message, failure.usd_micros / MICROS)
         for cell, topic in stored_topics(run.store, run.record)
         if (failure := rows.get(cell)) is not None
     ]
+    made = [described_haystack(made, read_source(run.store, made.source())) for made in made_by(run).values()]
+    return Haystacks(made, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sample that a person is asked to label. As in the paper, it takes a few haystacks, and a few documents of each."""
+
+    insights: int = 100
+    documents: int = 10
+    haystacks: int = 10
+    """Maximum number of haystacks from which insights and documents are drawn."""
+    seed: int = 0
+
+
+def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
+    """Write the sheet. Returns its counts. Raises UserError if the run has no haystack, or if the file exists."""
+    if path.exists():
+        raise UserError(f"{path} exists and may hold a person's labels; give another file")
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent} is not a folder; make it first")
+    sources = _sources(run)
+    if not sources:
+        raise UserError(f"{run.run_id} has no haystack yet; resume the run first")
+    drawn = random.Random(f"audit {sample.seed}").sample(range(len(sources)), min(sample.haystacks, len(sources)))
+    chosen = [sources[place] for place in sorted(drawn)]
+    raws = [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in chosen]
+    rows = audit_sample(raws, sample.insights, sample.documents, sample.seed)
+    write_audit(path, rows)
+    kinds = [row.kind for row in rows]
+    return {
+        "run": run.run_id,
+        "file": str(path),
+        "haystacks": len(drawn),
+        "rows": len(rows),
+        "insights": kinds.count("insight_subtopic"),
+        "documents": len({(row.haystack, row.document) for row in rows if row.kind == "document_insight"}),
+    }
+
+
+def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
+    """The figures of a labelled sheet: `insight_subtopic` and `document_insight`, each with a row per domain and one for all.
+
+    The figures are stored with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be
+    read.
+    """
+    try:
+        text = read_file(path).decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); give the sheet that `summhay audit --out` wrote, labelled"
+        ) from error
+    # Reads only the haystacks that the sheet names.
+    named = [source for source in _sources(run) if source["name"] in text]
+    labels = read_audit(path, [{**read_source(run.store, source).raw, "topic_id": source["name"]} for source in named])
+    # Another process may add figures at the same time: this retries until it succeeds.
+    audits, appended = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND), False
+    while not appended:
+        number, body = audits.newest() or (0, _Audits(haystacks={}))
+        kept = dict(body["haystacks"])
+        for name, given in by_haystack(labels).items():
+            tables = haystack_tables(given)
+            # A sheet with labels for only one table leaves the other unchanged.
+            labelled = {"insight_subtopic": bool(given.insights), "document_insight": bool(given.documents)}
+            kept[name] = {**tables, **kept.get(name, {}), **{table: row for table, row in tables.items() if labelled[table]}}
+        unchanged = kept == body["haystacks"] and number > 0
+        appended = unchanged or audits.append(number + 1, {"haystacks": kept})
+    return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
+
+
+_MEND = "delete it and those after it, and read the sheet again"
+
+
+class _Audits(TypedDict):
+    """Haystack -> table -> its figures, by the latest labels."""
+
+    haystacks: dict[str, dict[str, dict[str, int | float | None]]]
+
+
+def person_audits(run: RunStore) -> dict[str, Any]:
+    """Name of a haystack -> the figures of its latest labels. Raises StoreError if they are damaged."""
+    newest = Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, _MEND).newest()
+    return dict(newest[1]["haystacks"]) if newest else {}
+
+
+def _sources(run: RunStore) -> list[dict[str, str]]:
+    """The sources of a run's haystacks, from its record; for a synthesis, those made so far."""
+    record = run.record
+    return [haystack.source() for haystack in made_by(run).values()] if TOPICS in record else list(record["haystacks"])

@@ -68,10 +68,6 @@ class DifficultySpec(Strict):
     conflicts: int = Field(default=0, ge=0, description="pairs of contradictory insights; both are part of the truth")
     cross_references: float = Field(default=0.0, ge=0, le=1, description="share of documents that refer to an earlier one")
 
-    def difficulty(self) -> Difficulty:
-        """The difficulty as a `synth.Difficulty`."""
-        return Difficulty(**self.model_dump())
-
 
 class TopicSpec(Strict):
     """One topic, or a number of made-up ones."""
@@ -93,15 +89,12 @@ class TopicSpec(Strict):
         return self
 
 
-def _topic(value: Any) -> Any:
-    return {"topic": value} if isinstance(value, str) else value
-
-
 def _topics(value: Any) -> Any:
-    return [value] if isinstance(value, Mapping) else value
+    listed = [value] if isinstance(value, Mapping) else value
+    return [{"topic": one} if isinstance(one, str) else one for one in listed] if isinstance(listed, list) else listed
 
 
-_Topic = Annotated[TopicSpec, BeforeValidator(_topic, json_schema_input_type=Annotated[str, Field(pattern=r"\S")] | TopicSpec)]
+_Topic = Annotated[str, Field(pattern=r"\S")] | TopicSpec
 _Topics = BeforeValidator(_topics, json_schema_input_type=TopicSpec | Annotated[list[_Topic], Field(min_length=1)])
 
 
@@ -113,7 +106,7 @@ class SynthSpec(Spec):
     kind: str = Field(default="synth", description="the benchmark: its name, or module:Class for one of your own")
     name: str = Field(default="synth", min_length=1, description="for people; not part of the run's identity")
     domain: str = Field(default="news", min_length=1, description="a shipped domain, or FILE.yaml from the spec's folder")
-    topics: Annotated[list[_Topic], _Topics] = Field(
+    topics: Annotated[list[TopicSpec], _Topics] = Field(
         min_length=1, description="topics, one haystack each; {made_up: 100}: a hundred, made up from the seed"
     )
     subtopics: int = Field(default=9, ge=1, description="subtopics with a query, per topic")

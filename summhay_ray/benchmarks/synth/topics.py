@@ -1,4 +1,4 @@
-"""The topics of a synthesis: read from a spec, made up from a seed, or stored with a run."""
+"""The topics of a synthesis (read from a spec, made up from a seed, or stored with a run) and the haystacks made of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from summhay_ray.benchmark import Inputs, Store
-from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP, MOST_NAME, SynthSpec, TopicSpec
+from summhay_ray.benchmark import Inputs, RunStore, Store, Table
+from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
+from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP, MOST_NAME, SynthSpec
 from summhay_ray.errors import SpecError, StoreError
 from summhay_ray.synth import Topic
 
@@ -50,7 +51,18 @@ def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     one get 8 hex digits, hashed from their content, as a suffix. Other topics decide whether there is a suffix, but not its
     digits; the haystack is the same with and without it (see `alone`).
     """
-    topics = list(_listed(spec, inputs))
+    if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
+        problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
+        raise SpecError(f"synth: topics: {problem}; make the others with another spec and seed")
+    # All entries draw from one list of made-up topics.
+    topics: list[Topic] = []
+    invented = made_up(spec.seed)
+    for entry in spec.topics:
+        if entry.made_up:
+            topics += [Topic("", topic) for topic in itertools.islice(invented, entry.made_up)]
+        else:
+            context = tuple(map(inputs.text, entry.context))
+            topics.append(Topic(entry.name, entry.topic.strip(), tuple(entry.participants), context))
     if (same := _first_repeated(map(_content, topics))) is not None:
         text, *_ = _content(topics[same])
         problem = f"{text[:60]!r} is listed twice and would give the same insights; reword it, or use another seed"
@@ -91,19 +103,6 @@ def made_up(seed: int, n: int | None = None) -> Iterator[str]:
             yield topic
 
 
-def _listed(spec: SynthSpec, inputs: Inputs) -> Iterator[Topic]:
-    """All topics, with their given names or none. All entries draw from one list of made-up topics."""
-    if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
-        problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
-        raise SpecError(f"synth: topics: {problem}; make the others with another spec and seed")
-    invented = made_up(spec.seed)
-    for written in spec.topics:
-        if written.made_up:
-            yield from (Topic("", topic) for topic in itertools.islice(invented, written.made_up))
-        else:
-            yield Topic(written.name, written.topic.strip(), tuple(written.participants), _context(written, inputs))
-
-
 def _first_repeated(values: Iterable[Hashable]) -> int | None:
     """The index of the first value that repeats an earlier one; None if all differ."""
     seen = set[Hashable]()
@@ -129,31 +128,44 @@ def _with_suffix(slug: str, topic: Topic) -> str:
     return f"{slug[: MOST_NAME - 9].rstrip('_')}_{digits}"
 
 
-def _context(written: TopicSpec, inputs: Inputs) -> tuple[str, ...]:
-    return tuple(map(inputs.text, written.context))
-
-
-Kept = tuple[str, Topic]
-"""A topic's cell id, and the topic."""
-
-
-def keep_topics(store: Store, topics: Iterable[Kept]) -> str:
-    """Put the topics into the store. Returns the digest of their object."""
-    written = [{"cell_id": cell_id, **asdict(topic)} for cell_id, topic in topics]
-    text = json.dumps(written, ensure_ascii=True, separators=(",", ":"))
-    return store.put_object(TOPICS, text.encode("ascii"))
-
-
 def topic_from(written: Mapping[str, Any]) -> Topic:
     """Inverse of `asdict` for a topic. Raises TypeError for other content."""
     known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
     return Topic(**known)
 
 
-def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
-    """The topics of a stored run with their cell ids, in its order. Raises StoreError."""
+def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[tuple[str, Topic], ...]:
+    """The (cell id, topic) pairs of a stored run, in its order. Raises StoreError."""
     content = store.get_object(TOPICS, record[TOPICS])
     try:
         return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(content))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"store {store.uri!r}: the topics {record[TOPICS]} are of another version: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A haystack that a synthesis has made."""
+
+    cell_id: Annotated[str, "id of the topic's item"]
+    haystack_id: Annotated[str, "content hash of the haystack"]
+    digest: Annotated[str, "sha256 of its released JSON in the store"]
+    name: Annotated[str, "name of the haystack"]
+
+    @property
+    def entry(self) -> str:
+        """Its entry in another run's spec."""
+        return f"{STORE}{self.digest}/{self.name}.json"
+
+    def source(self) -> dict[str, str]:
+        """Its form among the sources in the record of a run."""
+        return {"haystack_id": self.haystack_id, "name": self.name, "object": self.digest}
+
+
+MADE = Table("made", Made, ("cell_id",))
+
+
+def made_by(run: RunStore) -> dict[str, Made]:
+    """Cell -> its haystack, for the finished topics of a synthesis, in the spec's order."""
+    made = {row.cell_id: row for row in MADE.records(run.table(MADE.name))}
+    return {cell: made[cell] for cell, _ in stored_topics(run.store, run.record) if cell in made}

@@ -13,7 +13,7 @@ from typing import Any
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.synth import ExistingCheck, verify_haystack
+from summhay_ray.synth import verify_haystack
 from summhay_ray.text import quoted
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
@@ -62,28 +62,28 @@ class VerifiedFile:
 
 
 Mapped = Callable[[Callable[[Any], Any], Iterable[Any], type[UserError]], Iterable[Any]]
-"""Applies a function to values, in order: one by one, as `in_turn` does, or concurrently. Values and results are JSON. An
+"""Applies a function to values, in order: one by one or concurrently. Values and results are JSON. An
 error of the given class, or a UserError, is raised as such."""
 
 
-def in_turn(work: Callable[[Any], Any], values: Iterable[Any], error: type[UserError]) -> Iterable[Any]:
-    """The results of `work`, one after the other, in this process."""
-    return map(work, values)
-
-
-def verify_files(paths: Sequence[str], mapped: Mapped = in_turn) -> list[VerifiedFile]:
-    """Check released files offline. `mapped`: how to apply the function to the paths.
+def verify_files(paths: Sequence[str], mapped: Mapped | None = None) -> list[VerifiedFile]:
+    """Check released files offline. `mapped`: how to apply the function to the paths; None: one by one, in this process.
 
     Raises InvalidHaystack for the first file that is not a haystack.
     """
-    checked = mapped(verify_file, paths, InvalidHaystack)
+    checked = mapped(verify_file, paths, InvalidHaystack) if mapped else map(verify_file, paths)
     return [VerifiedFile(path, one["haystack_id"], tuple(one["rows"])) for path, one in zip(paths, checked, strict=True)]
 
 
 def verify_file(path: str) -> dict[str, Any]:
     """The checks of one file, as JSON."""
-    source = read_file(path)
-    return {"haystack_id": source.haystack.haystack_id, "rows": [_row(check) for check in verify_haystack(source, path)]}
+    source, rows = read_file(path), []
+    for existing in verify_haystack(source, path):
+        check = existing.check
+        shown = {name: getattr(check, name) for name in ("kind", "subject", "object", "expected", "found")}
+        score = round(check.score, 4)
+        rows.append({**shown, "sure": existing.sure, "score": score, "evidence": check.evidence, "text": existing.text})
+    return {"haystack_id": source.haystack.haystack_id, "rows": rows}
 
 
 def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
@@ -99,10 +99,3 @@ def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
             file.write(buffer.getvalue())
     except FileExistsError as error:
         raise UserError(f"{out} exists; give another file") from error
-
-
-def _row(existing: ExistingCheck) -> dict[str, Any]:
-    check = existing.check
-    shown = {name: getattr(check, name) for name in ("kind", "subject", "object", "expected", "found")}
-    score = round(check.score, 4)
-    return {**shown, "sure": existing.sure, "score": score, "evidence": check.evidence, "text": existing.text}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,17 +30,16 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
-from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
 from summhay_ray.benchmarks.synth.make_haystack import synthesize_topic
 from summhay_ray.benchmarks.synth.recipe import Recipe, domain_json
-from summhay_ray.benchmarks.synth.results import Haystacks, export_made, failed_topics, made_haystacks
+from summhay_ray.benchmarks.synth.results import Haystacks, export_made, read_haystacks
 from summhay_ray.benchmarks.synth.spec import GROUPS, SynthSpec
-from summhay_ray.benchmarks.synth.tables import MADE
-from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
+from summhay_ray.benchmarks.synth.topics import MADE, TOPICS, Made, made_by, topic_from
+from summhay_ray.errors import SpecError
 from summhay_ray.local_models import WRITER
 from summhay_ray.metrics import Compat
-from summhay_ray.synth import Bounds, Topic, bounds
+from summhay_ray.synth import Topic, bounds
 
 SYSTEM = "synth"
 """The system name under which a synthesis's items are counted."""
@@ -98,29 +98,54 @@ class Synth(Benchmark[SynthSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack of a topic, with its checks."""
-        return await synthesize_topic(self.recipe, item.id, topic_from(ask.prepared), ask)
+        assert self.inputs.store is not None
+        return await synthesize_topic(self.recipe, self.inputs.store, item.id, topic_from(ask.prepared), ask)
 
     def score(self, tables: RunTables) -> Haystacks:
         """See `Workload`: the finished haystacks, and the failed topics."""
-        return Haystacks(made_haystacks(tables.run), failed_topics(tables.run))
+        return read_haystacks(tables.run)
 
     def report(self, scores: Haystacks) -> Sequence[Section]:
-        listed = {name: rows for name, rows in scores.details().items() if rows}
+        listed = {name: rows for name, rows in self.details(scores).items() if rows}
         frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in listed.items()}
         unit = pl.lit(None, pl.Int64).alias("n")
         return [Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
 
     def entries(self, store: Store, path: str) -> list[str]:
-        """The haystacks in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
-        return entries_of(self.recipe, self.run_id, store, path)
+        """The haystacks in the store, as entries for another spec, in this spec's order. Raises SpecError if one is missing.
 
-    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Bounds]]:
+        `path`: this spec's, for messages.
+        """
+        made: dict[str, Made] = {}
+        tried: dict[str, bool] = {}
+        if store.files.exists(f"runs/{self.run_id}/run.json"):
+            run = store.run(self.run_id)
+            made, tried = made_by(run), self.finished_items(run)
+        topics = self.recipe.topics
+        missing = [cell for cell in map(self.recipe.cell_id, topics) if cell not in made]
+        if not missing:
+            return [haystack.entry for haystack in made.values()]
+        synth = f"summhay synth {path} --store {store.uri}"
+        failed = sum(not tried.get(cell, True) for cell in missing)
+        if not failed:
+            lack = f"{len(missing)} of its {len(topics)} haystacks are" if made else "its haystacks are"
+            raise SpecError(f"{lack} not in the store {store.uri!r}; make them first: {synth}")
+        # Resuming does not help: the same answers would fail again.
+        look = f"summhay failures {self.run_id} --store {store.uri} says why"
+        others = f", {len(missing) - failed} more are not made yet" if len(missing) > failed else ""
+        again = f"reword or remove them (the others cost nothing again) or give another seed (all are new), then: {synth}"
+        raise SpecError(
+            f"{failed} of its {len(topics)} topics failed for good ({look}){others}; {again}; or list the finished ones by their "
+            "`entry`, which the same command prints with --json"
+        )
+
+    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Mapping[str, Mapping[str, int]]]]:
         """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
         The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
-        topic, difficulty = self._topics[item.id], self.spec.difficulty.difficulty()
+        topic, difficulty = self._topics[item.id], recipe.difficulty
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
-        return {name: (model, bounded[name]) for name, model in used.items()}
+        return {name: (model, asdict(bounded[name])) for name, model in used.items()}
 
     @functools.cached_property
     def _topics(self) -> Mapping[str, Topic]:
@@ -135,7 +160,9 @@ class Synth(Benchmark[SynthSpec]):
         return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
 
     def details(self, scores: Haystacks) -> Mapping[str, Any]:
-        return scores.details()
+        """See `Workload`: the haystacks, and the topics that failed."""
+        made, failed = ([asdict(one) for one in listed] for listed in (scores.haystacks, scores.failed))
+        return {"haystacks": made, "failed": failed, "files": []}
 
     def results(self, tables: RunTables) -> Results:
         """See `Workload`. Warns about unread context, and says whether the prose comes from templates or a model."""
@@ -157,10 +184,12 @@ class Synth(Benchmark[SynthSpec]):
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Workload`. The topics are put into the store."""
+        topics = [{"cell_id": self.recipe.cell_id(topic), **asdict(topic)} for topic in self.recipe.topics]
+        written = json.dumps(topics, ensure_ascii=True, separators=(",", ":"))
         return {
             "spec": self.spec.model_dump(mode="json"),
             "domain": domain_json(self.recipe.domain, self.recipe.domain.prompts),
-            TOPICS: keep_topics(store, ((self.recipe.cell_id(topic), topic) for topic in self.recipe.topics)),
+            TOPICS: store.put_object(TOPICS, written.encode("ascii")),
         }
 
     @classmethod

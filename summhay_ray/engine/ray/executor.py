@@ -1,41 +1,164 @@
-"""The Ray executor: a run on actors, on this machine or a cluster. Imports Ray."""
+"""The Ray executor: a run on actors, on this machine or a cluster. Imports Ray.
+
+Its workers grow and shrink with its work and its cluster. A worker that waits for room makes a cluster's autoscaler start a node,
+and a node without workers is released. So a worker is added while items wait and the providers accept more calls, and a worker
+that has been idle for a while is ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import logging
 import threading
+import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
-from summhay_ray.engine.ray.placement import EMBED, place, result_of
+from summhay_ray.engine.ray.placement import EMBED, Bounds, place, placed
 from summhay_ray.engine.ray.pools import Pools
-from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
-from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, run_stoppable, until_stopped
-from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.work.prepared import Left, work_items_of
-from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
+from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
+from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, Pending, WorkerLost, WorkItem, batch_text
+from summhay_ray.engine.run.worker import Left, work_items_of
 from summhay_ray.llm import Budgets, Ledger
 from summhay_ray.logs import asked_level
 from summhay_ray.store import n_vector_files
 
 CLOSING_S = 30.0
 VECTORS_TOLD_EVERY_S = 2.0
+SCALE_EVERY_S = 5.0
+IDLE_S = 30.0
+USED = 0.8
+"""If this share of the maximum number of concurrent calls is in flight, more workers would not help."""
+
+
+class Workers:
+    """The workers of a run. `start` starts one, given its kind and its number among those of its kind."""
+
+    def __init__(self, bounds: Mapping[Kind, Bounds], start: Callable[[Kind, int], Any]) -> None:
+        self._bounds, self._start = bounds, start
+        self._actors = {kind: {seat: start(kind, seat) for seat in range(some.fewest)} for kind, some in bounds.items()}
+        self.seats = {kind: set(actors) for kind, actors in self._actors.items()}
+        """Kind -> the numbers of the workers that can receive items."""
+        self._busy: dict[tuple[Kind, int], float] = {}
+        """Kind and number of a worker -> when it last had something to do."""
+        self._preparing: Counter[tuple[Kind, int]] = Counter()
+        self._pending = Pending()
+        self._lost: set[tuple[Kind, int]] = set()
+        """Workers that the ledger has not heard from. They get no items until they are back."""
+
+    def __getitem__(self, place: tuple[Kind, int]) -> Any:
+        kind, seat = place
+        return self._actors[kind][seat]
+
+    def all(self) -> list[Any]:
+        """The workers that can receive items."""
+        return [self[kind, seat] for kind, seats in self.seats.items() for seat in seats]
+
+    def prepare(self, text: str) -> tuple[Awaitable[str], int]:
+        """Send a batch to the worker with the fewest batches to prepare; returns the result and the worker's number."""
+        first = self._least_preparing()
+
+        async def prepared(place: tuple[Kind, int]) -> str:
+            while True:
+                self._preparing[place] += 1
+                try:
+                    done: str = await self._pending.wait(*place, self[place].prepare.remote(text))
+                    return done
+                except WorkerLost:
+                    place = self._least_preparing()
+                finally:
+                    self._preparing[place] -= 1
+
+        return asyncio.ensure_future(prepared(first)), first[1]
+
+    def _least_preparing(self) -> tuple[Kind, int]:
+        places = ((kind, seat) for kind, seats in self.seats.items() for seat in sorted(seats))
+        return min(places, key=self._preparing.__getitem__)
+
+    async def run(self, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        """Grow and shrink until cancelled. Raises PlacementError. `snapshot`: the ledger's."""
+        begun = [actor.ready.remote() for actor in self.all()]
+        try:
+            async with asyncio.TaskGroup() as beginning:
+                beginning.create_task(placed(begun))
+                while True:
+                    await asyncio.sleep(SCALE_EVERY_S)
+                    self._replace_lost(dispatcher, set((await snapshot()).get("lost_workers", ())))
+                    growing = {kind: some for kind, some in self._bounds.items() if some.fewest < some.most}
+                    for kind, bounds in growing.items():
+                        n_known = len(self.seats[kind]) + sum(lost == kind for lost, _ in self._lost)
+                        if n_known == len(self._actors[kind]) < bounds.most and await may_grow(kind, dispatcher, snapshot):
+                            seat = next(seat for seat in range(bounds.most) if seat not in self._actors[kind])
+                            self._actors[kind][seat] = self._start(kind, seat)
+                            beginning.create_task(self._open(dispatcher, kind, seat))
+                        await self._shrink(kind, dispatcher)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    def _replace_lost(self, dispatcher: Dispatcher, lost: set[str]) -> None:
+        """Give the work of lost workers (`lost`: their places) to others, if there are any, and send items again to workers that
+        are back."""
+        for kind, seats in self.seats.items():
+            for seat in sorted(self._actors[kind]):
+                is_lost = f"{kind} {seat}" in lost
+                if is_lost and seat in seats and len(seats) > 1:
+                    seats.remove(seat)
+                    self._lost.add((kind, seat))
+                    # When its process continues, it ends, and Ray restarts it in the same place.
+                    self[kind, seat].ready.remote()
+                    self._pending.give_up(kind, seat)
+                    dispatcher.give_away(kind, seat)
+                elif not is_lost and (kind, seat) in self._lost:
+                    self._lost.discard((kind, seat))
+                    seats.add(seat)
+                    dispatcher.pump()
+
+    async def _open(self, dispatcher: Dispatcher, kind: Kind, seat: int) -> None:
+        await self[kind, seat].ready.remote()
+        self.seats[kind].add(seat)
+        dispatcher.pump()
+
+    async def _shrink(self, kind: Kind, dispatcher: Dispatcher) -> None:
+        now = time.monotonic()
+        for seat in self.seats[kind]:
+            idle = not self._preparing[kind, seat] and all(queue.is_idle(seat) for queue in dispatcher.of(kind))
+            self._busy[kind, seat] = self._busy.get((kind, seat), now) if idle else now
+        idlest = max(self.seats[kind])
+        if len(self.seats[kind]) > self._bounds[kind].fewest and now - self._busy[kind, idlest] > IDLE_S:
+            self.seats[kind].remove(idlest)
+            actor = self._actors[kind].pop(idlest)
+            # This fails if a node has disappeared in the meantime.
+            with contextlib.suppress(ray.exceptions.RayError):
+                await actor.drain.remote()
+            ray.kill(actor)
+
+
+async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> bool:
+    """Whether more workers of this kind would help: items wait, and either ask no provider or ask one that accepts more
+    concurrent calls."""
+    full = [queue for queue in dispatcher.of(kind) if queue.is_full]
+    if not all(queue.settings.calls for queue in full):
+        return True
+    if not full:
+        return False
+    models = (await snapshot())["models"].values()
+    sent, taken = (sum(model[name] for model in models) for name in ("in_flight", "cap"))
+    return bool(sent < USED * taken) and not any(model["paused_s"] for model in models)
 
 
 class RayExecution:
-    """One start of a run on the Ray cluster that this process is connected to; see `Execution`."""
-
-    name = "ray"
+    """One start of a run on the Ray cluster that this process is connected to; see `InlineExecution`."""
 
     def __init__(self, work: Work, own_ray: bool, dashboard: str = "") -> None:
         self._work = work
@@ -50,11 +173,11 @@ class RayExecution:
 
     @property
     def workers(self) -> int:
-        """See `Execution`."""
+        """See `InlineExecution`."""
         return sum(bounds.fewest for bounds in self._placement.workers.values())
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """See `Execution`."""
+        """See `InlineExecution`."""
         workload, run = self._work.workload, self._work.run
         files = run.store.files
         self._heartbeat = heartbeat
@@ -62,7 +185,8 @@ class RayExecution:
             store_uri=files.uri,
             run_id=run.run_id,
             session=heartbeat.session.number,
-            record=self._work.record,
+            # The current spec: limits, endpoints and prices may differ from those of the first start.
+            record={**run.record, **workload.record(run.store), "kind": kind_of_record(workload)},
             workers=sum(some.most for some in self._placement.workers.values())
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
@@ -82,16 +206,16 @@ class RayExecution:
         ray.get(self._ledger.begin.remote())
 
     def snapshot(self) -> dict[str, Any]:
-        """See `Execution`."""
+        """See `InlineExecution`."""
         numbers: dict[str, Any] = ray.get(self._ledger.act.remote(Ledger.snapshot))
         return {**numbers, **self._computing}
 
     def finish(self) -> None:
-        """See `Execution`."""
+        """See `InlineExecution`."""
         ray.get(self._ledger.finish.remote())
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """See `Execution`."""
+        """See `InlineExecution`."""
         return run_stoppable(lambda: self._run(left))
 
     async def _run(self, left: Left) -> Counter[str]:
@@ -101,10 +225,6 @@ class RayExecution:
             results: Sequence[ItemResult] = await workers[kind, worker].answer.remote(batch_text(batch))
             return results
 
-        async def snapshot() -> Mapping[str, Any]:
-            numbers: Mapping[str, Any] = await self._ledger.act.remote(Ledger.snapshot)
-            return numbers
-
         async def prepared(sources: AsyncGenerator[Left, None]) -> AsyncGenerator[Sequence[WorkItem], None]:
             async with contextlib.aclosing(sources):
                 async for some in sources:
@@ -113,6 +233,7 @@ class RayExecution:
 
         dispatcher = Dispatcher(placement.queues, send, workers.seats)
         work = dispatcher.run(*map(prepared, pools.feeds(left)))
+        snapshot = functools.partial(self._ledger.act.remote, Ledger.snapshot)
         others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._tell_pool()]
         if placement.types is not None:
             others.append(placement.types.watch())
@@ -156,7 +277,7 @@ class RayExecution:
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
     """Wait for all references, with a timeout. Their errors are ignored, since dead actors cannot answer."""
-    waiting = [asyncio.ensure_future(result_of(reference)) for reference in references]
+    waiting = [asyncio.ensure_future(reference) for reference in references]
     if not waiting:
         return
     await asyncio.wait(waiting, timeout=timeout_s)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
 import ray
@@ -70,13 +71,16 @@ class LedgerActor:
         store = Store(self._store_uri)
         self._committer = store.run(self._run_id).committer(self._session)
         self._service = ledger_of(store.run(self._run_id), self._session, self._budgets, self._limits)
-        self._telling = asyncio.create_task(self._tell())
+        self._exporting = asyncio.create_task(self._export_metrics())
         log.info("starts; the log has been read")
 
-    async def _tell(self) -> None:
-        metrics = RunMetrics(self._run_id)
+    async def _export_metrics(self) -> None:
+        """Export the metrics `summhay_NAME` of the run, tagged with `run` and `model`."""
+        gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
         while True:
-            metrics.tell(self._service.ledger.figures(time.monotonic()))
+            for model, figures in self._service.ledger.figures(time.monotonic()).items():
+                for name, gauge in gauges.items():
+                    gauge.set(figures[name], {"run": self._run_id, "model": model})
             await asyncio.sleep(METRICS_EVERY_S)
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
@@ -96,7 +100,7 @@ class LedgerActor:
     async def end(self) -> None:
         """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         await self._service.end()
-        self._telling.cancel()
+        self._exporting.cancel()
         log.info("ends")
 
     async def finish(self) -> None:
@@ -120,40 +124,26 @@ class LedgerActor:
                 await asyncio.sleep(COMPACT_AGAIN_S)
 
 
+@dataclass(eq=False)
 class RemoteLedger:
     """A worker's client of the ledger actor."""
 
-    def __init__(self, actor: Any, worker: str) -> None:
-        self._actor = actor
-        self._worker = worker
+    actor: Any
+    worker: str
 
     async def exchange(self, message: WorkerMessage) -> News:
         """Send a message; returns the ledger's `News`."""
-        return News.unpacked(await self._actor.exchange.remote(self._worker, message.packed()))
+        return News.unpacked(await self.actor.exchange.remote(self.worker, message.packed()))
 
     async def listen(self) -> News:
         """Wait for the ledger's next news."""
-        return News.unpacked(await self._actor.listen.remote(self._worker))
+        return News.unpacked(await self.actor.listen.remote(self.worker))
 
     async def commit(self, parts: Parts) -> None:
         """Commit parts. If that fails, raises RayError, for example with Superseded as its cause."""
-        await self._actor.commit.remote(parts)
+        await self.actor.commit.remote(parts)
 
     def act(self, verb: Callable[[Ledger, str, *Ts, float], R], *arguments: *Ts) -> Awaitable[R]:
         """Call a method of the ledger for this worker, such as `Ledger.beat`. Waits for the ledger only if it is awaited."""
-        answer: Awaitable[R] = self._actor.act.remote(verb, self._worker, *arguments)
+        answer: Awaitable[R] = self.actor.act.remote(verb, self.worker, *arguments)
         return answer
-
-
-class RunMetrics:
-    """The metrics `summhay_NAME` of one run, tagged with `run` and `model`."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self._gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
-
-    def tell(self, models: Mapping[str, Mapping[str, float]]) -> None:
-        """Set the metrics. `models`: model -> its figures, as `Ledger.figures` gives them."""
-        for model, figures in models.items():
-            for name, gauge in self._gauges.items():
-                gauge.set(figures[name], {"run": self._run, "model": model})

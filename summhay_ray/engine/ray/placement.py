@@ -13,11 +13,11 @@ import ray
 from ray.util.state import list_cluster_events
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.ray.session import PlacementError
 from summhay_ray.engine.run.execution import Work
+from summhay_ray.engine.run.queues import COMPUTING, Kind, QueueSettings, queue_settings
+from summhay_ray.engine.run.worker import divided
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
-from summhay_ray.engine.work.prepared import divided
-from summhay_ray.engine.work.queues import COMPUTING, Kind, QueueSettings, queue_settings
-from summhay_ray.errors import UserError
 
 POOL: Kind = "pool"
 EMBED: Kind = "embed"
@@ -42,10 +42,6 @@ SLOW_ROUNDS = 5
 """After this many waits of `PLACED_WITHIN_S` without progress, there is no room for a missing worker, even on a slow machine."""
 GROWN_ROUNDS = 3
 """After this many waits of `PLACED_WITHIN_S` without progress, a cluster that is too small will not grow."""
-
-
-class PlacementError(UserError):
-    """The cluster has no room for the run's workers; the message says what they need and what it has."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     one actor and the autoscaler cannot start such a node.
     """
     workload, resources = work.workload, work.workload.spec.resources
-    cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
+    cpus, nodes = float(ray.cluster_resources().get("CPU", 0.0)), sum(1 for node in ray.nodes() if node["Alive"])
     for_workers, for_pool = divided(workload, work.left)
     left = Counter(item.queue for items in for_workers.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
@@ -139,19 +135,17 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     else:
         types = NodeTypes({kind: {"CPU": min(one.cpus, share), "GPU": one.gpus} for kind, one in asked.items()}, dashboard)
         types.ask()
-    own = {kind: _pool(one, share) for kind, one in asked.items()}
+    own = {}
+    for kind, wanted in asked.items():
+        # A pool has at least as many CPUs as the minimum number of actors needs.
+        cpus_each = max(CPUS_A_WORKER / 2, min(wanted.cpus, share / max(1, wanted.actors.min)))
+        own[kind] = Pool(wanted.actors.min, wanted.actors.max, cpus_each, wanted.gpus)
     pools = {EMBED: own[EMBED]} if EMBED in kinds else {}
     if POOL in kinds:
         each = min(CPUS_IN_A_POOL, share)
         fewest, most = (bounds.fewest, bounds.most) if said else (1, MOST_IN_A_POOL)
         pools[POOL] = Pool(fewest, most, each, first=int(share / each))
     return Placement(workload, queues, pools, own, workers, types)
-
-
-def _pool(wanted: ResourcesSpec, share: float) -> Pool:
-    """The pool of a spec's entry, with at least as many CPUs as the minimum number of actors."""
-    fewest = max(1, wanted.actors.min)
-    return Pool(wanted.actors.min, wanted.actors.max, max(CPUS_A_WORKER / 2, min(wanted.cpus, share / fewest)), wanted.gpus)
 
 
 def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
@@ -234,7 +228,7 @@ async def placed(beginning: Sequence[Any]) -> None:
     Raises PlacementError if other jobs hold the resources or the cluster has too few; also any error with which a worker failed
     to start.
     """
-    begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
+    begun = [asyncio.ensure_future(reference) for reference in beginning]
     rounds = 0
     try:
         while waiting := {start for start in begun if not start.done()}:
@@ -255,7 +249,7 @@ def _check_room(late: int, workers: int, rounds: int) -> None:
 
     After many rounds, late workers count as holding no CPUs: the CPUs that they lack are held by others.
     """
-    free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
+    free, cpus = ray.available_resources().get("CPU", 0.0), float(ray.cluster_resources().get("CPU", 0.0))
     others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)
     if free >= CPUS_A_WORKER:
         return
@@ -269,12 +263,3 @@ def _check_room(late: int, workers: int, rounds: int) -> None:
         f"{late} of {workers} workers found no room within {rounds * PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, "
         f"and {why}; {mend} workers: {max(1, workers - late)}"
     )
-
-
-def _cpus() -> float:
-    return float(ray.cluster_resources().get("CPU", 0.0))
-
-
-async def result_of(reference: Any) -> Any:
-    """The result of a Ray reference, as a coroutine, which asyncio can turn into a task."""
-    return await reference

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,8 +33,8 @@ from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.session import configure_ray_data
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.engine.registry import stored_workload
-from summhay_ray.engine.work.prepared import Left, divided, prepares
-from summhay_ray.engine.work.queues import WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.worker import Left, divided, prepares
 from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]
@@ -64,17 +65,17 @@ def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Ite
         yield block
 
 
+@dataclass(eq=False)
 class Computer:
     """Runs `Workload.compute`. Its models are loaded once."""
 
-    def __init__(self, order: WorkOrder) -> None:
-        self._order = order
-        self._started = time.time()
+    order: WorkOrder
+    started: float = field(default_factory=time.time)
 
     # Not in the constructor, whose errors Ray does not report in full.
     @cached_property
     def _workload(self) -> Workload[Any]:
-        return stored_workload(Store(self._order.store_uri), self._order.record)
+        return stored_workload(Store(self.order.store_uri), self.order.record)
 
     def __call__(self, batch: Batch) -> Batch:
         took: Counter[str] = Counter()
@@ -83,7 +84,7 @@ class Computer:
             with contextlib.suppress(Exception):
                 took.update(self._workload.compute(part))
         actor = ray.get_runtime_context().get_actor_id()
-        return {**batch, "computed": _column(json.dumps({"actor": actor, "started": self._started, "took": took}))}
+        return {**batch, "computed": _column(json.dumps({"actor": actor, "started": self.started, "took": took}))}
 
 
 class Answerer:
@@ -121,17 +122,21 @@ def _row(number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, A
     return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
 
 
+@dataclass
 class Pools:
     """The pipelines of one start of a run. `counts`: the counts of the items that they have answered."""
 
-    def __init__(self, workload: Workload[Any], order: WorkOrder, pools: Mapping[str, Pool]) -> None:
-        self._workload, self._order, self._pools = workload, order, pools
-        self.counts: Counter[str] = Counter()
-        self.n_parts = self.n_computed = 0
-        """The number of blocks to compute, and the number that are computed."""
-        self._began = time.time()
-        self._started: dict[str, float] = {}
-        self._sums: Counter[str] = Counter()
+    workload: Workload[Any]
+    order: WorkOrder
+    pools: Mapping[str, Pool]
+    counts: Counter[str] = field(default_factory=Counter, init=False)
+    n_parts: int = field(default=0, init=False)
+    """The number of blocks to compute."""
+    n_computed: int = field(default=0, init=False)
+    """The number of blocks that are computed."""
+    _began: float = field(default_factory=time.time, init=False)
+    _started: dict[str, float] = field(default_factory=dict, init=False)
+    _sums: Counter[str] = field(default_factory=Counter, init=False)
 
     def feeds(self, left: Left) -> list[AsyncGenerator[Left, None]]:
         """Pipelines that run in parallel and cover all remaining items. They yield the items for the workers to answer.
@@ -141,14 +146,14 @@ class Pools:
         groups: dict[str, dict[str, Sequence[Item]]] = {}
         rest: dict[str, Sequence[Item]] = {}
         for source, items in left.items():
-            parts = self._workload.computations(items) if EMBED in self._pools else ()
+            parts = self.workload.computations(items) if EMBED in self.pools else ()
             (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
         called, free = self._divided(rest)
         return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
 
     def _divided(self, left: Left) -> tuple[Left, Left]:
         # This start may have no pool, although an earlier driver has left items for a pool. Then the workers answer them.
-        return divided(self._workload, left) if POOL in self._pools else (left, {})
+        return divided(self.workload, left) if POOL in self.pools else (left, {})
 
     async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:
         yield sources
@@ -158,13 +163,13 @@ class Pools:
         if not sources:
             return
         every = list(sources.values())
-        if not prepares(self._workload):
+        if not prepares(self.workload):
             every = [(item,) for items in every for item in items]
-        queues = self._workload.queues()
+        queues = self.workload.queues()
         n_items, most = sum(map(len, every)), min(queues[items[0].queue].together or MOST_ITEMS for items in every)
         # Items that read the same input go to one actor, if there are enough inputs for all actors.
         if len({items[0].reads for items in every}) < FEW_BLOCKS:
-            actors = self._pools[POOL].first
+            actors = self.pools[POOL].first
             most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
         blocks = blocks_of(every, most)
         async for _ in self._done([_row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
@@ -174,16 +179,16 @@ class Pools:
         """Compute what items need. Answer those that ask no provider, and yield the others as soon as their results are
         computed."""
         sources = {source: items for group in groups for source, items in group.items()}
-        spec = self._workload.spec.resources.get(EMBED)
-        parts = self._workload.computations(_items(sources), spec.actors.max if spec else 1)
+        spec = self.workload.spec.resources.get(EMBED)
+        parts = self.workload.computations(_items(sources), spec.actors.max if spec else 1)
         if len(groups) >= (spec.actors.max if spec else len(parts)):
             halves = [self._divided(group) for group in groups]
             rows = [
-                _row(number, _items(free), self._workload.computations(_items(group)))
+                _row(number, _items(free), self.workload.computations(_items(group)))
                 for number, (group, (_, free)) in enumerate(zip(groups, halves, strict=True))
             ]
             self.n_parts = len(rows)
-            async for number in self._done(rows, (Computer, Answerer) if POOL in self._pools else (Computer,)):
+            async for number in self._done(rows, (Computer, Answerer) if POOL in self.pools else (Computer,)):
                 yield halves[number][0]
             return
         # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
@@ -209,7 +214,10 @@ class Pools:
                         raise ray.exceptions.RayError("an actor of a pool failed") from ray.cloudpickle.loads(error)
                     self.counts.update(json.loads(counts or "{}"))
                     if computed:
-                        self._note(json.loads(computed))
+                        took = json.loads(computed)
+                        self.n_computed += 1
+                        self._started[took["actor"]] = took["started"]
+                        self._sums.update(took["took"])
                     yield int(number)
         finally:
             thread.shutdown(wait=False, cancel_futures=True)
@@ -220,12 +228,12 @@ class Pools:
         configure_ray_data()
         data = ray.data.from_items([dict(row) for row in rows], override_num_blocks=len(rows))
         for actor in stages:
-            pool = self._pools[EMBED if actor is Computer else POOL]
+            pool = self.pools[EMBED if actor is Computer else POOL]
             most = max(1, min(pool.most, len(rows)))
             fewest = max(1, min(pool.fewest, most))
             data = data.map_batches(
                 actor,
-                fn_constructor_args=(self._order,),
+                fn_constructor_args=(self.order,),
                 # One block per actor at a time: otherwise the first ready actor takes blocks that another one could start.
                 compute=ray.data.ActorPoolStrategy(
                     min_size=fewest,
@@ -238,11 +246,6 @@ class Pools:
                 batch_size=1,
             )
         yield from data.iter_batches(batch_size=None, prefetch_batches=1)
-
-    def _note(self, computed: Mapping[str, Any]) -> None:
-        self.n_computed += 1
-        self._started[computed["actor"]] = computed["started"]
-        self._sums.update(computed["took"])
 
     def took(self) -> dict[str, float]:
         """The number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums over

@@ -1,12 +1,14 @@
-"""Starts a private Ray or joins a cluster. Imports Ray.
+"""Starts a private Ray or joins a cluster, and runs tasks there for work outside runs.
 
-Ray Data is imported only where it is used, because its import takes seconds.
+Ray is imported inside the functions, since callers with few items do not need it; Ray Data only where it is used, because its
+import takes seconds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import signal
@@ -14,14 +16,13 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import ray
+import numpy as np
 
-from summhay_ray.engine.ray.placement import PlacementError
 from summhay_ray.engine.run.execution import hear_sigterm
 from summhay_ray.errors import UserError
 from summhay_ray.logs import asked_level
@@ -30,6 +31,7 @@ LONGEST_BASE = 16
 """Maximum bytes of the path of the temporary folder: a socket's path may have 103 bytes, and Ray's and our subfolders need the
 rest."""
 RAYS_LISTENER = "ray_listen_error_messages"
+CPUS_A_TASK = 1
 
 
 class RayMissing(UserError):
@@ -38,22 +40,46 @@ class RayMissing(UserError):
     exit_code = 1
 
 
+class PlacementError(UserError):
+    """The cluster cannot be reached, or has no room for the run's workers; the message says what they need and what it has."""
+
+
 @contextlib.contextmanager
-def ray_session(address: str, from_here: bool = False) -> Iterator[str]:
+def ray_session(address: str = "local", from_here: bool = False) -> Iterator[str]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
     The context's value is the URL of Ray's dashboard; empty if there is none.
 
     `from_here`: let workers import the user's own modules from the current folder.
     """
+    # Ray reads these variables when it is imported. A thread of Ray Data that outlives our session must not connect again, and
+    # Ray must not merge lines of several workers that differ only in their numbers.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    if address == "local" and "ray" not in sys.modules:
+        # A Ray without clusters listens on the loopback interface only.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    import ray
+
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
-    _check_address(address)
-    with contextlib.ExitStack() as stack:
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        # Ray itself would try for many minutes.
         try:
-            folder = stack.enter_context(_private_folder())
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            message = f"--address {address}: no Ray head answers there ({error}); give a running one's address, or local"
+            raise PlacementError(message) from error
+    with contextlib.ExitStack() as stack:
+        # No other user can read the temporary folder.
+        base = tempfile.gettempdir()
+        base = base if len(os.fsencode(base)) <= LONGEST_BASE else "/tmp"
+        try:
+            private = tempfile.TemporaryDirectory(prefix="summhay_ray-", dir=base, ignore_cleanup_errors=True)
         except OSError as error:
             raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
+        folder = Path(stack.enter_context(private))
         options: dict[str, Any] = {}
         if address == "local":
             # Ray makes its own folder readable for everybody, so it goes inside the private one.
@@ -68,20 +94,12 @@ def ray_session(address: str, from_here: bool = False) -> Iterator[str]:
         empty = None if from_here else folder / "empty"
         if empty is not None:
             empty.mkdir()
-        yield from _session(address, options, empty)
+        yield from _connected(address, options, empty)
 
 
-@contextlib.contextmanager
-def _private_folder() -> Iterator[Path]:
-    """A temporary folder that no other user can read. Raises OSError."""
-    base = tempfile.gettempdir()
-    if len(os.fsencode(base)) > LONGEST_BASE:
-        base = "/tmp"
-    with tempfile.TemporaryDirectory(prefix="summhay_ray-", dir=base, ignore_cleanup_errors=True) as name:
-        yield Path(name)
+def _connected(address: str, options: dict[str, Any], start_in: Path | None) -> Iterator[str]:
+    import ray
 
-
-def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[str]:
     known = set(os.environ)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ code neither warns about Ray Data's own actors nor reports that a level was set.
@@ -90,45 +108,39 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
     options = {**options, "log_to_driver": asked_level() is not None, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
-            dashboard = ray.init(address=address, **options).dashboard_url
-    except (UserError, KeyboardInterrupt):
-        _leave(known)
-        raise
-    # Ray raises a bare Exception if its processes do not start in time.
-    except Exception as error:
-        _leave(known)
-        raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
-    hear_sigterm()
-    try:
+        try:
+            with _silent(), contextlib.chdir(start_in) if start_in else contextlib.nullcontext():
+                dashboard = ray.init(address=address, **options).dashboard_url
+        except (UserError, KeyboardInterrupt):
+            raise
+        # Ray raises a bare Exception if its processes do not start in time.
+        except Exception as error:
+            raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
+        hear_sigterm()
         with contextlib.redirect_stdout(_WithoutRaysOwn(sys.stdout)):
             yield f"http://{dashboard}" if dashboard else ""
     finally:
-        _leave(known)
+        # Shut Ray down, even while it is starting. Its environment variables must not affect other clusters.
+        with contextlib.redirect_stdout(io.StringIO()):
+            ray.shutdown()
+        for name in set(os.environ) - known:
+            if name.startswith("RAY_"):
+                del os.environ[name]
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, before)
 
 
-def _leave(known: set[str]) -> None:
-    """Shut Ray down, even while it is starting. Unset its environment variables, so that they do not affect other clusters."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        ray.shutdown()
-    for name in set(os.environ) - known:
-        if name.startswith("RAY_"):
-            del os.environ[name]
-
-
+@dataclass(eq=False)
 class _WithoutRaysOwn:
     """A stdout without the lines that a thread of Ray prints when a worker dies and is restarted. Ray's logs have them."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    stream: Any
 
     def write(self, text: str) -> int:
-        return len(text) if threading.current_thread().name == RAYS_LISTENER else int(self._stream.write(text))
+        return len(text) if threading.current_thread().name == RAYS_LISTENER else int(self.stream.write(text))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
 
 @contextlib.contextmanager
@@ -142,18 +154,6 @@ def _silent() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-
-
-def _check_address(address: str) -> None:
-    """Raises PlacementError if no head answers at the address; Ray itself would try for many minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
-        message = f"--address {address}: no Ray head answers there ({error}); give a running one's address, or local"
-        raise PlacementError(message) from error
 
 
 def configure_ray_data(in_order: bool = False) -> None:
@@ -172,3 +172,39 @@ def configure_ray_data(in_order: bool = False) -> None:
     # Logged errors are raised as well. Without this, a stopped stream would print its traceback.
     for name in ("ray.data", "ray.data.exceptions"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
+    """The result of each item, in order, computed by one Ray task per item, such as a file, inside a `ray_session`.
+
+    `work`: item -> result, both as JSON. An exception of type `error` or UserError in `work` is raised here with the same type.
+    """
+    import ray.data
+
+    here = os.getcwd()
+
+    def batch(rows: Mapping[str, Any]) -> dict[str, Any]:
+        # Workers start in another folder, so relative paths are resolved here.
+        with contextlib.suppress(OSError):
+            os.chdir(here)
+        try:
+            [text] = rows["item"]
+            answer = {"found": work(json.loads(text))}
+        except error as problem:
+            answer = {"invalid": str(problem)}
+        except UserError as problem:
+            answer = {"problem": str(problem)}
+        return {"found": np.array([json.dumps(answer)], dtype=object)}
+
+    configure_ray_data(in_order=True)
+    rows = [{"item": json.dumps(item)} for item in items]
+    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(batch, batch_size=1, num_cpus=CPUS_A_TASK)
+    with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:
+        for block in blocks:
+            for text in block["found"]:
+                answer = json.loads(text)
+                if "invalid" in answer:
+                    raise error(answer["invalid"])
+                if "problem" in answer:
+                    raise UserError(answer["problem"])
+                yield answer["found"]

@@ -27,14 +27,13 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.run.execution import DRAIN_S
+from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.worker import Worker, prepare_sources, prepares
 from summhay_ray.engine.state.items_left import PREPARED
-from summhay_ray.engine.work.prepared import finished_source, prepared, prepares, work_items
-from summhay_ray.engine.work.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
-from summhay_ray.engine.work.worker import Worker
 from summhay_ray.llm import Gateway, Ledger, LedgerPort
 from summhay_ray.logs import log_to_stderr
 from summhay_ray.loops import collect_rarely
-from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
+from summhay_ray.store import LogWriter, NoCredentials, RunStore, Store
 
 log = logging.getLogger(__name__)
 
@@ -72,27 +71,13 @@ class WorkOrder:
         return f"{self.run_id} {kind} {seat}"
 
 
-class _Place:
-    """The store, run and workload, for both kinds of worker."""
-
-    def __init__(self, order: WorkOrder) -> None:
-        try:
-            self.store = Store(order.store_uri)
-            self.run: RunStore = self.store.run(order.run_id)
-            self.workload: Workload[Any] = stored_workload(self.store, order.record)
-        except NoCredentials as error:
-            # The driver's machine may have credentials, so the message names the node that lacks them.
-            raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
-
-    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[WorkItem], Parts | None]:
-        """Prepare sources; returns their items, and the parts of the sources' rows, which are not committed yet."""
-        rows, works = [], []
-        for source, items in sources.items():
-            ready = prepared(self.workload, source, items)
-            if (finished := finished_source(source, ready)) is not None:
-                rows.append(finished)
-            works += work_items(items, ready)
-        return works, self.run.write(PREPARED, rows) if rows else None
+def open_place(order: WorkOrder) -> tuple[RunStore, Workload[Any]]:
+    """The run and its workload. Raises NoCredentials, which names this node: the driver's machine may have credentials."""
+    try:
+        store = Store(order.store_uri)
+        return store.run(order.run_id), stored_workload(store, order.record)
+    except NoCredentials as error:
+        raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
 
 class WorkerActor:
@@ -104,31 +89,6 @@ class WorkerActor:
         self._watching: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._preparing = ThreadPoolExecutor(max_workers=1)
-
-    def _begin(self) -> None:
-        collect_rarely()
-        order, kind, seat = self._order, self._kind, self._seat
-        self._place = place = _Place(order)
-        files, workload = place.store.files, place.workload
-        self._log = LogWriter(files, order.session)
-        self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
-        self._ledger.act(Ledger.hello, f"{kind} {seat}")
-        # Do this first: on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
-        threading.Thread(target=self._beat, daemon=True).start()
-        settings = workload.models.settings()
-        local = workload.models.local if any(model.local for model in settings.values()) else {}
-        places = {True: "in the worker", False: "called"}
-        models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
-        log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
-
-        def count(numbers: Mapping[str, int]) -> None:
-            self._ledger.act(Ledger.count, numbers)
-
-        port = LedgerPort(self._ledger.exchange, self._ledger.listen)
-        self._gateway = Gateway(settings, port, files, self._log, order.run_id, self._evicted, local, count)
-        self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, count, order.workers)
-        if kind == "calling":
-            self._gateway.make_transports()
 
     def _evicted(self) -> None:
         if self._ending is None:
@@ -162,10 +122,32 @@ class WorkerActor:
 
         Raises StoreError, OSError.
         """
-        if self._watching is None:
-            with logged_errors():
-                self._begin()
-            self._watching = asyncio.create_task(self._end_with_node())
+        if self._watching is not None:
+            return
+        collect_rarely()
+        order, kind, seat = self._order, self._kind, self._seat
+        with logged_errors():
+            self._run, self._workload = run, workload = open_place(order)
+            self._log = LogWriter(run.store.files, order.session)
+            self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
+            self._ledger.act(Ledger.hello, f"{kind} {seat}")
+            # Do this first: on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
+            threading.Thread(target=self._beat, daemon=True).start()
+            settings = workload.models.settings()
+            local = workload.models.local if any(model.local for model in settings.values()) else {}
+            places = {True: "in the worker", False: "called"}
+            models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
+            log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
+
+            def count(numbers: Mapping[str, int]) -> None:
+                self._ledger.act(Ledger.count, numbers)
+
+            port = LedgerPort(self._ledger.exchange, self._ledger.listen)
+            self._gateway = Gateway(settings, port, run.store.files, self._log, order.run_id, self._evicted, local, count)
+            self._worker = Worker(workload, run, self._gateway, self._ledger.commit, count, order.workers)
+            if kind == "calling":
+                self._gateway.make_transports()
+        self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, text: str) -> str:
         """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
@@ -174,14 +156,15 @@ class WorkerActor:
             return batch_text(await self._prepared([work.item for work in read_batch(text)]))
 
     async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
-        if not prepares(self._place.workload):
+        if not prepares(self._workload):
             return [WorkItem(item) for item in items]
         sources: dict[str, list[Item]] = {}
         for item in items:
             sources.setdefault(item.source, []).append(item)
-        works, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, sources)
-        if parts is not None:
-            await self._ledger.commit(parts)
+        prepare = asyncio.get_running_loop().run_in_executor
+        works, rows = await prepare(self._preparing, prepare_sources, self._workload, sources)
+        if rows:
+            await self._ledger.commit(await prepare(self._preparing, self._run.write, PREPARED, rows))
         return works
 
     async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
@@ -189,7 +172,7 @@ class WorkerActor:
         informed."""
         await self.ready()
         with logged_errors():
-            queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
+            queues, rooms = self._workload.queues(), dict[str, asyncio.Semaphore]()
 
             async def one(work: WorkItem) -> list[ItemResult]:
                 queue = work.item.queue
@@ -221,7 +204,7 @@ class WorkerActor:
         if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
-        await self._worker.end()
+        await self._worker.commits.settled()
         log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,24 @@ class Check:
 
 def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
     """All checks; with a workload also the keys and prices of its models."""
-    checks = [_store(store_uri), _ray(), _tokenizer()]
+    found = importlib.util.find_spec("ray") is not None
+    version = importlib.metadata.version("ray") if found else ""
+    ray = f"ray {version}, {os.cpu_count()} CPUs here" if found else "not installed; pip install 'ray[data]'"
+    try:
+        tokens = Check("tokens", True, f"cl100k works offline: {count_tokens('Hello, world!')} tokens in 'Hello, world!'")
+    except (OSError, LookupError, ValueError) as error:
+        tokens = Check("tokens", False, f"cl100k cannot be loaded: {error}")
+    checks = [_store(store_uri), Check("ray", found, ray), tokens]
     if workload is None:
-        return [*checks, *_provider_keys()]
+        # A line for each provider with a key in the environment, and for each provider whose models need no prefix.
+        keys: dict[str, Check] = {}
+        for provider, known in PROVIDERS.items():
+            variables = needed_variables(provider)
+            name = next((one for one in variables if os.environ.get(one)), "")
+            if name or known.bare:
+                message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
+                keys.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
+        return [*checks, *keys.values()]
     for model, settings in sorted(workload.models.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
@@ -45,23 +60,16 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
     return checks
 
 
-def _provider_keys() -> list[Check]:
-    """A line for each provider with a key in the environment, and for each provider whose models need no prefix."""
-    checks: dict[str, Check] = {}
-    for provider, known in PROVIDERS.items():
-        variables = needed_variables(provider)
-        name = next((one for one in variables if os.environ.get(one)), "")
-        if name or known.bare:
-            message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
-            checks.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
-    return list(checks.values())
-
-
 def examine_runs(store: Store) -> list[Check]:
     """Read the whole store: a line for each run, and one for each missing or damaged file, with the remedy."""
-    if strange := _strange(store):
-        return strange
-    checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
+    if store.files.folder is not None:
+        try:
+            for _ in store.files.entries("", deep=True):
+                pass
+        except StoreError as error:
+            # A link, a pipe or a device in a local store: other checks are useless until it is removed.
+            return [Check("files", False, f"{error}; then run doctor again")]
+    checks = [*_of_records(store)]
     for run_id in store.run_ids():
         try:
             run = store.run(run_id)
@@ -76,80 +84,44 @@ def examine_runs(store: Store) -> list[Check]:
             checks.append(Check(f"run {run_id}", True, f"{len(result.tables)} tables, {rows} rows"))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     messages = " ".join(check.message for check in checks)
-    further = [*_of_objects(store)]
-    return [*checks, *(check for check in further if check.message not in messages), *_of_vectors(store)]
+    return [*checks, *(check for check in _of_content(store) if check.message not in messages)]
 
 
-def _strange(store: Store) -> list[Check]:
-    """A line for the first link, pipe or device in a local store. Other checks are useless until it is removed."""
-    if store.files.folder is not None:
-        try:
-            for _ in store.files.entries("", deep=True):
-                pass
-        except StoreError as error:
-            return [Check("files", False, f"{error}; then run doctor again")]
-    return []
-
-
-def _of_format(store: Store) -> list[Check]:
-    """A line if the store has runs but no record of its format."""
-    if not store.run_ids() or store.files.exists("format.json"):
-        return []
-    return [Check("format", False, f"{store.files.where('format.json')} is gone; the next run writes it")]
-
-
-def _of_log(store: Store) -> list[Check]:
-    """A line for each damaged record of a driver, and for each file of the answer log with damaged records."""
-    mend = "put it back from a copy, or leave it: a run that needs these answers asks for them again"
-    return [
-        *(Check("drivers", False, line) for line in lost_sessions(store.files)),
-        *(
-            Check("log", False, f"{store.files.where(name)}: {_phrase(places)}; {mend}")
-            for name, places in sorted(damaged_records(store.files).items())
-        ),
-    ]
-
-
-def _phrase(places: Sequence[int]) -> str:
-    """The number of damaged records in a file, and the byte offsets of the first ones."""
-    shown = ", ".join(map(str, places[:SHOWN])) + (", ..." if len(places) > SHOWN else "")
-    return f"{len(places)} record{'s' if len(places) > 1 else ''} damaged, at byte{'s' if len(places) > 1 else ''} {shown}"
-
-
-def _without_record(store: Store) -> list[Check]:
-    """A line for each run that has commits but no record; without its record, no command finds the run."""
+def _of_records(store: Store) -> Iterator[Check]:
+    """A line for a missing record of the store's format, for each damaged record of a driver or of the answer log, and for each
+    run that has commits but no record: no command finds such a run."""
     files, known = store.files, set(store.run_ids())
-    return [
-        Check(
-            f"run {name}",
-            False,
-            f"{files.where(f'runs/{name}/run.json')} is gone; put it back from a copy, or run or import again",
-        )
-        for name in files.folders("runs")
-        if name not in known and any(files.names(f"runs/{name}/commits", ".json"))
-    ]
+    if known and not files.exists("format.json"):
+        yield Check("format", False, f"{files.where('format.json')} is gone; the next run writes it")
+    for line in lost_sessions(files):
+        yield Check("drivers", False, line)
+    for name, places in sorted(damaged_records(files).items()):
+        several = "s" if len(places) > 1 else ""
+        shown = ", ".join(map(str, places[:SHOWN])) + (", ..." if len(places) > SHOWN else "")
+        damage = f"{len(places)} record{several} damaged, at byte{several} {shown}"
+        mend = "put it back from a copy, or leave it: a run that needs these answers asks for them again"
+        yield Check("log", False, f"{files.where(name)}: {damage}; {mend}")
+    for name in files.folders("runs"):
+        if name not in known and any(files.names(f"runs/{name}/commits", ".json")):
+            lost = files.where(f"runs/{name}/run.json")
+            yield Check(f"run {name}", False, f"{lost} is gone; put it back from a copy, or run or import again")
 
 
-def _of_objects(store: Store) -> Iterator[Check]:
-    """A line for each damaged object, such as a source or a prompt, even if no run needs it."""
+def _of_content(store: Store) -> Iterator[Check]:
+    """A line for each damaged object, such as a source or a prompt, even if no run needs it, and one about the store's vectors,
+    if it has any."""
     for kind in store.files.folders("objects"):
         for name in store.files.names(f"objects/{kind}"):
             try:
                 store.get_object(kind, name.rpartition("/")[2])
             except StoreError as error:
                 yield Check("objects", False, str(error))
-
-
-def _of_vectors(store: Store) -> list[Check]:
-    """A line about the store's vectors; none if it has no vectors."""
-    files = vector_flaws(store.files)
-    if not files:
-        return []
-    damaged = [name for name, rows in files.items() if rows < 0]
-    message = f"{sum(rows for rows in files.values() if rows > 0)} in {len(files) - len(damaged)} files"
-    if damaged:
-        message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
-    return [Check("vectors", not damaged, message)]
+    if files := vector_flaws(store.files):
+        damaged = [name for name, rows in files.items() if rows < 0]
+        message = f"{sum(rows for rows in files.values() if rows > 0)} in {len(files) - len(damaged)} files"
+        if damaged:
+            message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
+        yield Check("vectors", not damaged, message)
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
@@ -192,16 +164,3 @@ def _store(uri: str) -> Check:
         return Check("store", True, f"{store.files.uri}: {found}")
     except StoreError as error:
         return Check("store", False, str(error))
-
-
-def _ray() -> Check:
-    if importlib.util.find_spec("ray") is None:
-        return Check("ray", False, "not installed; pip install 'ray[data]'")
-    return Check("ray", True, f"ray {importlib.metadata.version('ray')}, {os.cpu_count()} CPUs here")
-
-
-def _tokenizer() -> Check:
-    try:
-        return Check("tokens", True, f"cl100k works offline: {count_tokens('Hello, world!')} tokens in 'Hello, world!'")
-    except (OSError, LookupError, ValueError) as error:
-        return Check("tokens", False, f"cl100k cannot be loaded: {error}")

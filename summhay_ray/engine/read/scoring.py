@@ -1,19 +1,23 @@
-"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls."""
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return. No calls.
+
+A benchmark's tables have no row for an item without an answer, but figures count such items as expected. While `scored` calls a
+benchmark's `score`, `expected_rows` has access to these items, for the `mean_interval` of `benchmark`. Other frames get their
+`n_expected` from `with_expected`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
-from summhay_ray.engine.items import ReadOptions, RunTables, Tables, all_tables
-from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
-from summhay_ray.engine.spec.own_code import BadBenchmark, reading
+from summhay_ray.engine.items import BadBenchmark, ReadOptions, RunTables, all_tables, reading
 from summhay_ray.engine.state.items_left import ITEM, checked_items
 from summhay_ray.sections import Section
 from summhay_ray.store import RunStore
@@ -21,6 +25,13 @@ from summhay_ray.store import RunStore
 ITEMS = "items"
 """Name of the frame of all items among the tables that `score` gets."""
 _MEND = "mend it and run again: every stored answer is reused"
+
+ITEM_ID = "item_id"
+"""Column with the id of a row's item, in the items' frame and in the tables that `score` gets."""
+LACKS = "_lacks"
+"""Column of the run's items: the item is not answered, or has a failure."""
+_ITEMS: ContextVar[pl.DataFrame | None] = ContextVar("_ITEMS", default=None)
+Group = tuple[Any, ...]
 
 
 def results_of(workload: Workload[Any], run: RunStore, options: ReadOptions = ReadOptions()) -> Results:
@@ -33,12 +44,21 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     is_own, run = bool(own_name(workload)), tables.run
     if is_own:
-        items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
+        failures = run.table("failures")
+        answered = run.finished(ITEM).keys() - set(failures[failures.columns[0]])
+        ids = pl.Series(sorted(answered), dtype=pl.String).implode()
+        items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(ids).not_().alias(LACKS))
         _check_keys(workload, run)
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
     if is_own:
-        _check_scores(workload, scores)
+        if not isinstance(scores, Mapping):
+            given = type(scores).__name__
+            raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a mapping of name to frame; {_MEND}")
+        for name, frame in scores.items():
+            if not isinstance(frame, pl.DataFrame):
+                given = f"{type(frame).__name__} as {name!r}"
+                raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a polars DataFrame; {_MEND}")
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
@@ -47,16 +67,20 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
     if is_own:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
-    asked = so_far(workload, run)
+    asked = ""
+    if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
+        asked = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
     if asked and sections:
         sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
     with reading(f"{workload.kind}: details", _MEND):
-        frames = {name: _plain(frame) for name, frame in scores.items()} if isinstance(scores, Mapping) else None
-        details = {
-            **({"so_far": asked} if asked else {}),
-            **({} if frames is None else {"scores": frames}),
-            **workload.details(scores),
-        }
+        details: dict[str, Any] = {"so_far": asked} if asked else {}
+        if isinstance(scores, Mapping):
+            rows = {name: frame.to_dicts() for name, frame in scores.items()}
+            details["scores"] = {
+                name: [{column: _json_value(value) for column, value in row.items()} for row in some]
+                for name, some in rows.items()
+            }
+        details |= workload.details(scores)
     warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
@@ -87,63 +111,28 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 
 
 def _tables(workload: Workload[Any], run: RunStore, options: ReadOptions, item: str = "") -> RunTables:
-    """The tables that `score` gets. `item`: the name of an added column of each table, with the id of a row's item."""
+    """The tables that `score` gets, with the frame `items`: a row for each item that was asked, with `item_id`, `model`, and the
+    values of its data that are numbers, texts or truth values.
+
+    `item`: the name of an added column of each table, with the id of a row's item.
+    """
 
     def read(name: str) -> pl.DataFrame:
-        return _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
+        if name != ITEMS:
+            return run.tables([name], item)[name]
+        plain, rows, asked = str | int | float | bool | None, [], run.finished(ITEM)
+        for known in checked_items(workload):
+            if workload.imported or known.id in asked:
+                data = {name: value for name, value in known.data.items() if isinstance(value, plain)}
+                rows.append({**data, ITEM_ID: known.id, "model": known.model})
+        schema = None if rows else {ITEM_ID: pl.String, "model": pl.String}
+        return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
     return RunTables(run, (ITEMS, *(table.name for table in all_tables(type(workload)))), read, options)
 
 
-def _answered(run: RunStore) -> pl.Series:
-    """The ids of the items that are answered without a failure."""
-    failures = run.table("failures")
-    return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
-
-
-def so_far(workload: Workload[Any], run: RunStore) -> str:
-    """A phrase with the number of items that an unfinished run has asked; empty for a finished or imported run."""
-    if workload.imported:
-        return ""
-    asked, total = len(run.finished(ITEM)), workload.n_items()
-    return f"{asked:,} of {total:,} {workload.counted.items} so far: the figures are of these" if asked < total else ""
-
-
-def _asked_items(workload: Workload[Any], run: RunStore) -> pl.DataFrame:
-    items = items_frame(workload)
-    return items if workload.imported else items.filter(pl.col(ITEM_ID).is_in(list(run.finished(ITEM))))
-
-
-def items_frame(workload: Workload[Any]) -> pl.DataFrame:
-    """A row for each item: `item_id`, `model`, and the values of its data that are numbers, texts or truth values."""
-    rows = [
-        {**{name: value for name, value in item.data.items() if _is_plain(value)}, "item_id": item.id, "model": item.model}
-        for item in checked_items(workload)
-    ]
-    return (
-        pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema={"item_id": pl.String, "model": pl.String})
-    )
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def _check_scores(workload: Workload[Any], scores: Tables) -> None:
-    if not isinstance(scores, Mapping):
-        raise BadBenchmark(f"{workload.kind}: score gives {type(scores).__name__}; expected a mapping of name to frame; {_MEND}")
-    for name, frame in scores.items():
-        if not isinstance(frame, pl.DataFrame):
-            kind = type(frame).__name__
-            raise BadBenchmark(f"{workload.kind}: score gives {kind} as {name!r}; expected a polars DataFrame; {_MEND}")
-
-
-def _plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows as JSON values; NaN and infinities become null."""
-    return [{name: _finite(value) for name, value in row.items()} for row in frame.to_dicts()]
-
-
-def _finite(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
+    """A value of a frame in JSON; NaN and infinities become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
@@ -159,3 +148,96 @@ def _check_keys(workload: Workload[Any], run: RunStore) -> None:
                 f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
                 f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; every stored answer is reused"
             )
+
+
+@contextlib.contextmanager
+def scoring(items: pl.DataFrame) -> Iterator[None]:
+    """A context that gives `expected_rows` the run's items: the frame `items` of `score`, with the column `LACKS`."""
+    token = _ITEMS.set(items)
+    try:
+        yield
+    finally:
+        _ITEMS.reset(token)
+
+
+def expected_rows(
+    frame: pl.DataFrame, value: str, by: Sequence[str], expected: pl.DataFrame | None = None
+) -> pl.DataFrame | None:
+    """The expected number of rows with a value per group: columns `by`, `n_expected`, and `guessed`.
+
+    The existing rows are counted, and for each failed or unanswered item as many rows as an answered item has in the group. If
+    answered items have different numbers of rows, a missing item counts as one row, and `guessed` is true. `expected`: the items
+    to expect, if not all. None outside of `score`, and for a frame without the items of its rows.
+    """
+    run = _ITEMS.get()
+    if run is None or ITEM_ID not in frame.columns or ITEM_ID in by or (expected is not None and ITEM_ID not in expected.columns):
+        return None
+    lacking = run.filter(LACKS)
+    given = _given_by_items(frame, run, by) if expected is None else {name: name for name in by}
+    columns = [pl.col(other).cast(frame.schema[name], strict=False).alias(name) for name, other in given.items()]
+    wanted: dict[Group, set[str]] = {}
+    for *group, item in (lacking if expected is None else expected).select(*columns, pl.col(ITEM_ID).alias("_id")).iter_rows():
+        wanted.setdefault(tuple(group), set()).add(item)
+    rows_of: dict[Group, dict[str, int]] = {} if len(given) < len(by) else {group: {} for group in wanted}
+    counted = frame.filter(pl.col(value).is_not_null()).group_by(*by, ITEM_ID).agg(pl.len())
+    for *group, item, n in counted.iter_rows():
+        rows_of.setdefault(tuple(group), {})[item] = n
+    failed = set(lacking[ITEM_ID])
+    everywhere = _same(n for rows in rows_of.values() for item, n in rows.items() if item not in failed)
+    counts = []
+    for whole, rows in rows_of.items():
+        mine = wanted.get(tuple(part for name, part in zip(by, whole, strict=True) if name in given), set())
+        usual = _same(n for item, n in rows.items() if item not in failed) or everywhere
+        short = sum(max(0, (usual or n + 1) - n) for item, n in rows.items() if item in mine & failed)
+        missing = short + len(mine - rows.keys()) * (usual or 1)
+        counts.append((*whole, sum(rows.values()) + missing, usual is None and missing > 0))
+    kinds: dict[str, Any] = {**{name: frame.schema[name] for name in by}, "n_expected": pl.Int64, "guessed": pl.Boolean}
+    return pl.DataFrame(counts, schema=kinds, orient="row")
+
+
+def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """Add `n_expected` to a frame that has `n` but lacks it, if items of its rows lack an answer.
+
+    A row belongs to the items that have its values: in columns of the same name or, for texts, of any name. Each missing item
+    counts for as many answers as an answered one does on average, or for one if that average is not a whole number.
+    """
+    if "n" not in frame.columns or "n_expected" in frame.columns or not frame.schema["n"].is_integer() or not items[LACKS].any():
+        return frame
+    values = {name: set(items[name].to_list()) for name in items.columns if name != LACKS}
+    keys = {}
+    for name in (name for name, kind in frame.schema.items() if not kind.is_nested()):
+        here = set(frame[name].drop_nulls().to_list())
+        named = [name] if name in values else [*values] if here and frame.schema[name] == pl.String else []
+        if found := next((other for other in named if here <= values[other]), None):
+            keys[name] = found
+    about: dict[Group, list[bool]] = {}
+    for *group, lacks in items.select(*(pl.col(other).alias(name) for name, other in keys.items()), LACKS).iter_rows():
+        about.setdefault(tuple(group), []).append(lacks)
+    expected = []
+    for row in frame.iter_rows(named=True):
+        lacks = about.get(tuple(row[name] for name in keys), [])
+        n, answered = row["n"] or 0, len(lacks) - sum(lacks)
+        expected.append(n + sum(lacks) * (n // answered if n and answered and n % answered == 0 else 1))
+    return frame.with_columns(pl.Series("n_expected", expected, pl.Int64)) if expected != frame["n"].to_list() else frame
+
+
+def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """Column of `names` -> the column of the items with its values. Columns whose values depend on answers are left out."""
+    both = frame.select(ITEM_ID, *names).unique().join(run, on=ITEM_ID, suffix="_of_item")
+    given = {}
+    for name in names:
+        same = [name] if name in run.columns else []
+        others = [] if both.is_empty() else [other for other in run.columns if other not in (name, LACKS)]
+        for other in (*same, *others):
+            column = both[f"{other}_of_item" if other in names else other]
+            alike = column.dtype == both.schema[name] or (column.dtype.is_numeric() and both.schema[name].is_numeric())
+            if alike and both[name].eq_missing(column.cast(both.schema[name], strict=False)).all():
+                given[name] = other
+                break
+    return given
+
+
+def _same(numbers: Iterable[int]) -> int | None:
+    """The common value of all numbers; None if they differ, or if there are none."""
+    found = set(numbers)
+    return found.pop() if len(found) == 1 else None

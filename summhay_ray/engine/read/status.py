@@ -6,7 +6,6 @@ Everything is read from the store, so it works on any machine and during the run
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,25 +13,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.plan.plan import plan
+from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
-from summhay_ray.engine.state.history import History, StartRecord, StopRecord, usage_of_run
+from summhay_ray.engine.state.history import History, StartRecord, StopRecord, stored_warnings, usage_of_run
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
-from summhay_ray.engine.state.run_warnings import damaged_log, lost_inputs, origins_in, other_origins, short_log, zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
 from summhay_ray.sections import html_of
 from summhay_ray.store import (
     FORMAT,
-    WATCH_S,
     LogIndex,
     RunStore,
     Store,
     StoreError,
-    ask_to_stop,
-    has_ended,
     how_ended,
     living,
     open_sessions,
@@ -42,9 +37,6 @@ from summhay_ray.store import (
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
 """The statuses of runs that have come to an end."""
-POLL_EVERY_S = 0.25
-STOPS_WITHIN_S = 60.0
-"""A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
 
 @dataclass(frozen=True)
@@ -129,38 +121,33 @@ class RunEntry:
 def entries(store: Store) -> list[RunEntry]:
     """All runs of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, index = [], store.log()
-    alive = _watched(store)
+    try:
+        # All drivers that have not ended are watched at the same time.
+        numbers = [record.number for record in open_sessions(store.files)]
+        living_now = living(store.files, numbers)
+        alive = {number: number in living_now for number in numbers}
+    except StoreError:
+        # If a driver's record is damaged, each run looks for its own driver.
+        alive = {}
     for run_id in store.run_ids():
         size, created = 0, 0.0
         try:
             size, created = store.size(run_id)
-            runs.append(_entry(store.run(run_id).at(), index, alive, _when(created), size))
+            run = store.run(run_id).at()
+            check_record(run)
+            record, history = run.record, History(run)
+            now = _standing(run, _benchmark(record), index, history, alive)
+            budget_usd = None if now.status == "imported" else history.budget_usd
+            usd = dollars_of(run, money_of(run, index), alive or None).usd(budget_usd)
+            name, kind = str(record["name"]), record["kind"]
+            runs.append(RunEntry(run_id, name, kind, _when(created), now.status, now.cells, usd, size))
         except UserError:
             runs.append(RunEntry(run_id, "", "", _when(created), "damaged", None, None, size))
     return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
 
 
-def _watched(store: Store) -> dict[int, bool]:
-    """Session that has not ended -> whether its driver is alive. All are watched at the same time."""
-    try:
-        numbers = [record.number for record in open_sessions(store.files)]
-        alive = living(store.files, numbers)
-    except StoreError:
-        # If a driver's record is damaged, each run looks for its own driver.
-        return {}
-    return {number: number in alive for number in numbers}
-
-
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
-def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
-    check_record(run)
-    record, history = run.record, History(run)
-    now = _standing(run, _benchmark(record), index, history, alive)
-    usd = dollars_of(run, money_of(run, index), alive or None).usd(None if now.status == "imported" else history.budget_usd)
-    return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +171,23 @@ def _standing(
     """The state of the run. `alive`: session -> whether its driver is alive, for sessions that were watched already."""
     total = benchmark.n_items_of(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
-    claims = excess_totals(excesses.values(), history.reach.margins) if excesses else []
+    claims = excess_totals(excesses.values(), history.reach.token_margins) if excesses else []
     if benchmark is not None and benchmark.imported:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
     stop = history.stop if cells["done"] < total else None
-    driver, how = _driver(run, history.start, alive)
-    state = _state(cells, stop, driver, how)
-    return _Standing("partial" if state == "done" and claims else state, cells, claims, stop, driver)
+    driver, how = driver_of(run, history.start, alive)
+    if driver and cells["done"] < cells["total"]:
+        state = "running"
+    elif cells["done"] == cells["total"]:
+        state = "partial" if claims else "done"
+    elif stop is not None:
+        state = stop["status"]
+    elif cells["done"] + cells["failed"] == cells["total"]:
+        state = "partial"
+    else:
+        state = "interrupted" if how in ("stopped", "dead") else "unfinished"
+    return _Standing(state, cells, claims, stop, driver)
 
 
 def status(run: RunStore) -> StatusResult:
@@ -203,15 +199,26 @@ def status(run: RunStore) -> StatusResult:
     ends = Counter(answers["finish_reason"].to_list())
     # The status does not need the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
-    lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
     index = run.log()
+    damaged = [*history.damaged()]
+    for kind, digest in sorted(set(() if benchmark is None else benchmark.objects(run))):
+        try:
+            run.store.get_object(kind, digest)
+        except StoreError as error:
+            damaged.append(str(error))
+    if index.damaged:
+        mend = f"run `summhay doctor --store {run.store.uri}`"
+        damaged.append(f"{index.damaged} records of the answers' log are damaged: {mend}")
     money = money_of(run, index)
     now = _standing(run, benchmark, index, history)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
-    damaged = [*history.damaged(), *lost, *damaged_log(run.store, index)]
     left = None
     if open_items or now.stop:
         left = _left(run, benchmark, now, history.start, open_items, bool(damaged) and not now.driver)
+    misplaced = []
+    if now.status in ENDED and not now.driver and not run.has_tables():
+        where = run.store.files.where(f"runs/{run.run_id}/tables")
+        misplaced = [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -234,23 +241,14 @@ def status(run: RunStore) -> StatusResult:
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
         warnings=(
-            *_without_tables(run, now),
-            *short_log(run, money),
-            *other_origins(origins_in(answers), history.reach.origins),
-            *zero_vectors_in(answers),
+            *misplaced,
+            *stored_warnings(run, money, answers, history.reach.origins),
         ),
         problems=damaged,
     )
 
 
-def _without_tables(run: RunStore, now: _Standing) -> list[str]:
-    if now.status not in ENDED or now.driver or run.has_tables():
-        return []
-    where = run.store.files.where(f"runs/{run.run_id}/tables")
-    return [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
-
-
-def _driver(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
+def driver_of(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
     """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown.)
 
     `alive`: see `_standing`.
@@ -264,42 +262,6 @@ def _driver(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] 
         record = read_session(files, session)
         return "" if record is None else record.where, ""
     return "", how or "dead"
-
-
-def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
-    """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
-
-    Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
-    """
-    start = History(run).start
-    driver, _ = _driver(run, start)
-    if not driver or start is None:
-        raise UserError(f"run {run.run_id} is not running; nothing to stop")
-    files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
-    ask_to_stop(files, session)
-    while not has_ended(files, session):
-        if not living(files, [session], WATCH_S) and not has_ended(files, session):
-            raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
-        if time.monotonic() > until:
-            raise UserError(
-                f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"
-            )
-        time.sleep(POLL_EVERY_S)
-    return driver
-
-
-def _state(cells: Mapping[str, int], stop: StopRecord | None, driver: str, how: str) -> str:
-    """The status of a run that is not imported."""
-    open_items = cells["total"] - cells["done"] - cells["failed"]
-    if driver and cells["done"] < cells["total"]:
-        return "running"
-    if cells["done"] == cells["total"]:
-        return "done"
-    if stop is not None:
-        return stop["status"]
-    if not open_items:
-        return "partial"
-    return "interrupted" if how in ("stopped", "dead") else "unfinished"
 
 
 def _left(
@@ -318,7 +280,7 @@ def _left(
     if not damaged:
         if now.stop is not None:
             return dict(now.stop["left"])
-        if left := _left_by_driver(run, start):
+        if left := left_by_driver(run, start):
             return {**left, "cells": open_items, **({} if now.driver else {"seconds": None})}
     if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
         with contextlib.suppress(UserError):
@@ -326,17 +288,10 @@ def _left(
     return unknown
 
 
-def _left_by_driver(run: RunStore, start: StartRecord | None) -> dict[str, Any] | None:
+def left_by_driver(run: RunStore, start: StartRecord | None) -> dict[str, Any] | None:
     """The remaining work in the last report of a start's driver; None if there is no report or it lacks the calls."""
     told = None if start is None else told_by(run.store.files, start["session"], ToldRecord)
     return None if told is None or told["left"]["calls"] is None else {**told["left"]}
-
-
-def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
-    """The remaining work in the driver's report of a running run; None if it is not running or there is no report yet."""
-    run = RunStore(store, run_id)
-    start = History(run).start
-    return _left_by_driver(run, start) if _driver(run, start)[0] else None
 
 
 def _benchmark(record: Mapping[str, Any]) -> type[Workload[Any]] | None:

@@ -1,4 +1,4 @@
-"""The interface of an executor, which carries out one start of a run. No Ray.
+"""What both executors share: the work of a start, the choice of an executor, heartbeats and stopping. No Ray.
 
 `inline.py` runs in this process, `engine/ray/executor.py` on Ray actors. Both use the same ledger, log, budget, commits and
 tables.
@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import os
 import signal
-import sys
-from collections import Counter
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
-from summhay_ray.engine.contract import Workload, kind_of_record
+from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Budgets
 from summhay_ray.loops import run_loop
-from summhay_ray.store import RunStore, Superseded
+from summhay_ray.store import BEAT_S, DriverSession, RunStore, StoreError, Superseded
 
 T = TypeVar("T")
 
@@ -48,6 +44,41 @@ class Stopped(UserError):
     exit_code = 143
 
 
+@dataclass
+class Heartbeat:
+    """Keeps the driver's session alive in the store while the block runs; afterwards records how it ended. It notices takeovers
+    and stop requests."""
+
+    session: DriverSession
+    superseded: str = ""
+    """The driver that took the run over; empty if none did."""
+    asked_to_stop: bool = False
+    """Whether `summhay stop` asked this start to stop."""
+    how: str = "stopped"
+    """How the session ends: "stopped" unless the run sets "done"."""
+
+    def __enter__(self) -> Heartbeat:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        # If the store cannot be reached, the missing beats show the end.
+        with contextlib.suppress(StoreError, OSError):
+            self.session.end("superseded" if self.superseded else self.how)
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_S):
+            # If the store does not answer, retry with the next beat: everything that needs the store waits for it anyway.
+            with contextlib.suppress(StoreError, OSError):
+                self.session.beat()
+                self.superseded = self.superseded or self.session.superseded() or ""
+                self.asked_to_stop = self.asked_to_stop or self.session.asked_to_stop()
+
+
 @dataclass(frozen=True)
 class Work:
     """The work of one start of a run."""
@@ -59,58 +90,11 @@ class Work:
     note: Callable[[str], None] | None = None
     """Called with a line when the run is stopping."""
 
-    @functools.cached_property
-    def record(self) -> Mapping[str, Any]:
-        """The run's record with the current spec: limits, endpoints and prices may differ from those of the first start."""
-        return {
-            **self.run.record,
-            **self.workload.record(self.run.store),
-            "kind": kind_of_record(self.workload),
-        }
-
     def stopping(self, in_flight: int) -> None:
         """Note that the run is stopping, and how many calls it still waits for."""
         if self.note is not None:
             calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
             self.note(f"stopping, waiting for {calls} in flight (a second signal stops at once)" if in_flight else "stopping")
-
-
-class Execution(Protocol):
-    """One start of a run on an executor."""
-
-    name: str
-
-    @property
-    def workers(self) -> int:
-        """Number of workers."""
-        ...
-
-    def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """Take the run over and read its log. Raises StoreError, Superseded."""
-        ...
-
-    def snapshot(self) -> dict[str, Any]:
-        """The ledger's counters, spending and models. It may be called from any thread."""
-        ...
-
-    def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """Answer and commit the remaining items; returns the counts of what was committed.
-
-        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
-        answers. Raises Superseded, Stopped, and the errors of workers.
-        """
-        ...
-
-    def finish(self) -> None:
-        """Merge the committed parts into the run's tables, once everything is committed."""
-        ...
-
-
-def seconds_inline(work: Work) -> float:
-    """Estimated seconds of computation in one process, excluding waits for models and rate limits."""
-    queues = work.workload.queues()
-    items = [item for left in work.left.values() for item in left]
-    return sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
@@ -126,23 +110,15 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since an address is given"
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
-    seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
+    # Computation only: waits for models and rate limits take as long on a cluster.
+    queues, items = work.workload.queues(), [item for left in work.left.values() for item in left]
+    seconds = sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
+    n_items = len(items)
     take = "takes" if n_items == 1 else "take"
     estimate = f"{work.workload.counted.phrase(n_items)} {take} about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {estimate}"
-
-
-def before_ray(address: str) -> None:
-    """Set the variables that Ray reads when it is imported."""
-    # A thread of Ray Data that outlives our session must not connect to Ray again.
-    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-    # Keep Ray from merging lines of several workers that differ only in their numbers.
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    if address == "local" and "ray" not in sys.modules:
-        # A Ray without clusters listens on the loopback interface only.
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def hear_sigterm() -> None:

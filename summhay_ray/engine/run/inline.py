@@ -11,40 +11,31 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.run.execution import (
-    DRAIN_S,
-    LOOK_EVERY_S,
-    Work,
-    first_end,
-    run_stoppable,
-    until_stopped,
-)
-from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
+from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
 from summhay_ray.engine.state.items_left import PREPARED
 from summhay_ray.engine.state.money import ledger_of
-from summhay_ray.engine.work.prepared import batches, finished_source, prepared, prepares, work_items
-from summhay_ray.engine.work.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
-from summhay_ray.engine.work.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
+@dataclass
 class InlineExecution:
-    """One start of a run in this process; see `Execution`."""
+    """One start of a run in this process. `engine/ray/executor.py` has the same methods."""
 
-    name = "inline"
-    workers = 1
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._latest: dict[str, Any] = {}
+    work: Work
+    workers: ClassVar[int] = 1
+    """Number of workers."""
+    _latest: dict[str, Any] = field(default_factory=dict, init=False)
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
-        """See `Execution`."""
-        run, settings = self._work.run, self._work.workload.models.settings()
+        """Take the run over and read its log. Raises StoreError, Superseded."""
+        run, settings = self.work.run, self.work.workload.models.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
@@ -52,19 +43,23 @@ class InlineExecution:
         self._latest = self._service.ledger.snapshot(time.monotonic())
 
     def snapshot(self) -> dict[str, Any]:
-        """See `Execution`."""
+        """The ledger's counters, spending and models. It may be called from any thread."""
         return dict(self._latest)
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        """See `Execution`."""
+        """Answer and commit the remaining items; returns the counts of what was committed.
+
+        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
+        answers. Raises Superseded, Stopped, and the errors of workers.
+        """
         return run_stoppable(lambda: self._run(left))
 
     def finish(self) -> None:
-        """See `Execution`."""
+        """Merge the committed parts into the run's tables, once everything is committed."""
         self._committer.finish()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        run, workload = self._work.run, self._work.workload
+        run, workload = self.work.run, self.work.workload
         files, settings = run.store.files, workload.models.settings()
         has_local = any(model.local for model in settings.values())
         local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
@@ -92,9 +87,9 @@ class InlineExecution:
                 # The calls in flight are paid for: wait for their answers and keep them.
                 service.act(Ledger.stop)
                 self._latest = service.act(Ledger.snapshot)
-                self._work.stopping(self._latest["in_flight"])
+                self.work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
-                await worker.end()
+                await worker.commits.settled()
                 raise
             finally:
                 await gateway.close()
@@ -109,20 +104,20 @@ class InlineExecution:
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
         """The work items, a few sources at a time. The prepared rows of a source are committed before its items are answered."""
-        workload = self._work.workload
+        workload = self.work.workload
         for batch in batches(left):
             if not prepares(workload):
                 yield [WorkItem(item) for items in batch.values() for item in items]
                 continue
-            rows: list[Finished] = []
             works: list[WorkItem] = []
+            rows: list[Finished] = []
+            # A thread per source: the run can be stopped between two of them.
             for source, items in batch.items():
-                ready = await asyncio.to_thread(prepared, workload, source, items)
-                works += work_items(items, ready)
-                if (finished := finished_source(source, ready)) is not None:
-                    rows.append(finished)
+                own_works, own_rows = await asyncio.to_thread(prepare_sources, workload, {source: items})
+                works += own_works
+                rows += own_rows
             if rows:
-                await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
+                await self._commits(await asyncio.to_thread(self.work.run.write, PREPARED, rows))
             yield works
 
     async def _add(self, parts: Sequence[Parts]) -> list[None]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.engine.plan.plan import PlanResult
+from summhay_ray.engine.plan import PlanResult
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import TOKENS, UNDER_WAY, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
@@ -129,25 +130,27 @@ LOCAL = ""
 """Represents all models that run in the workers: only the sum of their calls is counted."""
 
 
+@dataclass
 class Timeline:
-    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None if it is not ready."""
+    """Turns snapshots into `Progress`."""
 
-    def __init__(self, extent: Extent, started: float, planned: Callable[[], PlanResult | None]) -> None:
-        self._extent = extent
-        self._started = started
-        self._planned = planned
-        self._made: deque[tuple[float, dict[str, float]]] = deque()
-        """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
-        self._seen: deque[tuple[float, Snapshot]] = deque()
-        self._spent_before: int | None = None
+    extent: Extent
+    started: float
+    """When the run began (seconds, monotonic)."""
+    planned: Callable[[], PlanResult | None]
+    """Returns the plan of this start, or None if it is not ready."""
+    _made: deque[tuple[float, dict[str, float]]] = field(default_factory=deque, init=False)
+    """The calls that each model had answered at the times of the last `LEFT_OVER_S` seconds."""
+    _seen: deque[tuple[float, Snapshot]] = field(default_factory=deque, init=False)
+    _spent_before: int | None = field(default=None, init=False)
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
         """The progress at `now` (seconds, monotonic)."""
         self._seen.append((now, snapshot))
         while len(self._seen) > 2 and self._seen[0][0] < now - RATE_OVER_S:
             self._seen.popleft()
-        extent, done = self._extent, snapshot.get("items_done", 0)
-        seconds = now - self._started
+        extent, done = self.extent, snapshot.get("items_done", 0)
+        seconds = now - self.started
         # A worker that was killed and restarted may have counted some items twice.
         items = min(extent.items, extent.items_before + done)
         money = ("spent_micros", "reserved_micros", "uncertain_micros")
@@ -202,17 +205,19 @@ class Timeline:
         spent = snapshot.get("spent_micros", 0)
         if self._spent_before is None:
             self._spent_before = spent
-        extent, plan = self._extent, self._planned()
+        extent, plan = self.extent, self.planned()
         if items == extent.items:
             return 0, 0.0, 0.0
         if plan is None:
             done, to_do = items - extent.items_before, extent.items - extent.items_before
-            seconds = (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
+            seconds = (now - self.started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
             return None, None, seconds
         by_model: dict[str, list[StagePlan]] = {}
         for stage in plan.stages:
             if stage.calls:
-                by_model.setdefault(self._group(stage.model), []).append(stage)
+                settings = extent.models.get(stage.model)
+                group = LOCAL if settings is None or settings.local else stage.model
+                by_model.setdefault(group, []).append(stage)
         planned = {model: sum(stage.calls for stage in stages) for model, stages in by_model.items()}
         to_come = {model: max(0.0, 1 - made.get(model, 0) / planned[model]) for model in planned}
         if not any(to_come.values()):
@@ -229,10 +234,6 @@ class Timeline:
         remote = [model for model in planned if model != LOCAL] or [LOCAL]
         return round(sum(planned[model] * to_come[model] for model in remote)), usd, seconds
 
-    def _group(self, model: str) -> str:
-        settings = self._extent.models.get(model)
-        return LOCAL if settings is None or settings.local else model
-
     def _seconds(self, left: Mapping[str, tuple[Sequence[StagePlan], float]]) -> float | None:
         """Seconds that the slowest model needs for its share of its stages: at its rate of the last `LEFT_OVER_S` seconds or at
         its rate limits, whichever is slower. None if unknown."""
@@ -244,7 +245,7 @@ class Timeline:
         for model, (stages, share) in left.items():
             figures = ((stage.calls, stage.input_tokens, stage.output_tokens) for stage in stages)
             n, *tokens = (share * sum(figure) for figure in zip(*figures, strict=True))
-            settings, seconds = self._extent.models.get(model), pace.get(model, None if model == LOCAL else fastest)
+            settings, seconds = self.extent.models.get(model), pace.get(model, None if model == LOCAL else fastest)
             minutes = settings.limits.minutes(n, *tokens) if settings else None
             estimates = [*(() if seconds is None else [n * seconds]), *(() if minutes is None else [60 * minutes])]
             if not estimates and model != LOCAL:
@@ -254,24 +255,21 @@ class Timeline:
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]
-        settings = self._extent.models.get(name)
+        settings = self.extent.models.get(name)
         limits = settings.limits if settings else Limits()
 
         def rate(counted: str) -> float:
             return self._rate(lambda seen: seen.get("models", {}).get(name, {}).get(counted, 0))
 
-        def a_minute(counted: str) -> int:
-            return round(60 * rate(counted))
-
         return ModelProgress(
             model=name,
             calls=numbers.get("calls", 0),
             calls_a_second=rate("calls"),
-            requests=a_minute("requests"),
+            requests=round(60 * rate("requests")),
             rpm=limits.rpm,
-            input_tokens=a_minute("input_tokens"),
+            input_tokens=round(60 * rate("input_tokens")),
             input_tpm=limits.input_tpm,
-            output_tokens=a_minute("output_tokens"),
+            output_tokens=round(60 * rate("output_tokens")),
             output_tpm=limits.output_tpm,
             in_flight=numbers.get("in_flight", 0),
             cap=numbers.get("cap", 0),
@@ -287,32 +285,29 @@ class Timeline:
         return (count(now) - count(then)) / (last - first) if last > first else 0.0
 
 
-class Watch:
-    """Shows progress while the block runs, with two threads. One requests snapshots, which also shows the ledger that the driver
-    is alive. The other displays them, which may be slow."""
+@contextlib.contextmanager
+def watching(ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> Iterator[None]:
+    """A context that shows progress, with two threads. One requests snapshots, which also shows the ledger that the driver is
+    alive. The other displays them, which may be slow."""
+    last: Snapshot | None = None
+    ended = threading.Event()
 
-    def __init__(self, ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> None:
-        self._ask = ask
-        self._show = show
-        self._last: Snapshot | None = None
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._beating, self._showing)]
+    def beat() -> None:
+        nonlocal last
+        while not ended.wait(BEAT_EVERY_S):
+            last = ask() or last
 
-    def __enter__(self) -> Watch:
-        for thread in self._threads:
-            thread.start()
-        return self
+    def display() -> None:
+        while not ended.wait(SHOWN_EVERY_S):
+            if last is not None:
+                show(last)
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
+    threads = [threading.Thread(target=work, daemon=True) for work in (beat, display)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
             thread.join(timeout=5.0)
-
-    def _beating(self) -> None:
-        while not self._ended.wait(BEAT_EVERY_S):
-            self._last = self._ask() or self._last
-
-    def _showing(self) -> None:
-        while not self._ended.wait(SHOWN_EVERY_S):
-            if self._last is not None:
-                self._show(self._last)

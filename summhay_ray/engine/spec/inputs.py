@@ -42,12 +42,14 @@ class Inputs:
         self.record: Mapping[str, Any] | None = None
         """The record of a stored run; None for a new one."""
         self._named = named
+        self._places: set[Path] | None = None
         self._open = store
-        self._content: Callable[[str], bytes] = self._from_folder
         self._given: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
-        self._files: dict[str, Path] = {}
-        self._settled = False
+        self.files: dict[str, Path] = {}
+        """Name in the spec -> path on this machine, for the files that were read from disk."""
+        self.settled = False
+        """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
 
     @functools.cached_property
     def store(self) -> Store | None:
@@ -60,18 +62,29 @@ class Inputs:
         inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
         inputs._digests = {**record.get("inputs", {}), **record.get("answers", {})}
-        inputs._settled = True
-        inputs._content = lambda entry: store.get_object(KIND, inputs._digests[entry])
+        inputs.settled = True
         return inputs
 
     def read(self, entry: str) -> bytes:
         """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
-        if self._settled and entry not in self._digests:
+        if self.settled and entry not in self._digests:
             raise SpecError(
                 f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
                 "files are kept before it begins"
             )
-        content = self._content(entry)
+        if self.record is not None and self.store is not None:
+            content = self.store.get_object(KIND, self._digests[entry])
+        elif entry in self._given:
+            content = self._given[entry]
+        else:
+            path = self.path(entry)
+            try:
+                content = read_json(path, self._within(path))
+            except OSError as error:
+                raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
+            except UserError as error:
+                raise SpecError(f"spec: {error}") from error
+            self.files[entry] = path.resolve()
         digest = hashlib.sha256(content).hexdigest()
         if self._digests.setdefault(entry, digest) != digest:
             raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
@@ -80,15 +93,6 @@ class Inputs:
     def give(self, entry: str, content: bytes) -> None:
         """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
         self._given[entry] = content
-
-    @property
-    def settled(self) -> bool:
-        """Whether the run's set of files is final, because the run is stored or has started. No further file can be read then."""
-        return self._settled
-
-    def settle(self) -> None:
-        """Declare that all files of the run were read. From now on, another file is refused."""
-        self._settled = True
 
     def digests(self) -> dict[str, str]:
         """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
@@ -125,27 +129,13 @@ class Inputs:
     def _within(self, path: Path) -> list[Path]:
         """The places that `path` must not leave: the nearest folder above it that the spec names, unless it is named itself; and
         the folder of an untrusted spec."""
+        if self._places is None:
+            # The spec's texts as paths, each relative to the spec's folder and to the current one.
+            roots = (self.folder, Path())
+            self._places = {Path(os.path.abspath(root / text)) for text in self._named if text for root in roots}
         placed = Path(os.path.abspath(path))
         above = next((place for place in (placed, *placed.parents) if place in self._places), placed)
         return [*([above] if above != placed else []), *([self.folder] if self.untrusted else [])]
-
-    @functools.cached_property
-    def _places(self) -> frozenset[Path]:
-        """The spec's texts as paths, each relative to the spec's folder and to the current one."""
-        return frozenset(Path(os.path.abspath(root / text)) for text in self._named if text for root in (self.folder, Path()))
-
-    def _from_folder(self, entry: str) -> bytes:
-        if entry in self._given:
-            return self._given[entry]
-        path = self.path(entry)
-        try:
-            content = read_json(path, self._within(path))
-        except OSError as error:
-            raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
-        except UserError as error:
-            raise SpecError(f"spec: {error}") from error
-        self._files[entry] = path.resolve()
-        return content
 
     def text(self, entry: str) -> str:
         """The file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""
@@ -153,7 +143,3 @@ class Inputs:
             return self.read(entry).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise SpecError(f"spec: {entry!r} is not UTF-8 text") from None
-
-    def files(self) -> dict[str, Path]:
-        """Name in the spec -> path on this machine, for the files that were read from disk."""
-        return dict(self._files)

@@ -10,49 +10,43 @@ import hashlib
 import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import SpecError
-from summhay_ray.llm import GeneratingModel, LocalModel, ModelSettings, Request, is_local
+from summhay_ray.llm import LocalModel, ModelSettings, Request, is_local
 from summhay_ray.text import RagAnswer, read_rag_answer
 
 
+@dataclass(eq=False)
 class RunModels:
-    """The models that a spec names. `own`: the benchmark's models that answer in the worker, by name or by `provider/`."""
+    """The models that a spec names."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        inputs: Inputs,
-        own: Callable[[], Mapping[str, LocalModel]],
-        settings: Callable[[], dict[str, ModelSettings]],
-    ) -> None:
-        self._spec, self._inputs, self._own = spec, inputs, own
-        self.settings = settings
-        """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
+    spec: Spec
+    inputs: Inputs
+    own: Callable[[], Mapping[str, LocalModel]]
+    """The benchmark's models that answer in the worker, by name or by `provider/`."""
+    settings: Callable[[], dict[str, ModelSettings]]
+    """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
 
     @functools.cached_property
     def given_answers(self) -> Mapping[str, GivenAnswers]:
         """Model -> its answers, for models whose answers come from a file. Raises SpecError, naming the line, for a bad file."""
-        entries = [entry for entry in self._spec.model_entries() if entry.answers is not None]
+        entries = [entry for entry in self.spec.model_entries() if entry.answers is not None]
         return {
-            entry.model: GivenAnswers(entry.model, self._inputs.read(str(entry.answers)), str(entry.answers)) for entry in entries
+            entry.model: GivenAnswers(entry.model, self.inputs.read(str(entry.answers)), str(entry.answers)) for entry in entries
         }
 
     @functools.cached_property
     def local(self) -> Mapping[str, LocalModel]:
         """All models that answer in the worker: files of answers, the benchmark's own and this package's."""
-        return ChainMap(dict(self.given_answers), self._own())  # type: ignore[arg-type]
+        return ChainMap(dict(self.given_answers), self.own())  # type: ignore[arg-type]
 
     def find(self, model: str) -> LocalModel | None:
         """The model in the worker with this name; None if there is none."""
         return self.local.get(model) or self.local.get(f"{model.partition('/')[0]}/")
-
-    def generates(self) -> bool:
-        """Whether a model in the worker generates its answers token by token, which takes far longer than planning."""
-        return any(isinstance(self.find(name), GeneratingModel) for name, model in self.settings().items() if model.local)
 
     def revision(self, model: str) -> dict[str, Any]:
         """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""

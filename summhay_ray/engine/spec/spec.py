@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from summhay_ray.engine.spec.model_check import endpoint_flaw, flaw, tier_flaw
-from summhay_ray.engine.spec.untrusted import check_untrusted, values_in
+from summhay_ray.engine.spec.checks import check_untrusted, endpoint_flaw, flaw, values_in
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (
@@ -299,7 +298,12 @@ class Spec(Strict):
         """Model -> its settings: endpoint, limits and price. Raises SpecError for a model without a price."""
         known: dict[str, ModelSettings] = {}
         for model in models:
-            settings = _settings_of(self, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
+            limits, reach = self.limits.get(model.model), model.model_dump(include=set(Reach.model_fields))
+            known_limits = Limits(**limits.model_dump()) if limits else Limits()
+            try:
+                settings = ModelSettings.written(model.model, reach, known_limits, model.PRICED_BY)
+            except Unpriced as error:
+                raise SpecError(f"spec: {error}") from error
             if known.setdefault(model.model, settings) != settings:
                 *fields, last = Reach.model_fields
                 same = f"{', '.join(fields)} and {last}"
@@ -319,13 +323,11 @@ class Spec(Strict):
             except UserError as error:
                 raise SpecError(f"{where}: {error}") from error
         for model in self.model_entries():
-            if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+            if wrong := flaw(model.extra, model.api_base, model.api_key_env, model.price is not None):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
                 mend = "write api_base: URL beside it, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
-            if model.price is None and (wrong := tier_flaw(model.extra)):
-                raise SpecError(f"{where}: {model.label}: {wrong}")
             if wrong := lacking(model.model, model.TASK, model.api_base):
                 raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
             way = transport_of(model.model, model.TASK, model.api_base, model.transport)
@@ -408,14 +410,6 @@ def _semantic(value: Any) -> Any:
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 
 
-def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Sequence[str]) -> ModelSettings:
-    limits = spec.limits.get(model)
-    try:
-        return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits(), priced_by)
-    except Unpriced as error:
-        raise SpecError(f"spec: {error}") from error
-
-
 FILL_IN = "FILL-IN"
 """Placeholder in a starter spec for a value that only the user knows."""
 
@@ -439,30 +433,27 @@ def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str,
     """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
     changed = copy.deepcopy(dict(fields))
     for override in overrides:
-        _override(changed, override)
-    return changed
-
-
-def _override(fields: dict[str, Any], override: str) -> None:
-    path, equals, text = override.partition("=")
-    if not equals or not path:
-        raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
-    try:
-        value = load(text)
-    except YamlError as error:
-        raise SpecError(f"--set {override}: the value is not YAML") from error
-    *parents, last = _split(path)
-    target: Any = fields
-    for part in parents:
-        target = _step(target, part, override)
-    if isinstance(target, list):
-        target[_index(target, last, override)] = value
-    elif isinstance(target, dict):
-        target[last] = value
-    else:
+        path, equals, text = override.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--set {override}: expected a.b=c, for example --set budget_usd=5")
+        try:
+            value = load(text)
+        except YamlError as error:
+            raise SpecError(f"--set {override}: the value is not YAML") from error
+        *parents, last = _split(path)
+        target: Any = changed
+        for part in parents:
+            if not isinstance(target, list | dict):
+                raise SpecError(f"--set {override}: nothing lies under {part!r}")
+            target = target[_index(target, part, override)] if isinstance(target, list) else target.setdefault(part, {})
+        if isinstance(target, list | dict):
+            key: Any = _index(target, last, override) if isinstance(target, list) else last
+            target[key] = value
+            continue
         place = ".".join(parents)
         mend = f", it is {target!r}; set it whole, as in --set '{place}={{{last}: {text}}}'" if isinstance(target, str) else ""
         raise SpecError(f"--set {override}: {place} holds no fields{mend}")
+    return changed
 
 
 def _split(path: str) -> list[str]:
@@ -476,14 +467,6 @@ def _split(path: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def _step(target: Any, part: str, override: str) -> Any:
-    if isinstance(target, list):
-        return target[_index(target, part, override)]
-    if isinstance(target, dict):
-        return target.setdefault(part, {})
-    raise SpecError(f"--set {override}: nothing lies under {part!r}")
 
 
 def _index(target: list[Any], part: str, override: str) -> int:
@@ -519,16 +502,13 @@ def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
     model: Any = kind
     for part in path:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
-            model = _inner(model.model_fields[part].annotation)
+            # The first model inside the annotation, such as that of a list's entries.
+            inside = [model.model_fields[part].annotation]
+            for model in inside:
+                if isinstance(model, type) and issubclass(model, BaseModel):
+                    break
+                inside += typing.get_args(model)
     return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _inner(annotation: Any) -> Any:
-    for part in typing.get_args(annotation):
-        inner = _inner(part)
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            return inner
-    return annotation
 
 
 def near(name: str, known: Iterable[str]) -> str:

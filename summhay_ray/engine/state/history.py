@@ -1,22 +1,27 @@
-"""Planned and actual usage of a run, and records of its starts and stops. No Ray, no calls.
+"""Planned and actual usage of a run, records of its starts and stops, and warnings about it. No Ray, no calls.
 
 `runs/<run>/plan.json` is the plan at the first start. `runs/<run>/starts/<number>.json` record the starts, and
 `runs/<run>/stops/<number>.json` those that ended early. All are written once and never changed.
+
+An answer's key does not include the endpoint, so an answer from another endpoint is reused. That is right if the same model
+answers at both, but the user must know about it. Embeddings that are all zeros are finite, so they are kept, but a text with one
+is similar to nothing.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NotRequired, TypeVar
 
+import polars as pl
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from summhay_ray.engine.state.money import LeftRecord
-from summhay_ray.engine.state.run_warnings import origins_of
-from summhay_ray.llm import ModelSettings, margins_of
+from summhay_ray.llm import ModelSettings
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import (
     Amount,
@@ -89,79 +94,71 @@ class PlanRecord(TypedDict):
     stages: list[StageRecord]
 
 
-def has_plan(run: RunStore) -> bool:
-    """Whether a plan of the run is stored."""
-    return run.store.files.exists(_plan_name(run))
-
-
 def keep_plan(run: RunStore, plan: Mapping[str, Any]) -> None:
     """Store the run's plan, as `PlanResult.to_json` gives it. An existing plan is kept."""
-    run.store.files.create(_plan_name(run), with_hash(plan, indent=1))
+    run.store.files.create(plan_file(run), with_hash(plan, indent=1))
 
 
 @dataclass(frozen=True)
 class RecordedReach:
     """How a start reaches its models; recorded with the start."""
 
-    margins: Mapping[str, float] = field(default_factory=dict)
+    token_margins: Mapping[str, float] = field(default_factory=dict)
     """Model -> its `token_margin`, for models that have one."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Model -> the origin of its answers, such as the endpoint."""
 
-    @classmethod
-    def of(cls, settings: Mapping[str, ModelSettings]) -> RecordedReach:
-        """The reach that a spec's settings describe."""
-        return cls(margins_of(settings), origins_of(settings))
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of a start's record."""
-        return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
-
-
+@dataclass
 class History:
     """The records of a run's plan and starts. Each record is read once, on first use; a damaged one counts as missing."""
 
-    def __init__(self, run: RunStore) -> None:
-        self._run = run
-        self._damaged: list[str] = []
+    run: RunStore
+    _damaged: list[str] = field(default_factory=list, init=False)
 
     @functools.cached_property
     def plan(self) -> PlanRecord | None:
         """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
-        return self._whole(lambda: _plan(self._run))
+        files, name = self.run.store.files, plan_file(self.run)
+        try:
+            content = read_checked(files.read(name), PlanRecord)
+        except FileNotFoundError:
+            return None
+        if content is None:
+            self._damaged.append(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
+        return content
 
     @functools.cached_property
     def start(self) -> StartRecord | None:
         """The latest start; None if there is none."""
-        newest = self._whole(_starts(self._run).newest)
-        return newest[1] if newest else None
+        return self._newest("starts", StartRecord)
 
     @functools.cached_property
     def stop(self) -> StopRecord | None:
         """The latest stop, if the run was not started again and nothing was committed since; else None."""
-        newest = self._whole(_stops(self._run).newest)
-        if newest is None or newest[1]["commits"] != self._run.added():
+        stop = self._newest("stops", StopRecord)
+        if stop is None or stop["commits"] != self.run.added():
             return None
-        return newest[1] if not self.start or self.start["session"] <= newest[1]["session"] else None
+        return stop if not self.start or self.start["session"] <= stop["session"] else None
 
     def damaged(self) -> Sequence[str]:
         """A line for each damaged record. Reads all records."""
         _ = self.plan, self.start, self.stop
         return self._damaged
 
-    def _whole(self, read: Callable[[], T | None]) -> T | None:
+    def _newest(self, folder: str, record: type[T]) -> T | None:
         try:
-            return read()
+            newest = _chain(self.run, folder, record).newest()
         except DamagedRecord as error:
             self._damaged.append(error.flaw)
             return None
+        return newest[1] if newest else None
 
     @property
     def reach(self) -> RecordedReach:
         """How the latest start reached its models, as far as it is recorded."""
-        return (
-            RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {})) if self.start else RecordedReach()
-        )
+        start = self.start
+        return RecordedReach(start.get("token_margins", {}), start.get("origins", {})) if start else RecordedReach()
 
     @property
     def budget_usd(self) -> float | None:
@@ -171,14 +168,14 @@ class History:
 
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run, which invalidates an earlier stop. `session`: the number of its driver's session."""
-    _append(_starts(run), {"session": session, "budget_usd": budget_usd, **reach.fields()})
+    _append(_chain(run, "starts", StartRecord), {"session": session, "budget_usd": budget_usd, **asdict(reach)})
 
 
 def keep_reach(run: RunStore, reach: RecordedReach) -> None:
     """Record changed endpoints and margins of a run without remaining items."""
     history = History(run)
     if history.start and history.reach != reach:
-        _append(_starts(run), {**history.start, **reach.fields()})
+        _append(_chain(run, "starts", StartRecord), {**history.start, **asdict(reach)})
 
 
 def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
@@ -186,7 +183,7 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
-    _append(_stops(run), {**content, "session": session, "commits": run.added()})
+    _append(_chain(run, "stops", StopRecord), {**content, "session": session, "commits": run.added()})
 
 
 def usage_of_run(
@@ -201,27 +198,28 @@ def usage_of_run(
     order = list(run.record.get("stages", ()))
     every = {*planned, *real, *money.charged}
     purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
-    return [
-        _row(purpose, planned.get(purpose), real.get(purpose, AnswerTotals()), money.charged[purpose]) for purpose in purposes
-    ]
-
-
-def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: AnswerTotals, charged: int) -> dict[str, Any]:
-    names = [*_PLANNED, *(_BOUNDS if planned and planned.keys() >= {*_BOUNDS} else ())]
-    return {
-        "stage": purpose[0],
-        "model": purpose[1],
-        "planned": None if planned is None else {name: planned[name] for name in names},
-        "real": {
-            "calls": real.answers,
-            "input_tokens": real.input_tokens,
-            "cached_tokens": real.cached_tokens,
-            "output_tokens": real.output_tokens,
-            "usd": (real.usd_micros + charged) / MICROS,
-        },
-        "cached_share": real.cached_tokens / real.input_tokens if real.input_tokens else None,
-        "saved_usd": real.saved_micros / MICROS,
-    }
+    rows = []
+    for purpose in purposes:
+        there, used = planned.get(purpose), real.get(purpose, AnswerTotals())
+        names = [*_PLANNED, *(_BOUNDS if there and there.keys() >= {*_BOUNDS} else ())]
+        actual = {
+            "calls": used.answers,
+            "input_tokens": used.input_tokens,
+            "cached_tokens": used.cached_tokens,
+            "output_tokens": used.output_tokens,
+            "usd": (used.usd_micros + money.charged[purpose]) / MICROS,
+        }
+        rows.append(
+            {
+                "stage": purpose[0],
+                "model": purpose[1],
+                "planned": None if there is None else {name: there[name] for name in names},  # type: ignore[literal-required]
+                "real": actual,
+                "cached_share": used.cached_tokens / used.input_tokens if used.input_tokens else None,
+                "saved_usd": used.saved_micros / MICROS,
+            }
+        )
+    return rows
 
 
 def _append(chain: Chain[Any], body: Mapping[str, Any]) -> None:
@@ -230,25 +228,55 @@ def _append(chain: Chain[Any], body: Mapping[str, Any]) -> None:
         number += 1
 
 
-def _plan_name(run: RunStore) -> str:
+def plan_file(run: RunStore) -> str:
+    """The name of the plan at the first start."""
     return f"runs/{run.run_id}/plan.json"
 
 
-def _plan(run: RunStore) -> PlanRecord | None:
-    files, name = run.store.files, _plan_name(run)
-    try:
-        content = read_checked(files.read(name), PlanRecord)
-    except FileNotFoundError:
-        return None
-    if content is None:
-        flaw = f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}"
-        raise DamagedRecord(flaw, files.uri)
-    return content
+def _chain(run: RunStore, folder: str, record: type[T]) -> Chain[T]:
+    return Chain(run.store.files, f"runs/{run.run_id}/{folder}", record, _MEND)
 
 
-def _starts(run: RunStore) -> Chain[StartRecord]:
-    return Chain(run.store.files, f"runs/{run.run_id}/starts", StartRecord, _MEND)
+Origins = Mapping[tuple[str, str], int]
+"""(model, origin) -> number of answers."""
 
 
-def _stops(run: RunStore) -> Chain[StopRecord]:
-    return Chain(run.store.files, f"runs/{run.run_id}/stops", StopRecord, _MEND)
+def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
+    """Model -> the origin of its answers now, for models outside this process."""
+    return {name: model.origin for name, model in settings.items() if model.origin}
+
+
+def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
+    """The origins of a run's answers, by the columns `model` and `origin` of its `raw_answers`."""
+    counted = answers.group_by("model", "origin").agg(pl.len())
+    return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
+
+
+def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
+    """A line for each model and origin of reused answers that differs from the model's origin `now`."""
+    return tuple(
+        f"{model}: {n} answers came from {origin}, and it is reached at {now[model]} now; they are reused. Where another "
+        "model answers there, give it a `revision:` in the spec, and it is asked anew"
+        for (model, origin), n in sorted(used.items())
+        if origin and model in now and now[model] != origin
+    )
+
+
+def stored_warnings(run: RunStore, money: Money, answers: pl.DataFrame, origins: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings about a stored run: a log that records less spending than the run's money, answers from other origins, and models
+    with zero vectors.
+
+    `answers`: `model`, `origin` and `zero_vectors` of its `raw_answers`. `origins`: model -> the origin of its answers now.
+    """
+    short = []
+    if money.missing:
+        where, missing = run.store.files.where("answers"), f"{money.missing / MICROS:.6f} dollars"
+        mend = "these count as spent, so that no budget is overrun"
+        short = [f"the answers in {where} cost {missing} less than the run's money records say; {mend}"]
+    counted = answers.group_by("model").agg(pl.sum("zero_vectors"))
+    zeros = (
+        f"{model}: {n} of its vectors are all zeros, so that their texts are similar to nothing; look at the service"
+        for model, n in sorted(counted.iter_rows())
+        if n
+    )
+    return (*short, *other_origins(origins_in(answers), origins), *zeros)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +11,11 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.items import Item
-from summhay_ray.engine.spec.own_code import BadBenchmark, reading
+from summhay_ray.engine.items import BadBenchmark, Item, Prepared, reading
 from summhay_ray.engine.spec.spec import near
+from summhay_ray.errors import UserError
+from summhay_ray.outcome import Failed
+from summhay_ray.plugins import error_line
 from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "item"
@@ -65,41 +68,23 @@ class RunSnapshot(RunStore):
 
 @dataclass(frozen=True)
 class RunState:
-    """All items of a workload by source, and the ids of the finished ones, which are not answered again."""
+    """The items that a start covers, and the ids of the finished ones, which are not answered again."""
 
     sources: Mapping[str, Sequence[Item]]
+    """Source -> its items; with `--limit`, only those that the start covers."""
+    total: int
+    """Number of items of the workload."""
     finished: frozenset[str]
-    chosen: frozenset[str] | None = None
-    """The ids of the items that this start covers (`--limit`); None: all of them."""
-
-    @property
-    def total(self) -> int:
-        """Number of items of the workload."""
-        return sum(map(len, self.sources.values()))
-
-    @property
-    def n_left(self) -> int:
-        """Number of unfinished items of the workload, including those that this start does not cover."""
-        return sum(item.id not in self.finished for items in self.sources.values() for item in items)
-
-    def items(self) -> Iterator[Item]:
-        """The items that this start covers, finished ones included."""
-        return (item for items in self.sources.values() for item in items if self._is_chosen(item))
-
-    def _is_chosen(self, item: Item) -> bool:
-        return self.chosen is None or item.id in self.chosen
+    """Ids of finished items, including those that the start does not cover."""
 
     def left(self) -> dict[str, list[Item]]:
         """The unfinished items that this start covers, by source, in the workload's order."""
-        open_items = {
-            source: [item for item in items if item.id not in self.finished and self._is_chosen(item)]
-            for source, items in self.sources.items()
-        }
-        return {source: items for source, items in open_items.items() if items}
+        left = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
+        return {source: items for source, items in left.items() if items}
 
     def now(self, run: RunSnapshot) -> RunState:
         """The state of the same items in a later snapshot of the run."""
-        return replace(self, finished=_finished(run))
+        return replace(self, finished=finished_items(run))
 
 
 def checked_items(workload: Workload[Any]) -> Iterator[Item]:
@@ -126,21 +111,41 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
             yield item
 
 
+def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
+    """The prepared data of a source's items, or a problem if the benchmark's code raises. Raises OSError, UserError and, in the
+    main thread, KeyboardInterrupt.
+
+    `planning`: call the cheaper `sketch` instead of `prepare`.
+    """
+    try:
+        return workload.sketch(source, items) if planning else workload.prepare(source, items)
+    except (OSError, UserError):
+        raise
+    # The benchmark's own code may raise anything. Only this source's items fail.
+    except BaseException as error:
+        # Ctrl-C interrupts only the main thread.
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
+
+
 def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
     """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
     does."""
-    sources: dict[str, list[Item]] = {}
-    for item in checked_items(workload):
-        sources.setdefault(item.source, []).append(item)
+    items = [*checked_items(workload)]
     chosen = None
     if limit is not None:
         with reading(f"{workload.kind}: fair_order", "mend it and run again"):
-            order = workload.fair_order([item for items in sources.values() for item in items])
-        chosen = frozenset(item.id for item in order[:limit])
-    return RunState(sources, _finished(run), chosen)
+            chosen = {item.id for item in workload.fair_order(items)[:limit]}
+    sources: dict[str, list[Item]] = {}
+    for item in items:
+        if chosen is None or item.id in chosen:
+            sources.setdefault(item.source, []).append(item)
+    return RunState(sources, len(items), finished_items(run))
 
 
-def _finished(run: RunSnapshot) -> frozenset[str]:
+def finished_items(run: RunStore) -> frozenset[str]:
+    """The ids of the items that are committed and not to be tried again."""
     return frozenset(item for item, again in run.finished(ITEM).items() if not again)
 
 

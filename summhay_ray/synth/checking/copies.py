@@ -38,7 +38,8 @@ def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
     shingles = [_shingles(texts[document_id]) for document_id in ids]
     pairs = []
     for first, second in sorted(_candidates(shingles)):
-        similarity = _jaccard(shingles[first], shingles[second])
+        both = len(set(shingles[first]).intersection(shingles[second]))
+        similarity = both / (len(shingles[first]) + len(shingles[second]) - both) if both else 0.0
         if similarity >= REPORTED:
             pairs.append((ids[first], ids[second], round(similarity, 4)))
     return pairs
@@ -59,8 +60,10 @@ def _shingles(text: str) -> Sequence[int]:
 
 def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
     """Pairs of indices that share enough sampled shingles to be compared in full."""
+    # One in `rate` of the shingles, the same ones in every text; all of them for a short text.
     rate = 4 if len(shingles) <= _MANY else 16
-    samples = [_sample(every, rate) for every in shingles]
+    drawn = [[shingle for shingle in every if shingle % rate == 0] for every in shingles]
+    samples = [some if len(some) >= _LEAST_SAMPLE else every for some, every in zip(drawn, shingles, strict=True)]
     holders: dict[int, list[int]] = {}
     for place, sample in enumerate(samples):
         for shingle in sample:
@@ -75,14 +78,3 @@ def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
     # A pair at REPORTED shares about that part of the smaller sample; requiring a third of it allows for chance.
     sizes = [len(sample) for sample in samples]
     return near | {(one, two) for (one, two), count in shared.items() if 3 * count >= REPORTED * min(sizes[one], sizes[two])}
-
-
-def _sample(shingles: Sequence[int], rate: int) -> Sequence[int]:
-    """One in `rate` of the shingles, the same ones in every text; all of them for a short text."""
-    sample = [shingle for shingle in shingles if shingle % rate == 0]
-    return sample if len(sample) >= _LEAST_SAMPLE else shingles
-
-
-def _jaccard(one: Sequence[int], two: Sequence[int]) -> float:
-    both = len(set(one).intersection(two))
-    return both / (len(one) + len(two) - both) if both else 0.0

@@ -55,24 +55,20 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
             return answer(model, prompt)
         if task not in _WRITING:
             text = answer(model, prompt)
-            return _malformed(text, _rng(faults, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
+            return _malformed(text, seeded(faults.seed, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
         changed = prompt
         if _drawn(faults, "forget", prompt):
-            changed = _with_one_less(changed, _rng(faults, "which", prompt))
+            changed = _with_one_less(changed, seeded(faults.seed, "which", prompt))
         if _drawn(faults, "extra", prompt):
-            changed = _with_one_more(changed, _rng(faults, "more", prompt))
+            changed = _with_one_more(changed, seeded(faults.seed, "more", prompt))
         return answer(model, changed)
 
     return faulted
 
 
-def _rng(faults: Faults, purpose: str, prompt: str) -> random.Random:
-    return seeded(faults.seed, purpose, prompt)
-
-
 def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
     share: float = getattr(faults, kind)
-    return _rng(faults, kind, prompt).random() < share
+    return seeded(faults.seed, kind, prompt).random() < share
 
 
 def _with_one_less(prompt: str, rng: random.Random) -> str:

@@ -6,9 +6,9 @@ their subtopics, queries reveal no insight, every insight is looked for in every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from summhay_ray.haystack import Node, ReleasedFile
 from summhay_ray.loops import run_loop
@@ -16,6 +16,7 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.checking.outline_checks import ENGLISH, is_english, lacks_a_fact, same_text
 from summhay_ray.synth.checking.verifier import Verifier
+from summhay_ray.synth.making.documents import Piece, comparable, free, reference_of
 from summhay_ray.synth.making.kinds import (
     Input,
     PlannedDocument,
@@ -26,9 +27,6 @@ from summhay_ray.synth.making.kinds import (
     Topic,
     Written,
 )
-from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,7 @@ def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck
     InvalidHaystack, which names `file`, if these cannot be read.
     """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
-    checks = run_loop(truth.checked)
-    return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in checks)
+    return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in run_loop(truth.check))
 
 
 class _Truth:
@@ -81,9 +78,11 @@ class _Truth:
             "domain": haystack.domain,
             "language": language.text() if language else ENGLISH,
         }
-        other_side = _listed(synthesis, "conflicts", _sides)
-        conflicts = {one: other for pair in other_side for one, other in (pair, pair[::-1])}
-        distracting = _listed(synthesis, "distractors", lambda node: _distractor(node, conflicts))
+        conflicts: dict[str, str] = {}
+        for node in _entries(synthesis, "conflicts"):
+            one, other = (side.identifier() for side in node.items("a list of two insight ids", least=2)[:2])
+            conflicts |= {one: other, other: one}
+        distracting = [_distractor(node, conflicts) for node in _entries(synthesis, "distractors")]
         asked = tuple(
             PlannedSubtopic(
                 subtopic.subtopic_id,
@@ -133,7 +132,7 @@ class _Truth:
             return self._subtopics[check.subject]
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
-    async def checked(self) -> tuple[Check, ...]:
+    async def check(self) -> tuple[Check, ...]:
         """Make all checks."""
         verifier = Verifier(self._haystack.haystack_id, _NoModel(), self._given)
         subtopics, insights = self._outline.subtopics, self._outline.insights
@@ -157,14 +156,10 @@ class _Truth:
         return verifier.checks
 
 
-def _listed(synthesis: Node | None, name: str, read: Callable[[Node], T]) -> list[T]:
+def _entries(synthesis: Node | None, name: str) -> Sequence[Node]:
+    """The entries of a list that a synthesis recorded; none without it."""
     value = synthesis.optional(name) if synthesis else None
-    return [read(item) for item in value.items()] if value else []
-
-
-def _sides(node: Node) -> tuple[str, str]:
-    sides = node.items("a list of two insight ids", least=2)
-    return sides[0].identifier(), sides[1].identifier()
+    return value.items() if value else []
 
 
 def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic, list[tuple[str, str]]]:

@@ -17,7 +17,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from summhay_ray.synth.checking.words import Reading, read
 from summhay_ray.synth.making.kinds import Finding
@@ -74,12 +74,15 @@ def specific(text: str) -> Finding:
     reading = read(text)
     if reading.numbers or reading.names:
         return Finding(True, True, 1.0, text)
-    words = text.split()
-    if len(words) > 1 and _may_be_a_name(words[0], words[1]):
+    first, second, *_ = [*text.split(), "", ""]
+    opens = first[:1].isupper() and first.lower() not in FUNCTION_WORDS
+    # The first word's capital proves nothing, but a following verb in -s does: `Corvane pays`.
+    followed = second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")
+    if opens and followed and first.isalpha() and not first.endswith(("s", "ing", ",")):
         return Finding(True, False, 0.6, text)
     # Names in scripts without capitals cannot be recognized.
     cased = any(letter.isupper() or letter.islower() for letter in text)
-    sure = cased and not (words and _opens_like_a_name(words[0]))
+    sure = cased and not (opens and not first.endswith(("s", "ing", "tion", "ment", "ity")))
     return Finding(False, sure, 0.0 if sure else 0.4)
 
 
@@ -138,8 +141,15 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
     reading = frozenset(read(insight).roots)
     shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
     known = [[frozenset(read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
-    rarity = _rarity([roots.union(*more) for roots, more in zip(shown, known, strict=True)])
-    scores = [_affinity(reading, roots, more, rarity) for roots, more in zip(shown, known, strict=True)]
+    count = Counter(word for roots, more in zip(shown, known, strict=True) for word in roots.union(*more))
+    rarity = {word: math.log((1 + len(shown)) / number) for word, number in count.items()}
+    # The weight of the words shared with the subtopic, or with its other insights (multiplied by the share that has the word).
+    scores = []
+    for roots, more in zip(shown, known, strict=True):
+        near = 0.0
+        for word in sorted(reading - roots):
+            near += rarity.get(word, 0.0) * sum(word in other for other in more) / (1 + len(more))
+        scores.append(sum(rarity[word] for word in sorted(reading & roots)) + near)
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
     if not order or scores[order[0]] <= 0:
         return None, Finding(False, False, 0.0)
@@ -237,16 +247,6 @@ def _finding(share: float, bounds: tuple[float, float, float], evidence: str) ->
     return Finding(same, share <= low or share >= high, round(score, 4), evidence if same else "")
 
 
-def _may_be_a_name(first: str, second: str) -> bool:
-    """Whether the first word may be a name. Its capital proves nothing, but a following verb in -s does: `Corvane pays`."""
-    named = first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", ","))
-    return named and (second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")) and first.isalpha()
-
-
-def _opens_like_a_name(first: str) -> bool:
-    return first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", "tion", "ment", "ity"))
-
-
 def _values(reading: Reading) -> frozenset[str]:
     """Numbers, and the words of names."""
     return frozenset(f"#{value}" for value in reading.numbers) | frozenset(word for name in reading.names for word in name)
@@ -260,21 +260,3 @@ def _loose(reading: Reading) -> frozenset[str]:
 def _facts(reading: Reading) -> frozenset[str]:
     """Words and numbers."""
     return frozenset(reading.roots) | frozenset(f"#{value}" for value in reading.numbers)
-
-
-def _rarity(shown: Sequence[frozenset[str]]) -> Mapping[str, float]:
-    count = Counter(word for roots in shown for word in roots)
-    return {word: math.log((1 + len(shown)) / number) for word, number in count.items()}
-
-
-def _affinity(
-    insight: frozenset[str], subtopic: frozenset[str], known: Sequence[frozenset[str]], rarity: Mapping[str, float]
-) -> float:
-    """The weight of the words shared with the subtopic, or with its other insights (multiplied by the share of them that has
-    the word)."""
-    named = sum(rarity[word] for word in sorted(insight & subtopic))
-    near = 0.0
-    for word in sorted(insight - subtopic):
-        holders = sum(word in roots for roots in known)
-        near += rarity.get(word, 0.0) * holders / (1 + len(known))
-    return named + near

@@ -114,10 +114,6 @@ class _Sought:
         necessary = self.distinctive | self.rare & self.numbers
         return bool(necessary & ~mask) or missing.bit_count() > _MAY_MISS * self.rare.bit_count()
 
-    def pieced(self, mask: int, dated: bool) -> bool:
-        """Whether a name is missing and no single sentence has the date (not `dated`): the window is about something else."""
-        return bool(self.date) and not dated and bool(self.rare & ~self.numbers & ~mask)
-
     def whole(self, mask: int, evidence: str) -> bool:
         """Whether no number or rare name is missing, the numbers are in order, and nothing is denied or asked."""
         present = [numeral for numeral in _numerals(evidence) if numeral in self.order]
@@ -155,11 +151,13 @@ class Presence:
         masks = self._masks(listed)
         found = [self._found(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
         for one, two in self._twins:
-            if not _overlap(found[one], found[two]):
+            first, second = found[one], found[two]
+            disjoint = first.start >= second.start + second.size or second.start >= first.start + first.size
+            if disjoint or not (first.finding.found and second.finding.found):
                 continue
-            if found[one].size != found[two].size:
+            if first.size != second.size:
                 # The longer window takes its number from a neighbouring sentence about something else.
-                longer = one if found[one].size > found[two].size else two
+                longer = one if first.size > second.size else two
                 found[longer] = replace(found[longer], finding=Finding(False, False, _LACKING))
             else:
                 # "37, not 41 as was written before" mentions both values, but states only one.
@@ -258,24 +256,14 @@ class Presence:
         else:
             present = recall >= LEAST
             evidence = " ".join(listed[start : start + size]) if present else ""
-            sure = recall < SURE_NOT or (recall >= SURE and sought.whole(_held(masks, start, size), evidence))
+            held = functools.reduce(operator.or_, (masks.get(at, 0) for at in range(start, start + size)), 0)
+            sure = recall < SURE_NOT or (recall >= SURE and sought.whole(held, evidence))
             finding = Finding(present, sure, _score(recall), evidence)
         return _Found(finding, start, size)
 
 
-def _overlap(one: _Found, two: _Found) -> bool:
-    """Whether both insights are found in windows that share a sentence."""
-    both = one.finding.found and two.finding.found
-    return both and one.start < two.start + two.size and two.start < one.start + one.size
-
-
 def _numerals(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(canonical(numeral) for numeral in _NUMERAL.findall(text)))
-
-
-def _held(masks: Mapping[int, int], start: int, size: int) -> int:
-    """The bits of all sentences of a window."""
-    return functools.reduce(operator.or_, (masks.get(at, 0) for at in range(start, start + size)), 0)
 
 
 def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, int]:
@@ -289,7 +277,9 @@ def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, 
             if added | mask == mask:
                 continue
             mask |= added
-            here = (sought.lacks(mask) or sought.pieced(mask, dated), sought.recall(mask) * worth, start, size)
+            # If a name is missing and no single sentence has the date, the window is about something else.
+            elsewhere = bool(sought.date) and not dated and bool(sought.rare & ~sought.numbers & ~mask)
+            here = (sought.lacks(mask) or elsewhere, sought.recall(mask) * worth, start, size)
             if (not here[0], here[1]) > (not best[0], best[1]):
                 best = here
     return best

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from summhay_ray.records import Check
 from summhay_ray.synth.making.kinds import Finding
@@ -73,15 +74,17 @@ def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision
     return decided
 
 
+@dataclass
 class CheckRows:
     """Collects the checks of one haystack and returns them in order."""
 
-    def __init__(self, cell_id: str) -> None:
-        self._cell_id = cell_id
-        self._rows: defaultdict[tuple[int, str], list[Check]] = defaultdict(list)
+    cell_id: str
+    _rows: defaultdict[tuple[int, str], list[Check]] = field(default_factory=partial(defaultdict, list), init=False)
 
-    def ordered(self) -> tuple[Check, ...]:
-        """All checks so far, numbered by stage, then by document or query, then in the order made."""
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """All checks so far, numbered by stage, then by document or query, then in the order made. The order does not depend
+        on timing."""
         groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
         rows = (row for group in groups for row in self._rows[group])
         return tuple(replace(row, position=position) for position, row in enumerate(rows))
@@ -94,7 +97,7 @@ class CheckRows:
     def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
         """Add a check. `ids`: its subject and its object."""
         row = Check(
-            cell_id=self._cell_id,
+            cell_id=self.cell_id,
             position=0,
             kind=kind,
             round=round,

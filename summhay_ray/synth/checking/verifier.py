@@ -13,7 +13,6 @@ from typing import Any
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.records import Check
-from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.copies import COPY, near_copies
 from summhay_ray.synth.checking.outline_checks import (
     ENGLISH,
@@ -29,7 +28,16 @@ from summhay_ray.synth.checking.outline_checks import (
 )
 from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.checking.rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
-from summhay_ray.synth.making.kinds import Finding, Input, PlannedDocument, PlannedHaystack, PlannedInsight, PlannedSubtopic, Task
+from summhay_ray.synth.making.kinds import (
+    Asker,
+    Finding,
+    Input,
+    PlannedDocument,
+    PlannedHaystack,
+    PlannedInsight,
+    PlannedSubtopic,
+    Task,
+)
 from summhay_ray.synth.making.prompting import numbered
 
 NOTHING = 0.05
@@ -60,16 +68,6 @@ class Compared:
     evidence: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """The index of the subtopic that an insight is assigned to, the offline finding, and the assigner."""
-
-    place: int | None
-    finding: Finding
-    by: str = OFFLINE
-    key: str = ""
-
-
 class Verifier:
     """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...).
 
@@ -86,9 +84,8 @@ class Verifier:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered by stage, then by document or query, then in the order made. The order does not depend
-        on timing."""
-        return self._rows.ordered()
+        """All checks so far, in an order that does not depend on timing; see `CheckRows`."""
+        return self._rows.checks
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
         """Ids of the subtopics (id, text) that overlap an earlier one. One row each, about the nearest earlier one.
@@ -113,8 +110,7 @@ class Verifier:
         gets every check.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
-        dropped = self._unspecific(listed, round)
-        dropped |= self._unrelated_sides(listed, round) | self._leaked_by_subtopics(subtopics, round)
+        dropped = self._dropped_by_words(subtopics, round)
         skipped = dropped if drop else set[str]()
         # Accepted insights come first, so that the new one of an equal pair is the duplicate.
         kept = sorted(
@@ -125,7 +121,7 @@ class Verifier:
             (one, two): self._read(same_insight(kept[one].text, kept[two].text))
             for two in range(len(kept))
             for one in range(two)
-            if not _conflicting(kept[one], kept[two])
+            if kept[one].insight_id != kept[two].conflicts_with and kept[two].insight_id != kept[one].conflicts_with
         }
         texts = [(insight.insight_id, insight.text) for insight in kept]
         named, key = await self._pairs("duplicate_insights", "insights", [text for _, text in texts], pairs)
@@ -247,46 +243,40 @@ class Verifier:
         self._copy_rounds += 1
         return copies
 
-    def _unspecific(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
-        """Ids of the insights without a number, a date or a name."""
-        dropped = set()
-        for insight in listed:
-            if (insight.insight_id, insight.text) in self._passed:
-                continue
+    def _dropped_by_words(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+        """Ids of the insights that fail a check of their words alone; accepted ones are not checked again.
+
+        An insight fails without a number, a date or a name; if it is planned to conflict with an earlier one, but does not; and
+        if the text of its own subtopic reveals it, and therefore any query about it.
+        """
+        topic, dropped = str(self._given.get("topic", "")), set[str]()
+        listed = [(subtopic, insight) for subtopic in subtopics for insight in subtopic.insights]
+        new = [(subtopic, insight) for subtopic, insight in listed if (insight.insight_id, insight.text) not in self._passed]
+        for _, insight in new:
             finding = specific(insight.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
             # In other languages names are not recognized, so an insight may have one.
             if not finding.found and finding.sure and self._english:
                 dropped.add(insight.insight_id)
-        return dropped
 
-    def _leaked_by_subtopics(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights revealed by the text of their own subtopic, and therefore by any query about it."""
-        dropped = set()
-        for subtopic in subtopics:
-            for insight in subtopic.insights:
-                if (insight.insight_id, insight.text) in self._passed:
-                    continue
-                finding = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
-                leaked = finding.found and finding.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
-                decision = Decision(leaked, finding.score, finding.evidence if leaked else "")
-                self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-                if leaked:
-                    dropped.add(insight.insight_id)
-        return dropped
-
-    def _unrelated_sides(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
-        """Ids of the insights that are planned to conflict with an earlier one, but do not."""
-        dropped, known = set(), {insight.insight_id: insight for insight in listed}
-        for place, insight in enumerate(listed):
-            earlier = known.get(insight.conflicts_with)
-            if earlier is None or earlier not in listed[:place] or (insight.insight_id, insight.text) in self._passed:
+        known = {insight.insight_id: (place, insight) for place, (_, insight) in enumerate(listed)}
+        for _, insight in new:
+            place, earlier = known.get(insight.conflicts_with, (len(listed), None))
+            if earlier is None or place >= known[insight.insight_id][0]:
                 continue
             finding = other_side(insight.text, earlier.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
             if not finding.found and (self._english or self._read(finding).sure):
+                dropped.add(insight.insight_id)
+
+        for subtopic, insight in new:
+            finding = self._read(leak(subtopic.text, insight.text, topic))
+            leaked = finding.found and finding.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+            decision = Decision(leaked, finding.score, finding.evidence if leaked else "")
+            self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
+            if leaked:
                 dropped.add(insight.insight_id)
         return dropped
 
@@ -331,7 +321,10 @@ class Verifier:
         return {texts[place][0] for place in dropped}
 
     async def _misassigned(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
-        """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic."""
+        """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic.
+
+        Each insight is assigned without its plan; a model decides if the offline check is unsure.
+        """
         texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
         new = [
             (subtopic, insight)
@@ -339,40 +332,28 @@ class Verifier:
             for insight in subtopic.insights
             if insight.insight_id not in dropped and (insight.insight_id, insight.text) not in self._passed
         ]
-        assignments = await self._assigned_blind([insight for _, insight in new], subtopics)
-        for (subtopic, insight), assignment in zip(new, assignments, strict=True):
-            place, finding = assignment.place, assignment.finding
+        assignments = []
+        for _, insight in new:
+            others = [[other.text for other in every.insights if other is not insight] for every in subtopics]
+            place, finding = assigned(insight.text, texts, others)
+            assignments.append((place, self._read(finding), OFFLINE, ""))
+        model = self._asker.model("assign_subtopic")
+        unsure = [spot for spot, (_, finding, *_) in enumerate(assignments) if model and not finding.sure]
+        shared = {"task": "assign_subtopic", **self._given, "subtopics": numbered(texts)}
+        asked = [self._asker.ask("assign_subtopic", {**shared, "insight": new[spot][1].text}) for spot in unsure]
+        for spot, outcome in zip(unsure, await asyncio.gather(*asked), strict=True):
+            answer = _answered("assign_subtopic", outcome)
+            assignments[spot] = (_within(answer.value, len(texts)), assignments[spot][1], model, answer.key)
+        for (subtopic, insight), (place, finding, by, key) in zip(new, assignments, strict=True):
             said = "none" if place is None else subtopics[place].subtopic_id
             evidence = "" if place is None else texts[place]
-            right = said == subtopic.subtopic_id
-            decision = Decision(right, finding.score, evidence, assignment.by, assignment.key, said)
+            decision = Decision(said == subtopic.subtopic_id, finding.score, evidence, by, key, said)
             self._rows.add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
-            if not decision.found and (finding.sure or assignment.by != OFFLINE):
+            if not decision.found and (finding.sure or by != OFFLINE):
                 elsewhere.add(insight.insight_id)
             else:
                 self._passed.add((insight.insight_id, insight.text))
         return elsewhere
-
-    async def _assigned_blind(
-        self, insights: Sequence[PlannedInsight], subtopics: Sequence[PlannedSubtopic]
-    ) -> list[_Assignment]:
-        """Assign each insight to a subtopic without its plan; a model decides if the offline check is unsure."""
-        texts, model = [subtopic.text for subtopic in subtopics], self._asker.model("assign_subtopic")
-        assignments: list[_Assignment] = []
-        for insight in insights:
-            others = [[other.text for other in subtopic.insights if other is not insight] for subtopic in subtopics]
-            place, finding = assigned(insight.text, texts, others)
-            assignments.append(_Assignment(place, self._read(finding)))
-        unsure = [spot for spot, assignment in enumerate(assignments) if model and not assignment.finding.sure]
-        inputs = [{"subtopics": numbered(texts), "insight": insights[spot].text} for spot in unsure]
-        outcomes = await asyncio.gather(
-            *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", given)) for given in inputs)
-        )
-        for spot, outcome in zip(unsure, outcomes, strict=True):
-            answer = _answered("assign_subtopic", outcome)
-            finding = assignments[spot].finding
-            assignments[spot] = _Assignment(_within(answer.value, len(texts)), finding, model, answer.key)
-        return assignments
 
     def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
         """The index of these insights, kept until others are requested."""
@@ -399,11 +380,8 @@ class Verifier:
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 
-    def _input(self, task: Task, given: Input) -> Input:
-        return {"task": task, **self._given, **given}
-
     async def _ask(self, task: Task, given: Input) -> Answer[Any]:
-        return _answered(task, await self._asker.ask(task, self._input(task, given)))
+        return _answered(task, await self._asker.ask(task, {"task": task, **self._given, **given}))
 
 
 def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
@@ -415,7 +393,3 @@ def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
 def _within(place: int | None, number: int) -> int | None:
     """The index, or None if it is not below `number`."""
     return place if place is not None and place < number else None
-
-
-def _conflicting(one: PlannedInsight, other: PlannedInsight) -> bool:
-    return one.conflicts_with == other.insight_id or other.conflicts_with == one.insight_id

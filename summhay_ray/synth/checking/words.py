@@ -159,10 +159,20 @@ class _Reader:
             else:
                 self._other(token)
                 place += 1
+        names: list[list[str]] = []
+        last = -9
+        for place, token in enumerate(self._tokens):
+            if not self._is_name(place):
+                continue
+            if last == place - 1 and self._beside(place):
+                names[-1].append(normal_form(token.text))
+            else:
+                names.append([normal_form(token.text)])
+            last = place
         capitals = frozenset(
             normal_form(token.text) for token in self._tokens if token.kind == "word" and token.text[0].isupper()
         )
-        return Reading(tuple(self._roots), frozenset(self._numbers), frozenset(self._loose), tuple(self._names()), capitals)
+        return Reading(tuple(self._roots), frozenset(self._numbers), frozenset(self._loose), tuple(map(tuple, names)), capitals)
 
     def _at(self, place: int) -> _Token:
         return self._tokens[place] if 0 <= place < len(self._tokens) else _END
@@ -174,17 +184,16 @@ class _Reader:
 
     def _other(self, token: _Token) -> None:
         if token.kind == "time":
-            self._time(int(token.text.split(":")[0]), token.text.split(":")[1])
+            clock, minutes = token.text.split(":")
+            hour = int(clock)
+            other = hour - 12 if hour > 12 else hour + 12
+            self._numbers.add(f"{hour}:{minutes}" if minutes != "00" else str(hour))
+            self._loose.add(f"{other}:{minutes}" if minutes != "00" else str(other))
         elif token.kind == "date":
             year, month, day = token.text.split("-")
             self._numbers |= {canonical(year), f"month:{int(month)}", _plain(Decimal(day))}
         else:
             self._roots.append(_SIGNS.get(token.text, token.lower))
-
-    def _time(self, hour: int, minutes: str) -> None:
-        self._numbers.add(f"{hour}:{minutes}" if minutes != "00" else str(hour))
-        other = hour - 12 if hour > 12 else hour + 12
-        self._loose.add(f"{other}:{minutes}" if minutes != "00" else str(other))
 
     def _numeral(self, place: int) -> int:
         token, following = self._at(place), self._at(place + 1)
@@ -248,19 +257,6 @@ class _Reader:
             return 0
         self._numbers.add(_plain(value))
         return after
-
-    def _names(self) -> list[tuple[str, ...]]:
-        names: list[list[str]] = []
-        last = -9
-        for place, token in enumerate(self._tokens):
-            if not self._is_name(place):
-                continue
-            if last == place - 1 and self._beside(place):
-                names[-1].append(normal_form(token.text))
-            else:
-                names.append([normal_form(token.text)])
-            last = place
-        return [tuple(name) for name in names]
 
     def _is_name(self, place: int) -> bool:
         token = self._at(place)

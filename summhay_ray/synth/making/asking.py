@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from summhay_ray.llm import Ask, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome, Refusal
-from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.verifier import NotChecked
 from summhay_ray.synth.making.domains import Domain
-from summhay_ray.synth.making.kinds import Difficulty, Input, Shape, Task, Topic
-from summhay_ray.synth.making.prompting import render
-from summhay_ray.synth.parsing import read
+from summhay_ray.synth.making.kinds import Asker, Difficulty, Input, Shape, Task, Topic
+from summhay_ray.synth.making.prompting import read_answer, render
 from summhay_ray.text import text_hash
 
 Group = Literal["outline", "write", "check"]
@@ -47,25 +45,22 @@ _SAMPLES = 10
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
 class ModelAsker:
-    """`base.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
+    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
 
     The sample number of a request is `sample * 10 + attempt`, which keeps all requests distinct. Every request but the first
     has the number in its input (`attempt`), since a model at temperature 0 gives the same answer to the same prompt.
     """
 
-    def __init__(
-        self,
-        asks: Mapping[Group, Ask],
-        domain: Domain,
-        models: Mapping[Group, str],
-        sampling: Mapping[Group, Mapping[str, Any]],
-    ) -> None:
-        self._asks, self._domain, self._models, self._sampling = asks, domain, models, sampling
+    asks: Mapping[Group, Ask]
+    domain: Domain
+    models: Mapping[Group, str]
+    sampling: Mapping[Group, Mapping[str, Any]]
 
     def model(self, task: Task) -> str:
         """The model of the task's group; empty without one."""
-        return self._models.get(GROUP_OF[task], "")
+        return self.models.get(GROUP_OF[task], "")
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
         """The outcome after at most TRIES answers; `attempts` and `usd_micros` are totals over these answers."""
@@ -79,21 +74,21 @@ class ModelAsker:
         return replace(outcome, attempts=attempts, usd_micros=usd_micros)
 
     async def _once(self, task: Task, given: Input, sample: int) -> Outcome[Any]:
-        group, template = GROUP_OF[task], self._domain.prompts[task]
-        full = {"task": task, "domain": self._domain.name, "language": self._domain.language, **given}
+        group, template = GROUP_OF[task], self.domain.prompts[task]
+        full = {"task": task, "domain": self.domain.name, "language": self.domain.language, **given}
         if sample:
             full["attempt"] = sample
         request = Request(
-            model=self._models[group],
+            model=self.models[group],
             messages=render(template, full),
-            sampling=self._sampling.get(group, {}),
+            sampling=self.sampling.get(group, {}),
             prompt_hash=text_hash(template),
             sample=sample,
         )
-        outcome = await self._asks[group](request)
+        outcome = await self.asks[group](request)
         if not isinstance(outcome, Answer):
             return outcome
-        value = read(task, full, outcome.value.text, outcome.value.finish_reason)
+        value = read_answer(task, full, outcome.value.text, outcome.value.finish_reason)
         if isinstance(value, Malformed):
             return replace(value, key=outcome.key, attempts=outcome.attempts, usd_micros=outcome.usd_micros)
         return Answer(value, outcome.key, outcome.attempts, outcome.usd_micros)
@@ -140,11 +135,8 @@ class Work:
     asker: Asker
     costs: dict[str, int] = field(default_factory=dict)
     """Key of an answer -> its cost in millionths of a US dollar."""
-
-    @cached_property
-    def slots(self) -> asyncio.Semaphore:
-        """Limits the documents, or queries, that are processed concurrently."""
-        return asyncio.Semaphore(AT_ONCE)
+    slots: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
+    """Limits the documents, or queries, that are processed concurrently."""
 
     def model(self, task: Task) -> str:
         return self.asker.model(task)

@@ -11,13 +11,12 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from summhay_ray.synth.making.asking import GROUP_OF, TRIES, Group, TopicRecipe
-from summhay_ray.synth.making.documents import BEFORE, EVIDENCE, REWRITES
+from summhay_ray.synth.making.documents import BEFORE, EVIDENCE, HEADLINE, REWRITES
 from summhay_ray.synth.making.domains import Domain
 from summhay_ray.synth.making.kinds import Difficulty, Shape, Task, Topic
-from summhay_ray.synth.making.outline import half, least_insights
-from summhay_ray.synth.making.pieces import HEADLINE
+from summhay_ray.synth.making.outline import LEAST_INSIGHTS, half
 from summhay_ray.synth.making.placement import placements, planned_insights
-from summhay_ray.synth.parsing import MOST_TOKENS
+from summhay_ray.synth.making.prompting import MOST_TOKENS
 from summhay_ray.text import count_tokens, json_line
 
 FAILS = 0.08
@@ -71,11 +70,8 @@ class _Plan:
     """Number of insights of the haystack."""
     placed: tuple[int, int]
     """Number of (document, insight) pairs of the haystack."""
-
-    @property
-    def subtopics(self) -> int:
-        """Number of subtopics to propose, including distracting ones."""
-        return self.recipe.shape.subtopics + self.recipe.difficulty.distractors
+    subtopics: int
+    """Number of subtopics to propose, including distracting ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +97,14 @@ def bounds(
     `longest`: the writer's max_tokens, which bounds the texts that are checked and edited. The upper bounds assume answers of
     that length in every group, and texts that take at most twice their tokens as JSON.
     """
+    kept = half(shape.subtopics) + half(difficulty.distractors)
+    fewest = kept * min(LEAST_INSIGHTS, shape.insights) + difficulty.conflicts
+    requested = planned_insights(shape, difficulty)
+    # Each side of a conflict is in at most half of the documents.
+    caps = (fewest - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
+    placed = min(placements(shape, difficulty, domain, fewest), max(caps, 0)), placements(shape, difficulty, domain, requested)
     recipe = TopicRecipe("", topic, domain, shape, difficulty)
-    plan = _plan(recipe)
+    plan = _Plan(recipe, (fewest, requested), placed, shape.subtopics + difficulty.distractors)
     words = shape.words * _PER_WORD
     sizes = (
         _Sizes("least", 1, 1, 1, 1, 1, 0),
@@ -118,17 +120,6 @@ def bounds(
         known = by_group[group]
         by_group[group] = Bounds(known.least + least, known.expected + expected, known.most + most)
     return by_group
-
-
-def _plan(recipe: TopicRecipe) -> _Plan:
-    shape, difficulty, domain = recipe.shape, recipe.difficulty, recipe.domain
-    kept = half(shape.subtopics) + half(difficulty.distractors)
-    least = kept * least_insights(shape.insights) + difficulty.conflicts
-    most = planned_insights(shape, difficulty)
-    # Each side of a conflict is in at most half of the documents.
-    caps = (least - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
-    placed = min(placements(shape, difficulty, domain, least), max(caps, 0)), placements(shape, difficulty, domain, most)
-    return _Plan(recipe, (least, most), placed)
 
 
 def _least(plan: _Plan) -> dict[Task, float]:

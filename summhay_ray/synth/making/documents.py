@@ -9,18 +9,20 @@ again. The domain's `tries` per chapter and `rounds` of editing count over all v
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.checking.verifier import Compared, NotChecked, Verifier
+from summhay_ray.synth.checking.words import parts_of
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
-from summhay_ray.synth.making.kinds import Input, PlannedDocument, PlannedHaystack, PlannedInsight, Written
+from summhay_ray.synth.making.kinds import Input, PlannedDocument, PlannedHaystack, Written
 from summhay_ray.synth.making.outline import seeded
-from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.making.prompting import numbered
+from summhay_ray.text import plain_words, sentences
 
 REWRITES = 2
 """How often a document is rewritten if it is a copy, or its truth is unsound."""
@@ -34,8 +36,23 @@ MENDS = {
     EMPTY: "use another models.write, or raise difficulty.documents_per_insight",
     BOTH_SIDES: "use another models.write, or a smaller difficulty.conflicts",
 }
+FREE = 60
+"""A document with fewer words than this in its sentences without insights is compared as a whole."""
+SHOWN = 5
+"""Maximum sentences of evidence for an insight; longer evidence is ignored."""
+HEADLINE = 200
+"""Maximum length of a first sentence that is used as a headline, in characters."""
 BEFORE, EVIDENCE = 600, 400
 """Maximum characters shown of the previous chapters, and of the evidence for an insight."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A written document with the words of its text that carry insights. `lost`: why it has no text yet."""
+
+    written: Written
+    evidence: tuple[str, ...] = ()
+    lost: GaveUp | NotChecked | None = None
 
 
 async def write_documents(
@@ -121,7 +138,7 @@ class _Writer:
         self._tried: Counter[tuple[int, str]] = Counter()
         self._passed: dict[tuple[int, str], str] = {}
         self._edits: Counter[int] = Counter()
-        self._rounds: Counter[int] = Counter()
+        self._rounds: defaultdict[int, Iterator[int]] = defaultdict(itertools.count)
         self._corrected: Counter[int] = Counter()
         domain = work.recipe.domain
         self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
@@ -166,7 +183,7 @@ class _Writer:
         references = [reference_of(piece, self._work.recipe.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
-        text, checked, edits = await self._mended(planned, text)
+        text, checked, edits = await self._mend(planned, text)
         self._corrected[planned.number] += corrections + edits
         present = [insight_id for insight_id in planned.insight_ids if insight_id not in checked.missing]
         present += [insight_id for insight_id in self._insights if insight_id in checked.extraneous and insight_id not in present]
@@ -183,21 +200,17 @@ class _Writer:
     async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text of a document written whole, and 0 corrections."""
         insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
+        # Other insights of the same subtopics, other sides of conflicts included: these slip into a text most easily.
+        subtopics = [self._subtopics[subtopic_id] for subtopic_id in dict.fromkeys(one.subtopic_id for one in insights)]
+        nearby = [insight for subtopic in subtopics for insight in subtopic.insights if insight not in insights]
         full = {
             **given,
             "insights": numbered(insight.text for insight in insights),
             "words": self._work.recipe.shape.words,
             "context": list(self._work.recipe.topic.context),
-            "avoid": self._near(insights),
+            "avoid": [insight.text for insight in nearby],
         }
         return await self._work.need("documents", "document", full, again), 0
-
-    def _near(self, insights: Sequence[PlannedInsight]) -> list[str]:
-        """The other insights of the same subtopics, including other sides of conflicts: these slip into a text most easily."""
-        chosen = {insight.insight_id for insight in insights}
-        subtopic_ids = dict.fromkeys(insight.subtopic_id for insight in insights)
-        nearby = (insight for subtopic_id in subtopic_ids for insight in self._subtopics[subtopic_id].insights)
-        return [insight.text for insight in nearby if insight.insight_id not in chosen]
 
     async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
         """The text, and how many chapters were written again. Raises GaveUp if no chapter passes.
@@ -233,35 +246,32 @@ class _Writer:
             raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
         return "\n\n".join(chapters), rejected
 
-    async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
+    async def _mend(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
         """Edit the text until its insights are the planned ones or the rounds are used up. Returns the best version, and the
         number of edits."""
         insights, number, edits = self._outline.insights, planned.number, 0
-
-        def next_round() -> int:
-            self._rounds[number] += 1
-            return self._rounds[number] - 1
-
-        checked = await self._verifier.document(planned, text, insights, round := next_round())
+        rounds = self._rounds[number]
+        checked = await self._verifier.document(planned, text, insights, round := next(rounds))
         best, best_check, best_round = text, checked, round
         while self._edits[number] < self._work.recipe.domain.rounds and (checked.missing or checked.extraneous):
             self._edits[number] += 1
             try:
-                text = await self._edited(planned, text, checked, self._edits[number])
-                checked = await self._verifier.document(planned, text, insights, round := next_round())
+                text = await self._edit(planned, text, checked, self._edits[number])
+                checked = await self._verifier.document(planned, text, insights, round := next(rounds))
             except (GaveUp, NotChecked) as error:
                 # Without this edit, the text may still do with its plan corrected.
                 if not isinstance(error.outcome, Refusal | Malformed):
                     raise
                 break
             edits += 1
-            if _wrong(checked) <= _wrong(best_check):
+            wrong, least = (len(one.missing) + len(one.extraneous) for one in (checked, best_check))
+            if wrong <= least:
                 best, best_check, best_round = text, checked, round
         if best_round != round:
-            self._verifier.settle(planned.document_id, best_round, next_round())
+            self._verifier.settle(planned.document_id, best_round, next(rounds))
         return best, best_check, edits
 
-    async def _edited(self, planned: PlannedDocument, text: str, checked: Compared, sample: int) -> str:
+    async def _edit(self, planned: PlannedDocument, text: str, checked: Compared, sample: int) -> str:
         remove = [
             (self._insights[insight_id].text, checked.evidence.get(insight_id, ""))
             for insight_id in self._insights
@@ -282,6 +292,38 @@ class _Writer:
         return edited
 
 
-def _wrong(checked: Compared) -> int:
-    """The number of insights that differ from the plan."""
-    return len(checked.missing) + len(checked.extraneous)
+def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
+    """Document id -> the part of its text in which copies are looked for.
+
+    Documents share insights by plan, so copies are searched for in the other sentences. A document with few of these is compared
+    as a whole, and only with an identical text.
+    """
+    whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
+    texts = {}
+    for piece in pieces:
+        other, text = "\n".join(free(piece)), " ".join(piece.written.text.split())
+        if len(plain_words(other)) >= FREE:
+            texts[piece.written.planned.document_id] = other
+        elif whole[text] > 1:
+            texts[piece.written.planned.document_id] = text
+    return texts
+
+
+def free(piece: Piece) -> list[str]:
+    """The sentences of a document that carry no insight."""
+    # A quotation of half the document identifies no sentence.
+    shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
+    listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]
+    plain = [f" {' '.join(plain_words(sentence))} " for sentence in listed]
+    return [
+        sentence
+        for sentence, words in zip(listed, plain, strict=True)
+        if words.strip() and not any(f" {part} " in words or words in f" {part} " for part in shown)
+    ]
+
+
+def reference_of(piece: Piece, participants: Sequence[str]) -> dict[str, str]:
+    """The ways a later document may name this one: its date, and as `headline` its first sentence without insights."""
+    first = next(iter(free(piece)), "")
+    headline = next((first.removeprefix(f"{name}:").strip() for name in participants if first.startswith(f"{name}:")), first)
+    return {"date": piece.written.planned.date, "headline": headline if len(headline) <= HEADLINE else ""}

@@ -80,7 +80,8 @@ def load_domain(name_or_path: str) -> Domain:
         except UserError as error:
             raise UserError(str(error)) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise UserError(f"{name_or_path}: cannot be read as a domain ({why}); expected a YAML file") from error
         return parse_domain(text, name_or_path)
     if name_or_path not in domain_names():
         raise unknown("domain", name_or_path, domain_names())
@@ -112,41 +113,34 @@ def domain_from(raw: Any, file: str) -> Domain:
 
 
 def _value(name: str, value: Any, file: str) -> Any:
-    if name == "prompts":
-        return _prompts(value, file)
-    if name == "participants":
-        return _participants(value, file)
+    """The value of a field of `Domain`. Raises UserError for a wrong one."""
     if name in LEAST:
         if not isinstance(value, int) or isinstance(value, bool) or not LEAST[name] <= value <= _MOST:
             raise UserError(f"{file}: {name}: expected a whole number from {LEAST[name]} to {_MOST}, found {value!r}")
         return value
+    if name == "participants":
+        expected = f"{file}: participants: expected a list of texts such as [Ann, Bo], found"
+        if not isinstance(value, list):
+            raise UserError(f"{expected} {_kind(value)}")
+        for place, speaker in enumerate(value):
+            if not isinstance(speaker, str) or not speaker.strip():
+                quotes = "; put it in quotes" if isinstance(speaker, int | float | date) else ""
+                raise UserError(f"{expected} {_kind(speaker)} at place {place}{quotes}")
+        return tuple(speaker.strip() for speaker in value)
+    if name == "prompts":
+        if not isinstance(value, dict):
+            raise UserError(f"{file}: prompts: expected entries such as 'document: |', found {_kind(value)}")
+        for task, text in value.items():
+            if task not in TASKS:
+                raise UserError(f"{file}: prompts: no task is named {task!r}; {_nearest(str(task), TASKS)}")
+            if not isinstance(text, str) or not text.rstrip().endswith(f"\nInput:\n{INPUT}") or text.count(INPUT) > 1:
+                raise UserError(f"{file}: prompts.{task}: its last two lines must be 'Input:' and '{INPUT}', once")
+        return {task: f"{text.rstrip()}\n" for task, text in value.items()}
     if not isinstance(value, str) or not value.strip():
         raise UserError(f"{file}: {name}: expected text, found {_kind(value)}")
     if name == "method" and value not in METHODS:
         raise UserError(f"{file}: method: expected chapters or whole, found {value!r}; {_nearest(value, METHODS)}")
     return value.strip()
-
-
-def _participants(value: Any, file: str) -> tuple[str, ...]:
-    expected = f"{file}: participants: expected a list of texts such as [Ann, Bo], found"
-    if not isinstance(value, list):
-        raise UserError(f"{expected} {_kind(value)}")
-    for place, name in enumerate(value):
-        if not isinstance(name, str) or not name.strip():
-            quotes = "; put it in quotes" if isinstance(name, int | float | date) else ""
-            raise UserError(f"{expected} {_kind(name)} at place {place}{quotes}")
-    return tuple(name.strip() for name in value)
-
-
-def _prompts(value: Any, file: str) -> dict[Task, str]:
-    if not isinstance(value, dict):
-        raise UserError(f"{file}: prompts: expected entries such as 'document: |', found {_kind(value)}")
-    for task, text in value.items():
-        if task not in TASKS:
-            raise UserError(f"{file}: prompts: no task is named {task!r}; {_nearest(str(task), TASKS)}")
-        if not isinstance(text, str) or not text.rstrip().endswith(f"\nInput:\n{INPUT}") or text.count(INPUT) > 1:
-            raise UserError(f"{file}: prompts.{task}: its last two lines must be 'Input:' and '{INPUT}', once")
-    return {task: f"{text.rstrip()}\n" for task, text in value.items()}
 
 
 @cache
@@ -171,7 +165,3 @@ def _kind(value: Any) -> str:
     return {dict: "entries", list: "a list", str: "text" if value else "empty text", type(None): "nothing"}.get(
         type(value), repr(value)
     )
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or "it is not UTF-8 text"

@@ -61,9 +61,15 @@ def seeded(*parts: object) -> random.Random:
 
 async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
     """The outline of the recipe's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
-    drafts = await _subtopics(work, verifier)
+    shape, difficulty = work.recipe.shape, work.recipe.difficulty
+    # Subtopics with queries come first: the number of distracting ones does not change them.
+    drafts = await _propose(work, verifier, [], shape.subtopics)
+    if difficulty.distractors:
+        drafts = await _propose(work, verifier, drafts, difficulty.distractors)
+    drafts = _enough(work, drafts)
     rounds = await _insights(work, verifier, drafts)
-    drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.recipe.shape.insights)])
+    least = min(LEAST_INSIGHTS, shape.insights)
+    drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least])
     await _conflicts(work, verifier, drafts, rounds)
     planned = [draft.planned() for draft in drafts]
     with_queries = [
@@ -73,21 +79,7 @@ async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
     return PlannedHaystack(work.recipe.topic, tuple(await all_of(list(with_queries))))
 
 
-def least_insights(wanted: int) -> int:
-    """The minimum number of insights of a subtopic."""
-    return min(LEAST_INSIGHTS, wanted)
-
-
-async def _subtopics(work: Work, verifier: Verifier) -> list[_Draft]:
-    """The subtopics with queries, then the distracting ones; the number of the latter does not change the former."""
-    shape, difficulty = work.recipe.shape, work.recipe.difficulty
-    kept = await _proposed(work, verifier, [], shape.subtopics)
-    if difficulty.distractors:
-        kept = await _proposed(work, verifier, kept, difficulty.distractors)
-    return _enough(work, kept)
-
-
-async def _proposed(work: Work, verifier: Verifier, before: list[_Draft], wanted: int) -> list[_Draft]:
+async def _propose(work: Work, verifier: Verifier, before: list[_Draft], wanted: int) -> list[_Draft]:
     """The subtopics in `before` and up to `wanted` more that pass their checks."""
     recipe, kept = work.recipe, list(before)
     refused: list[str] = []
@@ -166,7 +158,7 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
         for draft, insight in tried:
             given = {"subtopic": draft.text, "insight": insight.text}
             name, text = await work.need("insights", "conflicting_insight", given, round)
-            if _same(text, insight.text):
+            if _letters(text) == _letters(insight.text):
                 continue
             other = draft.add(name, text, insight.insight_id)
             place = draft.insights.index(insight)
@@ -176,7 +168,12 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
             dropped = await verifier.insights([draft.planned() for draft in drafts], rounds + round)
             # If an accepted insight now fails, a new one is the cause: all new ones are dropped.
             undone = added if dropped - added else dropped & added
-            _undo(drafts, undone)
+            for draft in drafts:
+                draft.drop(undone)
+                draft.insights = [
+                    replace(insight, conflicts_with="") if insight.conflicts_with in undone else insight
+                    for insight in draft.insights
+                ]
             paired += len(added) - len(undone)
         if paired == wanted or not candidates:
             break
@@ -200,16 +197,6 @@ def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedI
     ]
 
 
-def _undo(drafts: list[_Draft], insight_ids: set[str]) -> None:
-    """Drop the insights, and the conflicts that name them."""
-    for draft in drafts:
-        draft.drop(insight_ids)
-        draft.insights = [
-            replace(insight, conflicts_with="") if insight.conflicts_with in insight_ids else insight
-            for insight in draft.insights
-        ]
-
-
 async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight]) -> PlannedSubtopic:
     """The subtopic with a query that reveals no insight. A distracting subtopic gets none."""
     if not subtopic.asked:
@@ -229,5 +216,5 @@ async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, othe
     raise GaveUp("queries", "query_leaks", message)
 
 
-def _same(one: str, other: str) -> bool:
-    return "".join(filter(str.isalnum, one.lower())) == "".join(filter(str.isalnum, other.lower()))
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))

@@ -1,20 +1,63 @@
-"""Renders prompts, and reads the input of a rendered one.
+"""Renders prompts, reads the input of a rendered one, and reads answers.
 
 A prompt is a template in our own words (content after the paper, section 3.2 and appendix A.1) that ends with `Input:` and one
 line of JSON. Models and the offline writer find all data in that line, and no text in it can pass for a line of the prompt.
+
+`text.answers` reads the JSON of answers; ids may be strings. Malformed answers have an `error` of `text.answers`, or wrong_type,
+wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
+from summhay_ray.outcome import Malformed
+from summhay_ray.synth.checking.words import quoted
 from summhay_ray.synth.making.domains import INPUT, TASKS
-from summhay_ray.synth.making.kinds import Input
-from summhay_ray.text import fill, json_line
+from summhay_ray.synth.making.kinds import Input, Task
+from summhay_ray.text import UnusableAnswer, count_tokens, fill, final_text, json_line, json_value, plain_words, whole_number
 
 _MARK = "\nInput:\n"
+MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
+"""Maximum length of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
+_MAX_EVIDENCE = 2000
+"""Maximum characters of evidence for one insight."""
+_LEAST_SHARE = 0.4
+"""Minimum share of the requested words that a text must have."""
+
+_FIELD: Mapping[Task, str] = {
+    "subtopics": "subtopics",
+    "overlapping_subtopics": "overlaps",
+    "insights": "insights",
+    "conflicting_insight": "insight",
+    "duplicate_insights": "duplicates",
+    "assign_subtopic": "subtopic",
+    "query": "query",
+    "query_leaks": "leaked",
+    "chapter_check": "insight",
+    "insights_present": "present",
+}
+"""Task -> the field of the answer's JSON object that holds the answer. The answers of other tasks are plain text."""
+_FENCED = re.compile(r"\A\s*(?P<fence>```|~~~)[^\n]*\n(?P<text>(?:(?!(?P=fence)).)*)(?P=fence)\s*\Z", re.DOTALL)
+_ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
+_ANNOUNCED = re.compile(rf"\A[*# ]*(?:{_ANNOUNCES})\b[^\n]{{0,160}}:[*# \t]*\n(?P<text>\s*\S.*)\Z", re.DOTALL | re.IGNORECASE)
+_NO = re.compile(
+    r"(?:no|0|false|absent|missing|partial(?:ly)?|not (?:present|found|stated|mentioned)|none|n/?a)\.?", re.IGNORECASE
+)
+_SHOWS = ("evidence", "quote", "quotes")
+_WHETHER = frozenset(("present", "is_present", "found", "contained", "contains", "included", "stated"))
+_WHETHER |= {"status", "verdict", "answer", "label"}
+"""Fields in which a model that lists all insights states whether each is present."""
+_JSON_TEXT = re.compile(r'[\[{]\s*(?:\{\s*)?"[^"\n]*"\s*:')
+_EMPTY_LINES = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+")
+_TABS = re.compile(r"\t{2,}")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_EXPECTED: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
+T = TypeVar("T")
 
 
 def render(template: str, given: Input) -> str:
@@ -54,3 +97,140 @@ def task_of(prompt: str) -> str | None:
         return str(read_input(prompt)["task"])
     except LookupError:
         return None
+
+
+def read_answer(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
+    """The value that `kinds.Asker` names for the task, or Malformed. `given` is the input of the request.
+
+    An answer that was cut at the token limit (`finish_reason` "length") is always Malformed.
+    """
+    try:
+        answer = final_text(text, finish_reason)
+        return _value(task, json_value(answer, _FIELD[task]), given) if task in _FIELD else _document(task, answer, given)
+    except UnusableAnswer as error:
+        return Malformed(error.error, str(error))
+
+
+def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
+    said = value[_FIELD[task]]
+    n = len(given.get("subtopics" if task in ("overlapping_subtopics", "assign_subtopic") else "insights", ()))
+    match task:
+        case "query":
+            return _line(value, "query")
+        case "conflicting_insight":
+            return _line(value, "name"), _line(value, "insight")
+        case "assign_subtopic" | "chapter_check":
+            return None if said is None else _index(said, n)
+    listed = _typed(said, list, f'"{_FIELD[task]}"')
+    match task:
+        case "query_leaks":
+            return tuple(sorted({_index(each, n) for each in listed}))
+        case "overlapping_subtopics" | "duplicate_insights":
+            return tuple(sorted({_pair(each, n) for each in listed}))
+    entries = [_typed(entry, dict, f'an entry of "{_FIELD[task]}"') for entry in listed]
+    if task == "insights_present":
+        return _present(entries, n, given["document"])
+    if len(entries) != given["n"]:
+        raise UnusableAnswer("wrong_number", f'"{_FIELD[task]}" has {len(entries)} entries; expected exactly {given["n"]}')
+    return tuple((_line(entry, "name"), _line(entry, "subtopic" if task == "subtopics" else "insight")) for entry in entries)
+
+
+def _document(task: Task, answer: str, given: Input) -> str:
+    """The text, without a code fence around it and without a line that announces it.
+
+    Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
+    Raises UnusableAnswer for far fewer words than requested, most likely a refusal.
+    """
+    text = answer
+    for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
+        text = wrapping.sub(r"\g<text>", text).strip()
+    if text[:1] in "{[" and _is_json(text):
+        raise UnusableAnswer("not_text", "the answer is JSON; expected the document's text alone")
+    if '"task":' in text and '"insight' in text:
+        raise UnusableAnswer("not_text", "the answer repeats the input; expected the document's text alone")
+    text = _whole(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
+    wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
+    number = len(plain_words(text))
+    if number < _LEAST_SHARE * wanted:
+        raise UnusableAnswer("too_short", f"the text has {number} words, but about {wanted} were requested: {text[:60]!r}")
+    return text
+
+
+def _is_json(text: str) -> bool:
+    """Whether a text is JSON, or contains more JSON than other text: a report may begin with a log line, for example."""
+    named = _JSON_TEXT.match(text) is not None
+    try:
+        end = json.JSONDecoder(strict=False).raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return named
+    rest = plain_words(text[end:])
+    return not text[end:].strip() or (named and len(rest) <= len(plain_words(text[:end])))
+
+
+def _typed(value: Any, kind: type[T], what: str) -> T:
+    if not isinstance(value, kind):
+        raise UnusableAnswer("wrong_type", f"{what} is {_shown(value)}; expected {_EXPECTED[kind]}")
+    return value
+
+
+def _whole(value: Any, what: str) -> str:
+    """A text that is not blank."""
+    text = _typed(value, str, what)
+    if not text.strip():
+        raise UnusableAnswer("empty_text", f"{what} is empty")
+    if _SURROGATE.search(text):
+        raise UnusableAnswer("wrong_type", f"{what} has half a character (a lone surrogate)")
+    return text
+
+
+def _line(value: Mapping[str, Any], name: str) -> str:
+    """The text of a field, on one line."""
+    text = " ".join(_whole(value.get(name, ""), f'"{name}"').split())
+    if count_tokens(text) > MOST_TOKENS[name]:
+        raise UnusableAnswer("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')
+    return text
+
+
+def _index(value: Any, n: int) -> int:
+    """The index (from 0) of an id (from 1) of one of `n` entries."""
+    number = whole_number(value)
+    if number is None or not 1 <= number <= n:
+        raise UnusableAnswer("unknown_id", f"id {_shown(value)} is not in the input; expected 1 to {n}")
+    return number - 1
+
+
+def _pair(entry: Any, n: int) -> tuple[int, int]:
+    if len(ids := _typed(entry, list, "a pair")) != 2:
+        raise UnusableAnswer("wrong_type", f"a pair is {_shown(entry)}; expected two ids")
+    first, second = sorted(_index(each, n) for each in ids)
+    if first == second:
+        raise UnusableAnswer("unknown_id", f"a pair names {first + 1} twice")
+    return first, second
+
+
+def _present(entries: list[dict[str, Any]], n: int, document: str) -> dict[int, str]:
+    """Index of an insight -> the evidence that the document contains it."""
+    evidence: dict[int, str] = {}
+    without_evidence = 0
+    for entry in entries:
+        index = _index(entry.get("id"), n)
+        # Some models list all insights and state for each whether it is present.
+        whether = [entry[name] for name in _WHETHER if name in entry]
+        if any(said in (False, 0) or (isinstance(said, str) and _NO.fullmatch(said.strip())) for said in whether):
+            continue
+        shown: Any = next((entry[name] for name in _SHOWS if entry.get(name)), [])
+        parts = [_typed(part, str, '"evidence"') for part in (shown if isinstance(shown, list) else [shown])]
+        words = " ... ".join(" ".join(part.split()) for part in parts if part.strip())
+        if words:
+            evidence.setdefault(index, _whole(words, '"evidence"')[:_MAX_EVIDENCE])
+        without_evidence += not words
+    if without_evidence > len(evidence):
+        raise UnusableAnswer("empty_text", f'"evidence" is missing from {without_evidence} entries')
+    invented = [words for words in evidence.values() if not quoted(words, document)]
+    if 2 * len(invented) > len(evidence) > 1:
+        raise UnusableAnswer("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
+    return dict(sorted(evidence.items()))
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)[:60]

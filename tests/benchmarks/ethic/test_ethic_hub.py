@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import summhay_ray
-from summhay_ray.benchmarks.ethic.records import HUB, REVISION
+from summhay_ray.benchmarks.ethic.spec import HUB, REVISION
 from summhay_ray.errors import SpecError
 
 pytestmark = pytest.mark.core

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import summhay, write_spec
 
-from summhay_ray.benchmarks.odsum.build import Editor
-from summhay_ray.benchmarks.odsum.clusters import clusters_of, tfidf_similarity
+from summhay_ray.benchmarks.odsum.build import Editor, clusters_of, tfidf_similarity
 
 pytestmark = pytest.mark.core
 

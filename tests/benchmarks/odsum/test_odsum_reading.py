@@ -11,7 +11,7 @@ import pytest
 from odsum_collections import QUERIES, beir, meetings, own, stories
 
 from summhay_ray.benchmarks.odsum import Collection, read_collection
-from summhay_ray.benchmarks.odsum.splits import meeting_splits
+from summhay_ray.benchmarks.odsum.reading import meeting_splits
 from summhay_ray.errors import SpecError
 
 pytestmark = pytest.mark.core

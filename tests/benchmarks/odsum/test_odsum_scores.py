@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from frames import Frames
 
-from summhay_ray.benchmarks.odsum import OdsumSpec
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import details, frames
+from summhay_ray.benchmarks.odsum.spec import OdsumSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, QueryRow, RatingRow, SummaryRow, SummaryScore
 
 pytestmark = pytest.mark.core

@@ -15,7 +15,8 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
-from summhay_ray.engine import Check, SpecError, key_check, open_run
+from summhay_ray.engine import Check, SpecError, open_run
+from summhay_ray.engine.read.doctor import key_check
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
 from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from frames import Frames
 
-from summhay_ray.benchmarks.retrieval import RANKING_TABLES, measure, retrieval_by_query, retrieval_table, retrieved_of
-from summhay_ray.benchmarks.retrieval.tables import RankedDocument, RetrievedQuery
+from summhay_ray.benchmarks.retrieval import RANKING_TABLES, rankings, retrieval_by_query, retrieval_table, retrieved_of
+from summhay_ray.benchmarks.retrieval.rankings import RankedDocument, RetrievedQuery
 
 
 def tables() -> Frames:
@@ -40,14 +40,14 @@ def test_rankings_are_measured_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -
             taken[0] += any(one.gold)
             yield one
 
-    real = measure.scores_at_cuts
+    real = rankings.scores_at_cuts
 
     def scores(rankings: Sequence[Any], *, ordered: bool) -> Any:
         most[0] = max(most[0], len(rankings))
         return real(rankings, ordered=ordered)
 
-    monkeypatch.setattr(measure, "scores_at_cuts", scores)
-    monkeypatch.setattr(measure, "_TOGETHER", 4)
+    monkeypatch.setattr(rankings, "scores_at_cuts", scores)
+    monkeypatch.setattr(rankings, "BATCH_SIZE", 4)
     assert retrieval_table(counted(), ks, expected).equals(whole)
     assert taken == [45] and most[0] <= 4
     assert retrieval_by_query(retrieved_of(found, 5), ks).scores.equals(by_query) and by_query.height == 45

@@ -12,8 +12,8 @@ from summhay_grids import grid_of_files
 
 from summhay_ray.benchmarks.summhay.haystacks.sources import Recent
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, Kept
-from summhay_ray.engine.work.queues import WorkItem
-from summhay_ray.engine.work.worker import Answered, answered
+from summhay_ray.engine.run.queues import WorkItem
+from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Haystack

@@ -10,7 +10,8 @@ from summhay_grids import grid_of_files
 
 from summhay_ray.benchmarks.summhay.haystacks import haystack_rows as opening_module
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK, blocks_of
-from summhay_ray.engine import open_run, stored_workload
+from summhay_ray.engine import open_run
+from summhay_ray.engine.registry import stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 

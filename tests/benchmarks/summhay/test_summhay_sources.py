@@ -17,7 +17,7 @@ from summhay_grids import SMALL, grid_of, grid_of_files
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of, source_bytes, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import KEPT, Haystacks
-from summhay_ray.engine import stored_workload
+from summhay_ray.engine.registry import stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 from summhay_ray.store import Store, StoreError

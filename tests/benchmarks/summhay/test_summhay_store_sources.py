@@ -16,8 +16,7 @@ from summhay_grids import grid_of
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.haystacks.sources import in_store, store_entry
-from summhay_ray.engine import SpecError
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import SpecError, package
 from summhay_ray.store import Store, StoreError, StoreUnavailable
 
 pytestmark = pytest.mark.core

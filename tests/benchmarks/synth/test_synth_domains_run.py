@@ -15,7 +15,8 @@ from summhay_ray.benchmarks.synth import MadeHaystack
 from summhay_ray.engine import results_of, workload_of
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store
-from summhay_ray.synth import domain_names, load_domain, parse_domain
+from summhay_ray.synth import load_domain, parse_domain
+from summhay_ray.synth.making.domains import domain_names
 
 pytestmark = pytest.mark.core
 

@@ -14,7 +14,7 @@ from synth_runs import run_inline, small
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import MadeHaystack
 from summhay_ray.benchmarks.synth import make_haystack as making
-from summhay_ray.benchmarks.synth.tables import Made, made_by
+from summhay_ray.benchmarks.synth.topics import Made, made_by
 from summhay_ray.cli import explained
 from summhay_ray.engine import results_of, workload_of
 from summhay_ray.store import RunStore, Store, StoreError

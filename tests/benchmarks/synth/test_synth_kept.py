@@ -13,7 +13,8 @@ from synth_runs import run_inline, small
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
-from summhay_ray.engine import ITEM, RunFailed
+from summhay_ray.engine import ITEM
+from summhay_ray.engine.start import RunFailed
 from summhay_ray.store import Finished, Parts, RunStore, Store
 from summhay_ray.synth import Unverified
 

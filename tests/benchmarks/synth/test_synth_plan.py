@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.engine.plan.bounds import BoundedStage
+from summhay_ray.engine.stage_plan import BoundedStage
 from summhay_ray.store import AnswerTotals
 
 pytestmark = pytest.mark.core

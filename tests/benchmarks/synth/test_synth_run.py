@@ -14,7 +14,7 @@ from synth_runs import SMALL, run_inline, small, write_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
-from summhay_ray.benchmarks.synth.tables import made_by
+from summhay_ray.benchmarks.synth.topics import made_by
 from summhay_ray.engine import RunResult, SpecError, open_run, plan, results_of, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released

@@ -10,7 +10,7 @@ import pytest
 from synth_runs import run_inline, small
 
 from summhay_ray.benchmarks.synth import Sample, read_sheet, write_sheet
-from summhay_ray.benchmarks.synth.audit import person_audits
+from summhay_ray.benchmarks.synth.results import person_audits
 from summhay_ray.store import Chain, RunStore, Store
 
 pytestmark = pytest.mark.core

@@ -13,8 +13,7 @@ from job_server import Server, server
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import Synth
-from summhay_ray.engine import SpecError
-from summhay_ray.engine.jobs import package
+from summhay_ray.engine import SpecError, package
 
 __all__ = ["server"]
 pytestmark = pytest.mark.core

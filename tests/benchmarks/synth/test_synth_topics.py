@@ -10,8 +10,7 @@ import pytest
 from synth_runs import run_inline, small, write_files
 
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP
-from summhay_ray.benchmarks.synth.tables import made_by
-from summhay_ray.benchmarks.synth.topics import alone, made_up
+from summhay_ray.benchmarks.synth.topics import alone, made_by, made_up
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 from summhay_ray.synth import Topic

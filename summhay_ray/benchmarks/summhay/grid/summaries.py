@@ -46,7 +46,8 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
             raw = replace(raw, text=text)
         summary = _summary(cell, spec.label, context, raw)
         if spec.recite is not None and not ask.planning:
-            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
+            documents = [(document.document_id, document.text) for document in haystack.documents]
+            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, documents)
             summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
         return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)

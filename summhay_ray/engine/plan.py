@@ -1,0 +1,422 @@
+"""Plans a run: its calls, tokens and dollars, before any call. No Ray, no calls.
+
+`plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
+other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
+are counted three times: with the expected guess, the shortest (least dollars) and the longest (most dollars).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.ask import Ask, NoReply
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.stage_plan import StagePlan, bounded
+from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.errors import UserError
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
+from summhay_ray.loops import Ready, run_loop
+from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
+from summhay_ray.plugins import STOPS, Unplannable, error_line
+from summhay_ray.sections import html_of
+from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
+
+SIZES: tuple[Size, ...] = ("expected", "least", "most")
+MOST_REASONS = 5
+"""Maximum number of reasons for certain failures that the warnings list."""
+MOST_REHEARSED = 8
+"""Maximum number of items of a queue that are planned before a run's first call."""
+PLANNED = "planned"
+"""The error of a planned call without a guess of its answer."""
+
+
+def micros_of(
+    settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    """The cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`:
+    billed searches (least, expected, most)."""
+    return (
+        settings.expected_micros(prompt_tokens, expected, searches[1]),
+        settings.least_micros(prompt_tokens, searches[0]),
+        settings.worst_micros(prompt_tokens, longest, searches[2]),
+    )
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """The plan of a run."""
+
+    run: str
+    cells: int
+    cells_finished: int
+    too_long: int
+    """Items whose prompt exceeds the model's context window; they become failures without a call."""
+    no_context: int
+    """Items whose source cannot be prepared; they become failures without a call."""
+    stages: list[StagePlan] = field(repr=False)
+    spent_usd: float = 0.0
+    """Dollars that the run has spent so far; this and the next three as in `StatusResult.usd`."""
+    reserved_usd: float = 0.0
+    uncertain_usd: float = 0.0
+    left_usd: float | None = None
+    budget_usd: float | None = None
+    kind: str = ""
+    unit: str = "items"
+    """The word for items in messages."""
+    going: Mapping[str, Any] | None = None
+    """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
+    warnings: tuple[str, ...] = ()
+    """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
+    answers come from another origin."""
+
+    @property
+    def usd(self) -> dict[str, float]:
+        """Dollars of the calls to make: `min`, `expected` and `max`."""
+        return {
+            "min": sum(stage.min_micros for stage in self.stages) / MICROS,
+            "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
+            "max": sum(stage.max_micros for stage in self.stages) / MICROS,
+        }
+
+    @property
+    def so_far(self) -> dict[str, float | None]:
+        """Dollars of the run so far, like `StatusResult.usd`."""
+        return {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The remaining work: items (`cells`), expected calls, the maximum of calls (`max_calls`), and dollars.
+
+        Calls are those of remote models, if the run asks any.
+        """
+        stages = [stage for stage in self.stages if not is_local(stage.model)] or self.stages
+        calls, most = (sum(getattr(stage, name) for stage in stages) for name in ("calls", "max_calls"))
+        return {"cells": self.cells - self.cells_finished, "calls": calls, "max_calls": most, "usd": self.usd}
+
+    @property
+    def minutes(self) -> float | None:
+        """Minimum minutes at the rate limits: those of the slowest model, over all its stages, since models run in parallel."""
+        slowest: Counter[str] = Counter()
+        for stage in self.stages:
+            if stage.minutes is not None:
+                slowest[stage.model] += stage.minutes  # type: ignore[assignment]
+        return max(slowest.values(), default=None)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The plan as a table, with a row for each stage and model."""
+        return pl.DataFrame([stage.to_json() for stage in self.stages])
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        usd = self.usd
+        dollars = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
+        head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", dollars)]
+        return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay plan`."""
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
+        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
+        stages = [stage.to_json() for stage in self.stages]
+        left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
+
+
+class CountingAsk(Ask):
+    """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
+
+    planning = True
+
+    def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
+        super().__init__(planner.workload, item, None, None)
+        self._planner, self._size, self._done = planner, size, done
+        self._guesses: list[int] = []
+        """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
+        self._prompts: list[int] = []
+        """Hashes of the same questions without their sample numbers."""
+        self.guessed_on = self.asked_anything = False
+
+    def spares(self, stage: str, whole: Request, made: Request) -> None:
+        """See `Ask`. Each question counts once, and only if it is not answered already."""
+        planner = self._planner
+        question = hash((planner.prompt(made), made.sample, *self._guesses))
+        if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
+            return
+        planner.spared.add(question)
+        (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
+        settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
+        micros = settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+        planner.record(counted, spared_tokens=tokens - fewer, spared_micros=micros)
+
+    def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
+        """See `Ask`. A planned call is no failure."""
+        if outcome.error != PLANNED:
+            super().fail(stage, outcome, **where)
+
+    def _send(
+        self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
+    ) -> Ready[Outcome[RawAnswer]]:
+        request, none = self.known(request, stage)
+        if none is not None:
+            return Ready(none)
+        planner, after = self._planner, tuple(self._guesses)
+        self.guessed_on |= bool(after)
+        # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
+        counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
+        counted = [planner.stage(size, stage, request.model, share) for size in sizes]
+        self.asked_anything = True
+        known = planner.known(request)
+        if known is not None:
+            planner.record(counted[0], reused=int(counts))
+            planner.origins[request.model, known[1].origin] += counts
+            return Ready(known[0])
+        tokens, longest = planner.measured(request)
+        settings = planner.settings[request.model]
+        if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
+            if not after:
+                self.too_long = True
+                return Ready(Failed("context_window", "the prompt is too long for the model's window"))
+            # A prompt with a guess may still fit: the most expensive possible call just fits the window.
+            tokens = max(settings.context_window - longest // request.n, 0)
+        prompt = planner.prompt(request)
+        question = hash((prompt, request.sample, *after))
+        if counts and not self._done:
+            # A question that two items share is one call.
+            seen = planner.seen[self._size]
+            if question not in seen:
+                seen.add(question)
+                expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                expected = min(expected, longest)
+                figures = {"calls": 1, "input_tokens": tokens, "output_tokens": expected}
+                micros = planner.micros(request.model, tokens, expected, longest, request.searches)
+                figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
+                for stage_plan in counted:
+                    planner.record(stage_plan, **figures)
+            else:
+                planner.record(counted[0], reused=1)
+        guess = planner.workload.guess(self.item, stage, self._size)
+        if guess is None:
+            return Ready(Failed(PLANNED, "no call is made while planning"))
+        same = hash((prompt, *self._prompts))
+        self._guesses.append(same if planner.repeats_itself(request.model) else question)
+        self._prompts.append(same)
+        # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
+        key = f"{question % 2**64:064x}"
+        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key))
+
+
+class Planner:
+    """Counts the calls of a workload by running its items with `CountingAsk`. It gives up as soon as `unwanted` returns True."""
+
+    def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
+        self.workload = workload
+        self._unwanted = unwanted
+        self.settings = settings = workload.models.settings()
+        models = workload.models
+        # These caches live as long as the planner, and must not refer to it.
+        self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
+        """`micros_of` by a model's name, cached: many prompts have equal numbers of tokens."""
+        self.repeats_itself = functools.cache(
+            lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
+        )
+        """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
+        self.index = run.log()
+        self._dimensions = Dimensions(self.index.files)
+        self.unprepared: Counter[str] = Counter()
+        """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
+        self.origins: Counter[tuple[str, str]] = Counter()
+        """(model, origin) -> number of reused answers."""
+        self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
+        """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        self.spared: set[int] = set()
+        """Hashes of the shortened questions whose savings were counted."""
+        self._recorded: list[Callable[[], None]] = []
+        """The additions of the current item to the counts."""
+        self.total = self.left = self.too_long = self.no_context = 0
+
+    def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
+        """The counts of a stage and model for calls that are made with the probability `share`."""
+        key = stage, model, share
+        if key not in self.counts:
+            self.counts[key] = {size: StagePlan(stage, model) for size in SIZES}
+        return self.counts[key][size]
+
+    def stages(self) -> list[StagePlan]:
+        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
+        totals: dict[tuple[str, str], StagePlan] = {}
+        for (stage, model, share), sizes in self.counts.items():
+            total = totals.setdefault((stage, model), StagePlan(stage, model))
+            # A size without its own calls uses the calls of the expected size.
+            least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
+            total.add_between(least, sizes["expected"], most, share)
+        for total in totals.values():
+            total.minutes = self.settings[total.model].limits.minutes(total.calls, total.input_tokens, total.output_tokens)
+        order = [stage.name for stage in self.workload.stages]
+        return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
+
+    def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+        """The log's answer to a request; None if the call is still to be made."""
+        # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
+        return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
+
+    def prompt(self, request: Request) -> int:
+        """A hash of everything in a request's key except its sample number."""
+        options = request.lookup, request.n, request.logprobs
+        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
+
+    def record(self, counted: StagePlan, **figures: int) -> None:
+        """Add to the counts, and remember the addition for the repeats of the item."""
+        counted.add(**figures)
+        self._recorded.append(functools.partial(counted.add, **figures))
+
+    def measured(self, request: Request) -> tuple[int, int]:
+        """(Tokens of the prompt, tokens of the longest allowed answer.)"""
+        tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
+        return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
+
+    async def count(self, done: Collection[str], items: Iterable[Item] | None = None) -> None:
+        """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
+        reused."""
+        sources: dict[str, list[Item]] = {}
+        for item in checked_items(self.workload) if items is None else items:
+            sources.setdefault(item.source, []).append(item)
+        for source, items in sources.items():
+            self.total += len(items)
+            self.left += sum(item.id not in done for item in items)
+            ready = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
+            if ready.problem is not None:
+                self.no_context += len(items)
+                self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
+                continue
+            alike = ""
+            for item in items:
+                if self._unwanted():
+                    return
+                # While the log is empty, an item's second repeat makes the same additions as its first.
+                if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
+                    for add in self._recorded:
+                        add()
+                    continue
+                self._recorded.clear()
+                asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
+                for ask in asks.values():
+                    ask.prepared = ready.own.get(item.id, ready.shared)
+                try:
+                    for size, ask in asks.items():
+                        if size == "expected" or asks["expected"].guessed_on:
+                            with contextlib.suppress(NoReply):
+                                await self.workload.answer(item, ask)
+                except (OSError, UserError, *STOPS):
+                    raise
+                # The benchmark's own code may raise anything. A run records it as the item's failure; here it means that there is
+                # no plan.
+                except BaseException as error:
+                    name = f"{self.workload.kind}: item {item.id!r}"
+                    raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
+                self.too_long += asks["expected"].too_long
+                expected = asks["expected"]
+                if item.id not in done and not expected.too_long and not expected.asked_anything:
+                    # The item asked nothing, so its failure does not depend on an answer: it is certain.
+                    reasons = ((row.error, row.message) for row in expected.failures)
+                    self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
+                alike = item.repeat_of if item.id not in done and expected.asked_anything else ""
+
+
+def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
+    """Plan the first items of each queue until each stage was asked. It finds contradictions that show only when a model is
+    asked, before the run's first call. Raises UserError.
+
+    Other exceptions of the benchmark's own code are ignored here and do not stop the run.
+    """
+    by_queue: dict[str, list[Item]] = {}
+    for item in items:
+        first = by_queue.setdefault(item.queue, [])
+        if len(first) < MOST_REHEARSED:
+            first.append(item)
+    for first in by_queue.values():
+        planner = Planner(workload, run, lambda: False)
+        for item in first:
+            with contextlib.suppress(Unplannable):
+                run_loop(functools.partial(planner.count, (), [item]))
+            if {name for name, _, _ in planner.counts} >= {stage.name for stage in workload.stages}:
+                break
+
+
+def plan(
+    workload: Workload[Any],
+    store: Store,
+    budget_usd: float | None = None,
+    at: RunStore | None = None,
+    unwanted: Callable[[], bool] = lambda: False,
+) -> PlanResult:
+    """The plan of the remaining work: calls, tokens, dollars and minutes per stage and model.
+
+    `budget_usd` overrides the spec's budget. `at` is the state of the run to plan from, by default its newest manifest. Planning
+    stops with an incomplete result as soon as `unwanted` returns True.
+    """
+    planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
+    run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
+    done = frozenset[str]() if run is None else finished_items(run)
+    stages: list[StagePlan]
+    if type(workload).bounds is Workload.bounds:
+        run_loop(lambda: planner.count(done))
+        stages, total, left = planner.stages(), planner.total, planner.left
+    else:
+        items = [item.id for item in workload.items()]
+        stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
+        planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
+    budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
+    money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
+    dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
+    # While a driver is running, the uncertain dollars are unknown.
+    gone = money.spent + money.uncertain if dollars.uncertain else money.spent
+    so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
+    return PlanResult(
+        run=workload.run_id,
+        cells=total,
+        cells_finished=total - left,
+        too_long=planner.too_long,
+        no_context=planner.no_context,
+        stages=stages,
+        **so_far,
+        kind=workload.kind,
+        unit=workload.counted.items,
+        warnings=(
+            *workload.warnings(),
+            *exceeded(workload, gone, stages, budget_usd),
+            *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
+            *other_origins(planner.origins, origins_of(planner.settings)),
+        ),
+    )
+
+
+def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that is smaller than its spent dollars (`gone`) plus the expected dollars."""
+    expected: Counter[Scope] = Counter(gone)
+    for planned in stages:
+        expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))
+    spec = workload.spec
+    bounds = [
+        ("budget_usd", RUN, budget),
+        *((f"stage_budgets_usd.{name}", ("stage", name), dollars) for name, dollars in spec.stage_budgets_usd.items()),
+        *((f"model_budgets_usd.{name}", ("model", name), dollars) for name, dollars in spec.model_budgets_usd.items()),
+    ]
+    return [
+        f"{name} is {dollars:g}, and {expected[scope] / MICROS:.4f} dollars are expected: it will stop the run; raise it"
+        for name, scope, dollars in bounds
+        if dollars is not None and expected[scope] > dollars * MICROS
+    ]

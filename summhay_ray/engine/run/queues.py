@@ -1,0 +1,329 @@
+"""How items reach the workers: in one queue per group of models, so that no model slows another. No Ray.
+
+Each queue sends items to the workers of its kind, independently of other queues. The number of items in progress is limited for
+each queue and worker. Items of one group share a long prompt prefix; they go to one worker, in order, so that its gateway can
+send the first of them alone and the others can use the provider's prompt cache. A worker that runs out of items takes over what
+still waits for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
+from summhay_ray.engine.spec.spec import ResourcesSpec
+
+T = TypeVar("T")
+
+Kind = str
+"""The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
+family of models with separate actors by the spec's `resources`, such as `transformers`."""
+
+COMPUTING: Kind = "computing"
+
+CALLING_AT_ONCE = 256
+"""Items in progress per calling worker: this number or twice a model's concurrency, whichever is larger, so that an item is
+always ready. Another worker can take over the items that wait beyond that."""
+
+COMPUTING_AT_ONCE = (4, 32)
+"""Fewest and most items in progress per computing worker."""
+
+ITEMS_TOGETHER = 16
+"""Maximum batch size. A batch returns when its slowest item is done, so large batches would wait too long."""
+
+BUDGET_STOPS = 64
+"""A queue stops sending after this many consecutive items that did not fit into the budget."""
+
+AHEAD = 4000
+"""Preparing pauses while every queue has this many waiting items."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """An item to answer, with its prepared data, or with the reason why it could not be prepared."""
+
+    item: Item
+    prepared: Any = None
+    problem: Mapping[str, Any] | None = None
+    """The failure of preparing: stage, error, message, retryable."""
+    home: int | None = None
+    """The worker that prepared it, by its number among those of its kind: it has already read the data named by the item's
+    `reads`."""
+
+
+def batch_text(batch: Sequence[WorkItem]) -> str:
+    """A batch as JSON text, for `read_batch`."""
+    return json.dumps([{**asdict(work.item), "prepared": work.prepared, "problem": work.problem} for work in batch])
+
+
+def read_batch(text: str, home: int | None = None) -> list[WorkItem]:
+    """The work items of `batch_text`."""
+    works = json.loads(text)
+    return [WorkItem(prepared=work.pop("prepared"), problem=work.pop("problem"), item=Item(**work), home=home) for work in works]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """The outcome of an item: committed, or stopped by the budget."""
+
+    item_id: str
+    over_budget: bool = False
+    counted: int = 0
+    """Number of its rows in the benchmark's counted table."""
+    failures: int = 0
+    """Number of its failure rows."""
+
+    def counts(self) -> dict[str, int]:
+        """Its contribution to the counts of the run."""
+        return {} if self.over_budget else {"items_done": 1, "counted": self.counted, "failures": self.failures}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Which workers a queue sends its items to, and how many at a time."""
+
+    kind: Kind
+    workers: int
+    """Maximum number of workers at any time."""
+    at_once: int
+    """Maximum number of items in progress at each worker."""
+    together: int
+    """Maximum size of a batch."""
+    calls: bool = True
+    """Whether its items ask a provider."""
+
+
+def queue_settings(
+    workload: Workload[Any], left: Mapping[str, int], workers: int, resources: Mapping[str, ResourcesSpec] | None = None
+) -> dict[str, QueueSettings]:
+    """Queue -> its settings, for the queues with items left (`left`: queue -> number of items).
+
+    `workers` is the number of workers of each kind; for a family with `resources`, they set the number.
+    """
+    settings, queues = workload.models.settings(), workload.queues()
+    by_queue = {}
+    for name, n_items in sorted(left.items()):
+        queue = queues[name]
+        family = family_of(queue.models, resources or {})
+        n_workers = resources[family].actors.max if resources and family else workers
+        share = -(-n_items // (n_workers * 4))
+        called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
+        least, most = COMPUTING_AT_ONCE
+        # Computing items finish sooner and spread better over workers in small batches; calling items do not.
+        if queue.at_once is not None:
+            at_once = max(1, min(queue.at_once, share) if queue.computes else queue.at_once)
+        else:
+            # With one worker there is nothing to spread, and a model may answer several items in one batch.
+            at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
+        together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
+        kind = family or (COMPUTING if queue.computes else "calling")
+        by_queue[name] = QueueSettings(kind, n_workers, at_once, together, bool(called))
+    return by_queue
+
+
+def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> str:
+    """The family of models with `resources` among these; empty if there is none."""
+    families = {model.partition("/")[0] for model in models}
+    return next((name for name in resources if name in families), "")
+
+
+class ItemQueue:
+    """One queue: its waiting items, and the number of items in progress at each worker."""
+
+    def __init__(self, settings: QueueSettings, seats: Collection[int] | None = None) -> None:
+        """`seats`: the numbers of the current workers; by default all of them."""
+        self.settings, self._seats = settings, range(settings.workers) if seats is None else seats
+        self.waiting = 0
+        self.closed = False
+        """Whether the budget is used up, so that nothing more is sent."""
+        self._out = [0] * settings.workers
+        self._shared: deque[WorkItem] = deque()
+        self._own: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
+        self._groups: dict[str, int] = {}
+        self._stops = 0
+
+    def put(self, work: WorkItem) -> None:
+        """Add an item. The items of a group wait for the same worker."""
+        if self.closed:
+            return
+        self.waiting += 1
+        home = work.home if work.item.reads and work.home in self._seats else None
+        if work.item.group and self.settings.kind == "calling":
+            known = self._groups.get(work.item.group)
+            if known is not None and known in self._seats:
+                home = known
+            elif home is None:
+                home = min(self._seats, key=lambda worker: self._out[worker] + len(self._own[worker]))
+            self._groups[work.item.group] = home
+        (self._shared if home is None else self._own[home]).append(work)
+
+    def take(self) -> tuple[int, list[WorkItem]] | None:
+        """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
+        for worker in sorted(self._seats, key=lambda worker: (self._out[worker], worker)):
+            room = min(self.settings.together, self.settings.at_once - self._out[worker])
+            if room <= 0:
+                return None
+            batch: list[WorkItem] = []
+            while len(batch) < room:
+                # A worker takes its own items, then unassigned ones, then, if it is nearly idle, those of a full worker.
+                if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
+                    self._take_over(worker)
+                if not (waiting := self._own[worker] or self._shared):
+                    break
+                batch.append(waiting.popleft())
+            if batch:
+                self._out[worker] += len(batch)
+                self.waiting -= len(batch)
+                return worker, batch
+        return None
+
+    def _take_over(self, worker: int) -> None:
+        """Give a worker the last item that waits for a full one, or its whole group if other items wait there, too."""
+        full = [other for other in self._seats if self._out[other] >= self.settings.at_once]
+        if not full or not (waiting := max((self._own[other] for other in full), key=len)):
+            return
+        group = waiting[-1].item.group
+        if not group or self.settings.kind != "calling":
+            self._own[worker].append(waiting.pop())
+        elif others := [work for work in waiting if work.item.group != group]:
+            self._own[worker].extend(work for work in waiting if work.item.group == group)
+            self._groups[group] = worker
+            waiting.clear()
+            waiting.extend(others)
+
+    def put_back(self, worker: int, batch: Sequence[WorkItem]) -> None:
+        """Take a batch and all waiting items back from a lost worker, so that any other worker can take them."""
+        self._out[worker] -= len(batch)
+        if self.closed:
+            return
+        self.waiting += len(batch)
+        self._shared.extendleft(reversed([*batch, *self._own[worker]]))
+        self._own[worker].clear()
+
+    def done(self, worker: int, results: Sequence[ItemResult]) -> None:
+        """Note the results of a batch."""
+        self._out[worker] -= len(results)
+        for result in results:
+            self._stops = self._stops + 1 if result.over_budget else 0
+            if self._stops >= BUDGET_STOPS:
+                self.closed, self.waiting = True, 0
+                for waiting in (self._shared, *self._own):
+                    waiting.clear()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more items wait than the workers take."""
+        return self.waiting > 0 and all(self._out[worker] >= self.settings.at_once for worker in self._seats)
+
+    def is_idle(self, worker: int) -> bool:
+        """Whether a worker has nothing to do, and no items wait for any worker."""
+        return not self.waiting and not self._out[worker]
+
+
+class WorkerLost(Exception):
+    """The requested worker was given up; send the request to another one."""
+
+
+@dataclass
+class Pending:
+    """The requests to workers that are not answered yet."""
+
+    futures: dict[tuple[Kind, int], set[asyncio.Future[Any]]] = field(default_factory=dict)
+
+    async def wait(self, kind: Kind, worker: int, request: Awaitable[T]) -> T:
+        """The answer to a request. Raises WorkerLost if `give_up` is called for the worker meanwhile."""
+        future, task = asyncio.ensure_future(request), asyncio.current_task()
+        futures = self.futures.setdefault((kind, worker), set())
+        futures.add(future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling():
+                raise
+            raise WorkerLost from None
+        finally:
+            futures.discard(future)
+
+    def give_up(self, kind: Kind, worker: int) -> None:
+        """Stop waiting for a worker."""
+        for future in self.futures.pop((kind, worker), ()):
+            future.cancel()
+
+
+Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]]
+"""Sends a batch to a worker (kind, index) and waits until all its items are committed or stopped by the budget."""
+
+
+class Dispatcher:
+    """Sends the items of all queues. `counts`: items, counted rows and failures of the batches that are done."""
+
+    def __init__(
+        self, queues: Mapping[str, QueueSettings], send: Send, seats: Mapping[Kind, Collection[int]] | None = None
+    ) -> None:
+        """`seats`: kind -> the numbers of the current workers; by default all. Call `pump` after a change."""
+        self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
+        self._send = send
+        self._moved = asyncio.Event()
+        self._pending = Pending()
+        self._batches: asyncio.TaskGroup | None = None
+        self.counts: Counter[str] = Counter()
+
+    async def run(self, *feeds: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+        """Return when every item of the feeds is done, or every queue has used up the budget. The first error of a batch or a
+        feed stops everything and is raised. Feeds pause while every queue has enough items."""
+        try:
+            async with asyncio.TaskGroup() as self._batches:
+                for feed in feeds:
+                    self._batches.create_task(self._take(feed))
+        except BaseExceptionGroup as errors:
+            first = errors.exceptions[0]
+            raise first from first.__cause__
+
+    async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+        async with contextlib.aclosing(feed):
+            async for block in feed:
+                for work in block:
+                    self._queues[work.item.queue].put(work)
+                self.pump()
+                while all(queue.closed or queue.waiting >= AHEAD for queue in self._queues.values()):
+                    if all(queue.closed for queue in self._queues.values()):
+                        return
+                    self._moved.clear()
+                    await self._moved.wait()
+
+    def of(self, kind: Kind) -> list[ItemQueue]:
+        """The queues that send to workers of this kind."""
+        return [queue for queue in self._queues.values() if queue.settings.kind == kind]
+
+    def pump(self, *queues: ItemQueue) -> None:
+        """Send waiting items (by default of all queues) to the workers that have room."""
+        for queue in queues or self._queues.values():
+            while self._batches is not None and (batch := queue.take()) is not None:
+                self._batches.create_task(self._send_batch(queue, *batch))
+
+    async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem]) -> None:
+        kind = queue.settings.kind
+        try:
+            results = await self._pending.wait(kind, worker, self._send(kind, worker, batch))
+        except WorkerLost:
+            queue.put_back(worker, batch)
+        else:
+            for result in results:
+                self.counts.update(result.counts())
+            queue.done(worker, results)
+        self.pump(queue)
+        self._moved.set()
+
+    def give_away(self, kind: Kind, worker: int) -> None:
+        """Send the items of a lost worker to others. It must not be among the `seats` any more."""
+        self._pending.give_up(kind, worker)
+        for queue in self.of(kind):
+            queue.put_back(worker, ())
+        self.pump()

@@ -1,0 +1,296 @@
+"""A worker: prepares sources, answers items concurrently and commits them in batches. No Ray.
+
+An item is answered in one event loop. Its rows are written to the store as parts, and the ledger commits these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables
+from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
+from summhay_ray.engine.state.items_left import ITEM, prepared
+from summhay_ray.errors import UserError
+from summhay_ray.llm import Batched, Gateway
+from summhay_ray.outcome import Failed, Malformed
+from summhay_ray.plugins import STOPS, error_line
+from summhay_ray.store import Finished, Parts, RunStore
+
+log = logging.getLogger(__name__)
+
+Left = Mapping[str, Sequence[Item]]
+"""Source -> its unfinished items."""
+
+SOURCES_A_BATCH = 32
+"""Maximum number of sources in a batch, which is prepared and whose rows are committed at once."""
+AHEAD_A_WORKER = 2
+"""Batches per worker that are prepared ahead of demand."""
+ITEMS_A_BLOCK = 256
+"""Size of a block of items if nothing is prepared."""
+
+Prepare = Callable[[str], tuple[Awaitable[str], int]]
+"""Sends a batch to a worker. Returns the batch with prepared data, and the worker's number among those of its kind."""
+
+COMMIT_EVERY_S = 2.0
+ITEMS_A_COMMIT = 64
+WORKERS_A_SECOND = 16
+"""Maximum number of commits per second over all workers. With more workers, each waits longer and commits more at a time."""
+
+
+def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
+    """The sources and their items in batches for the workers.
+
+    A worker's first batch is one source, so that calls begin soon. Later batches are as large as possible while each worker still
+    gets several. The sources of a batch read the same input.
+    """
+    alike: dict[str, list[str]] = {}
+    for source, items in left.items():
+        alike.setdefault(items[0].reads, []).append(source)
+    most, number = max(1, min(SOURCES_A_BATCH, len(left) // (4 * workers))), 0
+    for sources in alike.values():
+        start = 0
+        while together := sources[start : start + (1 if number < workers else most)]:
+            yield {source: left[source] for source in together}
+            start, number = start + len(together), number + 1
+
+
+def prepares(workload: Workload[Any]) -> bool:
+    """Whether the benchmark overrides `prepare`."""
+    return type(workload).prepare is not Workload.prepare
+
+
+def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
+    """(The items for the workers, the items for a pool), by source.
+
+    The items of a pool ask no provider. A source is prepared once: if one of its items asks a provider, the workers get all of
+    them.
+    """
+    # They ask no model with its own actors either.
+    settings, resources = workload.models.settings(), workload.spec.resources
+    here = {
+        name
+        for name, queue in workload.queues().items()
+        if all(settings[model].local for model in queue.models) and not family_of(queue.models, resources)
+    }
+    workers, pool = dict[str, Sequence[Item]](), dict[str, Sequence[Item]]()
+    for source, items in left.items():
+        free = [item for item in items if item.queue in here]
+        called = [item for item in items if item.queue not in here]
+        if called and prepares(workload):
+            free, called = [], [*items]
+        workers |= {source: called} if called else {}
+        pool |= {source: free} if free else {}
+    return workers, pool
+
+
+def prepare_sources(workload: Workload[Any], sources: Left) -> tuple[list[WorkItem], list[Finished]]:
+    """Prepare sources: (their items with prepared data or with the problem, the rows to commit before the items are answered)."""
+    works: list[WorkItem] = []
+    finished: list[Finished] = []
+    for source, items in sources.items():
+        ready, problem = prepared(workload, source, items), None
+        if ready.problem is not None:
+            retry = getattr(ready.problem, "retryable", False)
+            problem = {"stage": ready.stage, "error": ready.problem.error, "message": ready.problem.message, "retryable": retry}
+        works += [WorkItem(item, ready.own.get(item.id, ready.shared), problem) for item in items]
+        if rows := {table: list(records) for table, records in ready.rows.items() if len(records)}:
+            finished.append(Finished(source, rows))
+    return works, finished
+
+
+async def work_items_of(
+    left: Left, workload: Workload[Any], prepare: Prepare, workers: int
+) -> AsyncGenerator[Sequence[WorkItem], None]:
+    """The remaining items with their prepared data, in blocks. `workers`: the number of the run's actors.
+
+    They prepare only a few batches ahead of demand, so that prepared data does not pile up in this process.
+    """
+    if not prepares(workload):
+        items = [item for some in left.values() for item in some]
+        for start in range(0, len(items), ITEMS_A_BLOCK):
+            yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
+        return
+    waiting: deque[tuple[Awaitable[str], int]] = deque()
+    for sources in batches(left, workers):
+        waiting.append(prepare(batch_text([WorkItem(item) for items in sources.values() for item in items])))
+        if len(waiting) > AHEAD_A_WORKER * workers:
+            text, home = waiting.popleft()
+            yield read_batch(await text, home)
+    while waiting:
+        text, home = waiting.popleft()
+        yield read_batch(await text, home)
+
+
+@dataclass
+class Answered:
+    """An answered item: its rows, and whether to try it again or leave it unfinished."""
+
+    item_id: str
+    rows: dict[str, list[Any]]
+    retry: bool = False
+    over_budget: bool = False
+    stop: BadBenchmark | None = None
+    """See `Ask.stop`."""
+
+
+class Commits(Batched[Answered, None]):
+    """Commits answered items in batches: when 64 items are ready, after some seconds, or when no other item is in progress."""
+
+    _under_way = 0
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """A context around answering an item, so that a commit may wait for it."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self.look()
+
+    def is_enough(self, waiting: int) -> bool:
+        """See `Batched`."""
+        return waiting >= ITEMS_A_COMMIT or not self._under_way
+
+
+class Worker:
+    """Answers items of one workload through one gateway.
+
+    `commit` commits parts, and `count` adds to the run's counters; both go to the ledger. `workers` is the number of workers.
+    """
+
+    def __init__(
+        self,
+        workload: Workload[Any],
+        run: RunStore,
+        gateway: Gateway,
+        commit: Callable[[Parts], Awaitable[None]],
+        count: Callable[[Mapping[str, int]], None],
+        workers: int = 1,
+    ) -> None:
+        self._workload, self._run, self._gateway = workload, run, gateway
+        self._commit_parts, self._count = commit, count
+        self._limiter = ConcurrencyLimiter(workload.models.settings())
+        # Wait for `commits.settled()` when no more items are answered.
+        self.commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
+
+    async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
+        """Answer and commit a batch. Items that the budget stopped are not committed."""
+        return list(await asyncio.gather(*map(self._item, batch)))
+
+    async def _item(self, work: WorkItem) -> ItemResult:
+        with self.commits.under_way():
+            ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter)
+            done = await answered(self._workload, work, ask)
+        if not done.over_budget:
+            await self.commits(done)
+        if done.stop is not None:
+            raise done.stop
+        counted, failures = len(done.rows.get(self._workload.counted.table, ())), done.rows.get("failures", ())
+        for row in failures:
+            log.warning("%s: %s failed: %s, attempts %d", done.item_id, row.stage or "item", row.error, row.attempts)
+        return ItemResult(done.item_id, done.over_budget, counted, len(failures))
+
+    async def _commit(self, ready: Sequence[Answered]) -> Sequence[None]:
+        await self._commit_parts(await asyncio.to_thread(self._written, ready))
+        failed = [done for done in ready if done.rows.get("failures")]
+        self._count(
+            {
+                "items_done": len(ready),
+                "counted": sum(len(done.rows.get(self._workload.counted.table, ())) for done in ready),
+                "failures": sum(len(done.rows["failures"]) for done in failed),
+                "items_failed": len(failed),
+            }
+        )
+        return [None] * len(ready)
+
+    def _written(self, ready: Sequence[Answered]) -> Parts:
+        """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are
+        written as they are."""
+        try:
+            return self._run.write(ITEM, [Finished(done.item_id, done.rows, done.retry) for done in ready])
+        except (TypeError, ValueError, OverflowError):
+            flaws = {done.item_id: flaw for done in ready if (flaw := flaw_of_values(self._workload, done.rows))}
+            if not flaws:
+                raise
+        for done in ready:
+            if done.item_id in flaws:
+                problem = Malformed("benchmark_error", flaws[done.item_id], attempts=0)
+                failure = failure_row(self._workload, done.item_id, "", problem, {})
+                done.rows = {"failures": [failure], **{name: rows for name, rows in done.rows.items() if name == "raw_answers"}}
+        return self._run.write(ITEM, [Finished(done.item_id, done.rows, done.retry) for done in ready])
+
+
+async def answered(workload: Workload[Any], work: WorkItem, ask: Ask) -> Answered:
+    """Answer an item and collect its rows. Raises only errors that stop the run, such as a full disk or an unreachable store."""
+    rows: Rows = {}
+    ask.prepared = work.prepared
+    try:
+        if work.problem is not None:
+            problem = dict(work.problem)
+            ask.fail(problem.pop("stage"), Failed(**problem))
+        else:
+            given = await workload.answer(work.item, ask)
+            check_rows(workload, given)
+            rows = given
+    except NoReply as none:
+        ask.record(none)
+    # The other items would most likely fail in the same way: the run stops when this item's failure is committed.
+    except BadBenchmark as error:
+        ask.fail("", Failed("benchmark_error", str(error), retryable=True))
+        ask.stop = BadBenchmark(f"{error} (item {work.item.id!r})")
+    except (OSError, UserError, *STOPS):
+        raise
+    # The benchmark's own code may raise anything. Only this item fails.
+    except BaseException as error:  # noqa: BLE001
+        ask.fail("", Failed("benchmark_error", error_line(error), retryable=True))
+    tables = {table: list(records) for table, records in rows.items() if len(records)}
+    if ask.raw:
+        tables["raw_answers"] = [ask.raw[key] for key in sorted(ask.raw)]
+    if ask.failures:
+        tables["failures"] = ask.failures
+    return Answered(work.item.id, tables, ask.retry, ask.over_budget, ask.stop)
+
+
+def check_rows(workload: Workload[Any], rows: Any) -> None:
+    """Raises BadBenchmark for rows of an undeclared table or of the wrong class, and for two rows with the same key."""
+    tables = {table.name: table for table in all_tables(type(workload))}
+    if not isinstance(rows, Mapping):
+        mend = "`return {TABLE: [rows]}`"
+        raise BadBenchmark(f"{workload.kind}: answer gives {type(rows).__name__}; expected a mapping of table to rows: {mend}")
+    for name, records in rows.items():
+        if name not in tables or name in ("raw_answers", "failures"):
+            known = ", ".join(sorted(set(tables) - {"raw_answers", "failures"})) or "none"
+            raise BadBenchmark(f"{workload.kind} gives rows of a table {name!r} that it does not declare; its tables: {known}")
+        if not isinstance(records, Sequence) or isinstance(records, str):
+            raise BadBenchmark(f"{workload.kind} gives {type(records).__name__} as the rows of {name}; expected a list of them")
+        wanted, keys = tables[name].record, set()
+        for record in records:
+            if not isinstance(record, wanted):
+                raise BadBenchmark(
+                    f"{workload.kind} gives {type(record).__name__} as a row of {name}; expected {wanted.__name__}"
+                )
+            key = tuple([getattr(record, column) for column in tables[name].key])
+            if key in keys:
+                same = f"{', '.join(tables[name].key)} is {', '.join(map(repr, key))}"
+                raise BadBenchmark(f"{workload.kind}: one item gives two rows of {name} whose {same}; add to the table's key")
+            keys.add(key)
+
+
+def flaw_of_values(workload: Workload[Any], rows: Rows) -> str:
+    """A line about the first value of an item's rows that its column cannot hold; empty if there is none."""
+    for table in all_tables(type(workload)):
+        for record in rows.get(table.name, ()):
+            if (name := table.columns.flaw(record)) is not None:
+                value = f"{getattr(record, name)!r:.80} ({type(getattr(record, name)).__name__})"
+                kind = next(column["type"] for column in table.columns.described() if column["name"] == name)
+                return f"{workload.kind} gives a row of {table.name} whose {name} is {value}; expected {kind}"
+    return ""

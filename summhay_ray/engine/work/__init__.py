@@ -1,1 +1,0 @@
-"""Queues, prepares and answers items, for every executor."""

@@ -1,0 +1,165 @@
+"""Retrievers that read no text: the paper's bounds `random`, `oracle`, `full` and `none`, and stored scores (`released/NAME`).
+
+The base classes of the retrievers that rank a corpus for one query at a time are here, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+from collections.abc import Sequence
+from typing import ClassVar, Literal, get_args
+
+from summhay_ray.plugins import UnknownName, unknown
+from summhay_ray.records import Haystack, Subtopic
+from summhay_ray.retrieve.base import Ranked, by_score
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
+
+Errors = Literal["replace", "add", "drop", "shuffle"]
+
+
+class OverCorpus:
+    """Base of retrievers that rank a corpus for one query at a time, by `ranking`."""
+
+    def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
+        """See `Retriever`."""
+        return list(self.ranking(query_of(subtopic, haystack), corpus_of(haystack)))
+
+    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
+        """See `BatchRetriever`."""
+        return [self.ranking(query, corpus) for query in queries]
+
+    def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
+        """The ranking of the corpus for one query."""
+        raise NotImplementedError
+
+
+class Plain(OverCorpus):
+    """Base of retrievers without an argument."""
+
+    name: ClassVar[str] = ""
+    whole: ClassVar[bool] = False
+
+    def __init__(self, argument: str = "", seed: int = 0) -> None:
+        if argument:
+            raise UnknownName(f"retriever {self.name!r} takes nothing behind a slash; leave {f'/{argument}'!r} out")
+        self.seed = seed
+
+
+class Full(Plain):
+    """No retrieval: all documents in document order, each with score 0 (paper, section 5.1, "Full").
+
+    Orderings apply; the token budget does not.
+    """
+
+    name: ClassVar[str] = "full"
+    whole: ClassVar[bool] = True
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """Every document of the corpus."""
+        return [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]
+
+
+class Nothing(Plain):
+    """The empty ranking: the baseline without documents (paper, section 5.5)."""
+
+    name: ClassVar[str] = "none"
+    whole: ClassVar[bool] = False
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """No document."""
+        return []
+
+
+class Random(Plain):
+    """Retrieval's lower bound (paper, section 5.1, "Rand").
+
+    Score: uniform in [0, 1), a hash of seed, topic, query and document, so equal in every process.
+    """
+
+    name: ClassVar[str] = "random"
+    whole: ClassVar[bool] = False
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """All documents, in pseudo-random order."""
+        scores = []
+        for document_id in corpus.document_ids:
+            # Not the corpus's id: that changes when a summary is added to a haystack's file, and the scores must not.
+            content = ["retrieve", self.seed, corpus.topic, query.query_id, document_id]
+            digest = hashlib.sha256(json.dumps(content).encode("ascii")).digest()
+            # A double holds 53 bits exactly; more could round up to 1.0.
+            scores.append((int.from_bytes(digest[:8], "big") >> 11) / 2**53)
+        return by_score(scores)
+
+
+class Oracle(OverCorpus):
+    """Retrieval's upper bound (paper, section 5.1, "Orac"), optionally with errors.
+
+    Score: each document's grade of relevance to the query; in a haystack, how many of the subtopic's insights it contains.
+
+    `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: an
+    irrelevant document takes each one's score, which falls to 0. `add`: the same number of irrelevant documents get these scores,
+    too. `drop`: their scores fall to 0. `shuffle`: they exchange their scores.
+    """
+
+    name: ClassVar[str] = "oracle"
+    whole: ClassVar[bool] = False
+
+    def __init__(self, argument: str = "", seed: int = 0, errors: str | None = None, share: float = 0.0) -> None:
+        if argument:
+            raise UnknownName(f"retriever 'oracle' takes nothing behind a slash; leave {f'/{argument}'!r} out")
+        if errors is not None and errors not in get_args(Errors):
+            raise unknown("kind of error of the oracle", errors, get_args(Errors))
+        if not 0 <= share <= 1:
+            raise UnknownName(f"retriever 'oracle': the share of errors is {share}; expected 0 to 1")
+        self.seed, self.errors, self.share = seed, errors, share
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """All documents, the most relevant first; irrelevant documents come last, in document order."""
+        scores = [query.gold.get(document_id, 0.0) for document_id in corpus.document_ids]
+        relevant = [index for index, score in enumerate(scores) if score > 0]
+        irrelevant = [index for index, score in enumerate(scores) if score <= 0]
+        draw = random.Random(repr((self.seed, corpus.topic, query.query_id)))
+        chosen = draw.sample(relevant, round(self.share * len(relevant)))
+        changed = list(scores)
+        if self.errors == "shuffle":
+            for index, source in zip(chosen, draw.sample(chosen, len(chosen)), strict=True):
+                changed[index] = scores[source]
+        if self.errors in ("replace", "drop"):
+            for index in chosen:
+                changed[index] = 0.0
+        if self.errors in ("replace", "add"):
+            for index, source in zip(draw.sample(irrelevant, min(len(chosen), len(irrelevant))), chosen, strict=False):
+                changed[index] = scores[source]
+        return by_score(changed)
+
+
+class Released(OverCorpus):
+    """Ranks by the stored scores of retriever NAME, which may contain slashes: `released/dwzhu/e5-base-4k`."""
+
+    name: ClassVar[str] = "released"
+    whole: ClassVar[bool] = False
+
+    def __init__(self, argument: str = "", seed: int = 0) -> None:
+        if not argument:
+            raise UnknownName("retriever 'released' needs the name of a stored retriever; write released/NAME (released/vector)")
+        self.argument = argument
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """All documents. Stored scores of documents outside the corpus are ignored.
+
+        Raises LookupError if the source has no scores of this retriever, or none for one of the documents.
+        """
+        scores = query.stored.get(self.argument)
+        where = f"haystack {corpus.name!r}, subtopic {query.query_id!r}"
+        if scores is None:
+            names = ", ".join(sorted(query.stored)) or "none"
+            raise LookupError(f"{where} stores no scores of retriever {self.argument!r}; stored are: {names}")
+        for number, document_id in enumerate(corpus.document_ids, start=1):
+            if math.isnan(scores.get(document_id, math.nan)):
+                raise LookupError(
+                    f"{where} stores no score of retriever {self.argument!r} for document {number} ({document_id!r})"
+                )
+        return by_score([scores[document_id] for document_id in corpus.document_ids])

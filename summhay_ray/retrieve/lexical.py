@@ -1,0 +1,204 @@
+"""Retrievers that compare words: `keywords`, and BM25 as `bm25` or `{bm25: split|words|stems|wordnet}`.
+
+BM25 uses an inverted index. Its scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the
+mean weight) on a corpus of any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such
+weight of common terms. tools/bm25_costs.py measures the cost of each.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from summhay_ray.plugins import UnknownName, unknown
+from summhay_ray.retrieve.base import Ranked, best_first, by_score
+from summhay_ray.retrieve.baselines import OverCorpus, Plain
+from summhay_ray.retrieve.corpus import Corpus, PerCorpus, Query
+from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
+from summhay_ray.text import Script, is_latin, whole_nltk, words_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Tokenization = Literal["split", "words", "stems", "wordnet"]
+K1, B, EPSILON = 1.5, 0.75, 0.25
+_WORD = re.compile(r"[^\W_]+")
+_NO_WORD = re.compile(r"[^\w\s]")
+_STORY_WORDS = ("plot", "story", "setting")
+_is_latin = PerCorpus(lambda corpus: all(map(is_latin, corpus.texts)))
+"""Whether every document of a corpus is in Latin script."""
+
+
+class OfWords(OverCorpus):
+    """Base of retrievers that compare words: the papers' words, or ICU's if a document of the corpus is not Latin."""
+
+    script: Script = "auto"
+
+    def latin(self, corpus: Corpus) -> bool:
+        """Whether texts are split into words as in the papers."""
+        return self.script == "latin" or _is_latin(corpus)
+
+
+def _vocabularies(latin: bool, corpus: Corpus) -> list[frozenset[str]]:
+    return [frozenset((word_tokens if latin else words_of)(text)) for text in corpus.texts]
+
+
+_VOCABULARIES = {latin: PerCorpus(functools.partial(_vocabularies, latin)) for latin in (True, False)}
+
+
+class Keywords(OfWords, Plain):
+    """The share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count.
+
+    Defined as in the release (paper, section 5.1, "KWs"). In a Latin corpus punctuation marks are tokens. If a search text has
+    only stop words, every document scores 0.
+    """
+
+    name: ClassVar[str] = "keywords"
+    whole: ClassVar[bool] = False
+
+    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+        """All documents, the largest share first."""
+        latin = self.latin(corpus)
+        tokens = word_tokens(query.text) if latin else words_of(query.text)
+        wanted = [token for token in tokens if token not in stop_words()]
+        counts = (sum(token in vocabulary for token in wanted) for vocabulary in _VOCABULARIES[latin](corpus))
+        return by_score([count / len(wanted) if wanted else 0.0 for count in counts])
+
+
+def terms_of(text: str, tokenization: Tokenization, latin: bool) -> list[str]:
+    """The terms of a text in a corpus.
+
+    - split: the strings between single spaces, as in ODSum's release.
+    - wordnet: Porter stems of WordNet's noun lemmas, as in the second BM25 of that release (its Table 6 and story rankings).
+    - words: runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none. If the
+      corpus is not `latin`, the words that ICU finds; those in ASCII are split in the same way.
+    - stems: Snowball stems (Porter 2) of these, of ASCII words only if the corpus is not `latin`.
+    """
+    stop = stop_words()
+    if tokenization == "split":
+        return text.split(" ")
+    if tokenization == "wordnet":
+        words = word_tokens(_NO_WORD.sub("", text.lower()))
+        return [_lemma_stem(word) for word in words if word not in stop and word not in _STORY_WORDS]
+    terms: list[str] = []
+    for word in [text] if latin else words_of(text):
+        if latin or word.isascii():
+            terms += [term for term in _WORD.findall(word.lower()) if term not in stop]
+        else:
+            terms.append(word)
+    return [_stem(term) if latin or term.isascii() else term for term in terms] if tokenization == "stems" else terms
+
+
+@functools.lru_cache(maxsize=200_000)
+def _stem(term: str) -> str:
+    stem: str = whole_nltk().stem.snowball.EnglishStemmer().stem(term)
+    return stem
+
+
+@functools.lru_cache(maxsize=200_000)
+def _lemma_stem(term: str) -> str:
+    lemmatizer, stemmer = _wordnets()
+    stem: str = stemmer.stem(lemmatizer.lemmatize(term))
+    return stem
+
+
+@functools.cache
+def _wordnets() -> tuple[Any, Any]:
+    """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName if WordNet's data is not installed."""
+    stem = whole_nltk().stem
+    lemmatizer = stem.WordNetLemmatizer()
+    try:
+        lemmatizer.lemmatize("geese")
+    except LookupError:
+        mend = "run python -m nltk.downloader wordnet, or take {bm25: stems}"
+        raise UnknownName(f"{{bm25: wordnet}} needs WordNet's data, which is not installed; {mend}") from None
+    return lemmatizer, stem.PorterStemmer()
+
+
+class Index:
+    """An inverted index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
+
+    def __init__(self, documents: Iterable[Sequence[str]], floor: float | None = None) -> None:
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        columns: defaultdict[str, int] = defaultdict(itertools.count().__next__)
+        terms, frequencies, ends, lengths = array("i"), array("i"), array("q", [0]), array("q")
+        for document in documents:
+            found = Counter(document)
+            terms.extend(map(columns.__getitem__, found))
+            frequencies.extend(found.values())
+            ends.append(len(terms))
+            lengths.append(len(document))
+        self._columns = dict(columns)
+        """Term -> its index in the order of first occurrence."""
+        n_documents = len(lengths)
+        by_document = csr_array((frequencies, terms, ends), shape=(n_documents, len(columns)))
+        self._by_term = by_document.tocsc()
+        """(documents, terms): how often a document contains a term."""
+        spread = np.diff(self._by_term.indptr)
+        weight_of = {n: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for n in set(spread.tolist())}
+        weights = np.array([weight_of[n] for n in spread.tolist()])
+        # Summed one by one, as in rank_bm25; numpy's `sum` adds in pairs.
+        mean = float(np.cumsum(weights)[-1]) / len(weights) if len(weights) else 0.0
+        weights = np.where(weights >= 0, weights, EPSILON * mean)
+        self._weights = weights if floor is None else np.maximum(weights, floor)
+        """(terms,) inverse document frequencies."""
+        of_words = np.array(lengths)
+        self._norm = K1 * (1 - B + B * of_words / (int(of_words.sum()) / n_documents)) if columns else of_words
+
+    def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """One score per document; a term that occurs twice in `terms` counts twice."""
+        import numpy as np
+
+        scores = np.zeros(len(self._norm))
+        for column in (self._columns[term] for term in terms if term in self._columns):
+            start, end = self._by_term.indptr[column : column + 2]
+            documents, frequency = self._by_term.indices[start:end], self._by_term.data[start:end]
+            scores[documents] += self._weights[column] * (frequency * (K1 + 1) / (frequency + self._norm[documents]))
+        return scores
+
+
+def _index(tokenization: Tokenization, latin: bool, corpus: Corpus) -> Index:
+    # With few documents, the mean weight, and so the weight of common terms, can be negative: a document would lose score by
+    # containing a query term. `split` and `wordnet` keep that, as the release does.
+    floor = None if tokenization in ("split", "wordnet") else 0.0
+    return Index((terms_of(text, tokenization, latin) for text in corpus.texts), floor)
+
+
+_INDEXES = {
+    (name, latin): PerCorpus(functools.partial(_index, name, latin)) for name in get_args(Tokenization) for latin in (True, False)
+}
+
+
+class Bm25(OfWords):
+    """Okapi BM25. The name `bm25` means tokenization `words`, whose scores are never negative."""
+
+    name: ClassVar[str] = "bm25"
+    whole: ClassVar[bool] = False
+
+    def __init__(self, argument: str = "", seed: int = 0, tokenization: str = "words") -> None:
+        if argument:
+            raise UnknownName(
+                f"retriever 'bm25' takes nothing behind a slash; leave {f'/{argument}'!r} out, or write {{bm25: split}}, "
+                "{bm25: words}, {bm25: stems} or {bm25: wordnet}"
+            )
+        if tokenization not in get_args(Tokenization):
+            raise unknown("tokenization of bm25", tokenization, get_args(Tokenization))
+        if tokenization == "wordnet":
+            _wordnets()
+        self.tokenization: Any = tokenization
+
+    def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
+        """All documents, best first; a document without any term of the query scores 0."""
+        latin = self.latin(corpus)
+        index, terms = _INDEXES[self.tokenization, latin](corpus), terms_of(query.text, self.tokenization, latin)
+        # The release sorts in ascending order and reverses: among equal scores the later document comes first.
+        return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")
