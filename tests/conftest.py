@@ -100,6 +100,6 @@ def summhay_data(shared_data: Path) -> Path:
 @pytest.fixture(scope="session")
 def litellm() -> Any:
     """The module, whose import takes seconds: tests of time have paid them before, and one worker does for all (DEAR)."""
-    from summhay_ray.llm.transports.via_litellm import load_litellm
+    from summhay_ray.llm.via_litellm import load_litellm
 
     return load_litellm()

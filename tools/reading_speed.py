@@ -18,8 +18,9 @@ from typing import Any
 
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
-from summhay_ray.llm import Claim, ModelSettings, Price, RawAnswer, Secrets
-from summhay_ray.llm.transports.read_reply import reply_of, written
+from summhay_ray.llm import ModelSettings, Price, RawAnswer, Secrets
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.read_reply import reply_of, written
 from summhay_ray.records import Judgment, Score, Summary
 from summhay_ray.store import Finished, LogWriter, RunStore, Store
 from summhay_ray.text import count_tokens

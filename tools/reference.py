@@ -27,7 +27,7 @@ from summhay_ray import schemas
 from summhay_ray.benchmarks import KINDS
 from summhay_ray.cli.app import JUDGE, MAKE, READ, RUN, SERVE, app
 from summhay_ray.engine import all_tables, find
-from summhay_ray.llm.providers.provider_table import PROVIDERS
+from summhay_ray.llm.provider_table import PROVIDERS
 
 Row = Sequence[str]
 

@@ -1,37 +1,51 @@
 """The gateway to language models. Only this package uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
 
-Folders: `calls` (one call), `limits` (rate limits and money), `providers` (addresses, keys, prices), `transports`.
+One call: `gateway`, `attempts`, `retry`, `prefix`, `batching`; `request` and `reply`. Rate limits and money: `ledger` and its
+files, `model_queue`, `budgets`. Providers: `provider_table`, `model_settings`, `prices`, `keys`. Transports: `direct`,
+`via_litellm`, `local_model`; `bodies`, `read_reply` and `vectors_and_scores` read what they return.
 Importing this package does not import litellm; the first call through litellm does.
 """
 
-from summhay_ray.llm.calls.batching import Batched
-from summhay_ray.llm.calls.gateway import Gateway
-from summhay_ray.llm.limits.budgets import Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals, margins_of
-from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.ledger_loop import LedgerPort, LedgerService
-from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import LONGEST_PAUSE_S
-from summhay_ray.llm.messages.reply import RawAnswer, Usage
-from summhay_ray.llm.messages.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
-from summhay_ray.llm.messages.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling
-from summhay_ray.llm.providers.gate import foreign_key
-from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, transport_of
-from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
-from summhay_ray.llm.providers.provider_of_model import (
+from summhay_ray.llm.batching import Batched
+from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Budgets, ExcessTotals, excess_totals, margins_of
+from summhay_ray.llm.gateway import Gateway
+from summhay_ray.llm.keys import NoKey, Secrets, foreign_key, key_in, known_secrets
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.ledger_loop import LedgerPort, LedgerService
+from summhay_ray.llm.ledger_messages import News, Packed, WorkerMessage
+from summhay_ray.llm.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
+from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
+from summhay_ray.llm.model_settings import Limits, ModelSettings, transport_of
+from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
+from summhay_ray.llm.provider_table import (
+    PROVIDERS,
     address_of,
     is_local,
     is_service,
     known_extra,
     lacking,
+    needed_variables,
     provider_of,
     service_flaw,
 )
-from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
-from summhay_ray.llm.providers.secrets import NoKey, Secrets, key_in, known_secrets
-from summhay_ray.llm.transports.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
-from summhay_ray.llm.transports.read_reply import read_answer, stored_answer
-from summhay_ray.llm.transports.vectors_and_scores import flaw_of, scores_of, vectors_of
+from summhay_ray.llm.read_reply import read_answer, stored_answer
+from summhay_ray.llm.reply import RawAnswer, Usage
+from summhay_ray.llm.request import (
+    MOST_LOGPROBS,
+    QUERY_FIELD,
+    RESERVED,
+    REVISION,
+    Ask,
+    Message,
+    Request,
+    Sampling,
+    Task,
+    assistant,
+    marked,
+    system,
+    user,
+)
+from summhay_ray.llm.vectors_and_scores import flaw_of, scores_of, vectors_of
 
 __all__ = [
     "FREE",
@@ -48,12 +62,10 @@ __all__ = [
     "Ask",
     "Batched",
     "Budgets",
-    "Claim",
     "ExcessTotals",
     "Gateway",
     "GeneratingModel",
     "Generation",
-    "Grant",
     "Ledger",
     "LedgerPort",
     "LedgerService",
@@ -67,10 +79,8 @@ __all__ = [
     "Price",
     "RawAnswer",
     "Request",
-    "Role",
     "Sampling",
     "Secrets",
-    "Settlement",
     "Task",
     "Unpriced",
     "Usage",

@@ -7,11 +7,13 @@ the surrounding words. Other languages are judged without verbs.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from summhay_ray.text import FUNCTION_WORDS, is_latin
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a list written as text."""
     return frozenset(text.split())
 
 
@@ -21,7 +23,8 @@ _VERBS = """
     attach attempt attend authorize average avoid await ban become begin behave believe belong benefit bind block boost break
     bring build bump bypass call calculate cancel capture carry catch cause cease change charge choose cite claim clarify
     clean clear close coincide collapse collect combine come commit communicate compare compete compile complain complete
-    comprise compute conclude configure confirm conflict confuse connect consider consist construct consume contain continue
+    comprise compute conclude configure confirm conflict conform confuse connect consider consist construct consume contain
+    continue
     contribute convert coordinate copy correct correlate cost count cover crash create cut damage decide declare decline
     decrease defer define degrade delay delete deliver demand demonstrate deny depend deploy deprecate derive describe detect
     deteriorate determine develop deviate differ disable disappear discard discontinue discover discuss display disrupt
@@ -49,41 +52,52 @@ _VERBS = """
     work worsen write yield
 """
 _PASTS = """
-    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew
-    held hid hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought
-    spent stood struck swept taught threw thought told took underwent understood went withdrew won wrote
+    arose:arise began:begin became:become bought:buy broke:break brought:bring built:build came:come caught:catch
+    chose:choose dealt:deal drew:draw drove:drive fell:fall felt:feel found:find forgot:forget gave:give got:get grew:grow
+    held:hold hid:hide hung:hang kept:keep knew:know laid:lay led:lead left:leave lent:lend lost:lose made:make meant:mean
+    met:meet paid:pay ran:run rose:rise said:say sank:sink sat:sit saw:see sent:send shrank:shrink sold:sell sought:seek
+    spent:spend stood:stand struck:strike swept:sweep taught:teach threw:throw thought:think told:tell took:take
+    underwent:undergo understood:understand went:go withdrew:withdraw won:win wrote:write
 """
-_AUXILIARIES = _words("""
+"""Irregular past forms, each with its base."""
+_AUXILIARIES = word_set("""
     is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
     weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
     """)
 
 
-def _forms(ending: str) -> frozenset[str]:
-    """The forms of the listed verbs with `s` or `ed`, including doubled consonants ("dropped")."""
-    made = set()
+def _forms(ending: str) -> dict[str, str]:
+    """The forms of the listed verbs with `s`, `ed` or `ing`, including doubled consonants ("dropped"), each with its base."""
+    made = {}
     for verb in _VERBS.split():
         stem = verb[:-1] + "i" if re.search(r"[^aeiou]y$", verb) else verb
         if ending == "s":
-            made.add(stem + "es" if re.search(r"(?:s|x|z|ch|sh|i|o)$", stem) else stem + "s")
+            made[stem + "es" if re.search(r"(?:s|x|z|ch|sh|i|o)$", stem) else stem + "s"] = verb
         else:
-            made |= {stem.removesuffix("e") + "ed", stem + stem[-1] + "ed"}
-    return frozenset(made)
+            stem = verb if ending == "ing" else stem
+            made |= dict.fromkeys((stem.removesuffix("e") + ending, stem + stem[-1] + ending), verb)
+    return made
 
 
 _BASES, _THIRDS, _REGULAR = frozenset(_VERBS.split()), _forms("s"), _forms("ed")
-_IRREGULAR = frozenset(_PASTS.split())
-_SUBJECTLESS = (_BASES | _REGULAR) - _words("associated based given increased limited own plan present access cost damage force")
+_IRREGULAR = dict(pair.split(":") for pair in _PASTS.split())
+BASES: Mapping[str, str] = {**_forms("ing"), **_THIRDS, **_REGULAR, **_IRREGULAR, **{verb: verb for verb in _BASES}}
+"""Base of each known form of a verb."""
+_SUBJECTLESS = (_BASES | _REGULAR.keys()) - word_set(
+    "associated based given increased limited own plan present access cost damage force"
+)
 """First words of sentences without a subject: "Add a test", "Discussed the survey"."""
-_SUBJECTS = _words("i we they you he she it who")
-_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - _words("also only this that there not now")
+_SUBJECTS = word_set("i we they you he she it who")
+_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now")
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
-_GOVERNED = _words("""
+_GOVERNED = word_set("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
     more most one two three
     """)
 """Words before which an ambiguous word is a verb ("plays a role", "aim to")."""
-_TO = _words("aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants")
+_TO = word_set(
+    "aims appears begins continues expects fails intends leads needs plans refers seeks seems starts tends tries wants"
+)
 """Verbs before `to`: other words are nouns there ("changes to the structure")."""
 _PAST = re.compile(r"..ed$")
 _ASIDE = 4
@@ -95,22 +109,22 @@ _NOBODY = re.compile(
     r"|(?:Concerned|Unclear|Unsure|Able|Unable|Ready|Happy|Interested|Vote|Figure|Needs?|Lots of|Trying|Hoping|Going) "
 )
 """Beginnings of notes without a subject: "Still waiting for a review", "Concerned about the schedule"."""
-_NEVER_NOUNS = _words("""
+NEVER_NOUNS = word_set("""
     refuse refuses adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves
     includes introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow
     become contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
     arrive arrives lose loses disclose discloses appear appears begin begins bring brings choose chooses decide decides
     depend depends describe describes determine determines explain explains follow follows give go know knows make prove
     proves reduce reduces remove removes send sends speak speaks take tell tells think thinks want wants write writes agree
-    agrees
+    agrees produce produces conform conforms implements
 """)
 _ARTICLES = ("the", "a", "an", "its", "their")
-_BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
-_AFTER_A_NOUN = _words("of and or but")
+_BEFORE_A_BASE = _SUBJECTS | word_set("to not me us let can could may might must shall should will would cannot")
+_AFTER_A_NOUN = word_set("of and or but")
 """Words after which "reports" and "updates" are nouns."""
 
 _RELATIVE = ("who", "which", "that")
-_BEFORE_A_PARTICIPLE = _AUXILIARIES | _words("be been being not also now still only")
+_BEFORE_A_PARTICIPLE = _AUXILIARIES | word_set("be been being not also now still only")
 _WORD = re.compile(r"[^\W\d_]+(?:[’'][^\W\d_]+)*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:[’'\-][^\W\d_]+)*|\d[\w.,:%]*|[^\w\s]")
 _CODE = re.compile(
@@ -209,7 +223,7 @@ def worth(text: str, english: bool = True) -> float:
     if marks:
         value *= 0.6
     if english:
-        if not has_verb(text) or _NOBODY.match(text):
+        if not finite_verb(text) or _NOBODY.match(text):
             value *= 0.3
         elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
@@ -234,9 +248,10 @@ def _dangles(text: str) -> bool:
 
 def is_verb(word: str, before: str, after: str) -> bool:
     """Whether a word of an English statement is a verb; words that may be nouns there do not count. All in lower case."""
-    if word in _AUXILIARIES or word in _IRREGULAR or word in _NEVER_NOUNS or _PAST.search(word):
+    if word in _AUXILIARIES or word in _IRREGULAR or word in NEVER_NOUNS or _PAST.search(word):
         return True
     objects = before[:1].isalpha() and before not in FUNCTION_WORDS and after.endswith("s") and not after.endswith("ss")
+    objects = objects and after not in FUNCTION_WORDS
     if word in _BASES and (before in _BEFORE_A_BASE or before in _AUXILIARIES or objects):
         return True
     if word in _BASES and after in _ARTICLES and before[:1].isalpha() and before not in FUNCTION_WORDS:
@@ -244,9 +259,10 @@ def is_verb(word: str, before: str, after: str) -> bool:
     return word in _THIRDS and after in FUNCTION_WORDS and after not in _AFTER_A_NOUN and before not in _NO_SUBJECT
 
 
-def has_verb(text: str) -> bool:
-    """Whether an English sentence has a finite verb with a subject before it."""
-    tokens = [match.group().replace("’", "'") for match in _TOKEN.finditer(text)]
+def finite_verb(text: str) -> re.Match[str] | None:
+    """The first finite verb of an English sentence that has a subject before it."""
+    found = [*_TOKEN.finditer(text)]
+    tokens = [match.group().replace("’", "'") for match in found]
     relative = False
     """Whether a relative clause's verb, which is not the sentence's verb, is still to come."""
     for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
@@ -256,7 +272,7 @@ def has_verb(text: str) -> bool:
             if relative or last in _BEFORE_A_PARTICIPLE or word in _THIRDS or _PAST.search(word):
                 continue
         if word in _AUXILIARIES and last not in ("to", "") and token == word:
-            return True
+            return found[place]
         if word in FUNCTION_WORDS:
             continue
         governs = following in _GOVERNED or following.endswith("ly")
@@ -264,7 +280,7 @@ def has_verb(text: str) -> bool:
         if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
             continue
         if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
-            return True
+            return found[place]
         if token != word or not (following[:1].isalnum() or following in ("$", "€", "£", "¥")) or following in _AFTER_A_NOUN:
             continue
         third = word.endswith("s") and not word.endswith(("ss", "us", "is"))
@@ -272,5 +288,5 @@ def has_verb(text: str) -> bool:
         if third and following == "to" and word not in _TO:
             continue
         if (third and (governs or word in _THIRDS)) or (plural and not third and (governs or word in _BASES)):
-            return True
-    return False
+            return found[place]
+    return None

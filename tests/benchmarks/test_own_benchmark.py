@@ -23,7 +23,7 @@ from simulated_provider import Simulated, in_thread
 import summhay_ray
 from summhay_ray import cli, plugins
 from summhay_ray.report import markdown
-from summhay_ray.store import digest
+from summhay_ray.store.tables import digest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KEY_ENV = "OWN_BENCHMARK_KEY"

@@ -21,7 +21,7 @@ import yaml
 
 from summhay_ray import cli
 from summhay_ray.store import open_files
-from summhay_ray.store.log.log_lines import decode
+from summhay_ray.store.answers import decode
 
 SUMMHAY = Path(sys.executable).with_name("summhay")
 PATIENCE_S = 240.0

@@ -18,7 +18,7 @@ from inline_runs import SAMPLE, answered
 from summhay_ray import api, cli
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store, read_checked, with_hash
-from summhay_ray.store.log.log_lines import decode, encode
+from summhay_ray.store.answers import decode, encode
 
 pytestmark = pytest.mark.core
 

@@ -13,8 +13,9 @@ from far_files import FarFiles
 
 from summhay_ray.engine.run import execution as heartbeat
 from summhay_ray.engine.run.execution import Heartbeat
-from summhay_ray.store import DriverSession, StoreUnavailable, begin_session, has_ended
-from summhay_ray.store.runs.drivers import Process, record_death
+from summhay_ray.store import DriverSession, begin_session, has_ended
+from summhay_ray.store.drivers import Process, record_death
+from summhay_ray.store.names import StoreUnavailable
 
 pytestmark = pytest.mark.core
 

@@ -10,7 +10,7 @@ import pytest
 from inline_runs import N_QUERIES, answered
 
 from summhay_ray import api
-from summhay_ray.llm.calls import attempts
+from summhay_ray.llm import gateway
 
 pytestmark = pytest.mark.core
 
@@ -35,7 +35,7 @@ def test_what_is_never_sent_costs_nothing(
 ) -> None:
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.0)
+    monkeypatch.setattr(gateway, "BACKOFF_S", 0.0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])

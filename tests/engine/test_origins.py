@@ -13,7 +13,7 @@ from simulated_provider import Simulated, in_thread
 from summhay_ray import api
 from summhay_ray.benchmark import ModelSpec
 from summhay_ray.llm import Limits, ModelSettings, Request
-from summhay_ray.llm.transports.direct import _body
+from summhay_ray.llm.direct import _body
 
 pytestmark = pytest.mark.core
 

@@ -19,8 +19,8 @@ from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
 from summhay_ray.engine.plan import CountingAsk, micros_of
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
-from summhay_ray.llm.messages.reply import Usage
-from summhay_ray.llm.providers.prices import Price
+from summhay_ray.llm.prices import Price
+from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store
 

@@ -19,9 +19,8 @@ from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
 from summhay_ray.engine.state.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
-from summhay_ray.store import Files, Finished, RunStore, SessionRecord, Store, begin_session, open_sessions
-from summhay_ray.store.runs import drivers
-from summhay_ray.store.runs.drivers import record_death
+from summhay_ray.store import Files, Finished, RunStore, SessionRecord, Store, begin_session, drivers, open_sessions
+from summhay_ray.store.drivers import record_death
 
 status_room = sys.modules["summhay_ray.engine.read.status"]
 

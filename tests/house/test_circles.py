@@ -100,8 +100,6 @@ TWICE = {
     "Ask",
     # A strategy's description of a task for a model, and a terminal's output of sections.
     "shown",
-    # Frames of rows, and the columns of the store's tables.
-    "Tables",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from fake_provider import FakeProvider, fake_provider
 from gateway_room import KEY, KEY_ENV, Room, cancel_all, close_all, settings_of
 
-from summhay_ray.llm.calls import attempts
+from summhay_ray.llm import gateway
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +48,7 @@ def make_room(
 ) -> Iterator[Callable[..., Room]]:
     """`make_room(budget_micros=..., timeout_s=..., ...)`: a room whose one model is the fake provider's."""
     monkeypatch.setenv(KEY_ENV, KEY)
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(gateway, "BACKOFF_S", 0.01)
 
     def make(budget_micros: int | None = None, **changes: Any) -> Room:
         settings = settings_of(provider.base, **{"transport": transport, **changes})

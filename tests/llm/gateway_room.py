@@ -22,9 +22,10 @@ from summhay_ray.llm import (
     RawAnswer,
     Request,
 )
-from summhay_ray.llm.limits.ledger_client import TRIP_EVERY_S
+from summhay_ray.llm.ledger_client import TRIP_EVERY_S
 from summhay_ray.outcome import Outcome
-from summhay_ray.store import LocalFiles, LogIndex, LogWriter, MoneyRecords
+from summhay_ray.store import LocalFiles, LogIndex, LogWriter
+from summhay_ray.store.money import MoneyRecords
 
 R = TypeVar("R")
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Settlement, WorkerMessage
+from summhay_ray.llm import Budgets, Ledger, Limits, WorkerMessage
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
 from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, MoneyRecord
 
 HERE = Location("answers/w.jsonl", 0, 1)

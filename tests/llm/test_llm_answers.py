@@ -11,14 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Claim, RawAnswer, Secrets
-from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.messages.reply import MOST_TOKENS, Reply, Usage
-from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.prices import FREE, Price
-from summhay_ray.llm.transports.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
+from summhay_ray.llm import RawAnswer, Secrets
+from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.prices import FREE, Price
+from summhay_ray.llm.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
+from summhay_ray.llm.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.outcome import Answer, Malformed, Refusal
-from summhay_ray.store.log.log_lines import decode
+from summhay_ray.store.answers import decode
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

@@ -17,10 +17,10 @@ from fake_provider import FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request, settings_of
 from hostile_server import BODIES, HostileServer
 
-from summhay_ray.llm.calls import gateway
-from summhay_ray.llm.messages.sampling import Sampling, most_bytes
-from summhay_ray.llm.providers import model_settings as models
-from summhay_ray.llm.transports.bodies import LONG
+from summhay_ray.llm import gateway
+from summhay_ray.llm import model_settings as models
+from summhay_ray.llm.bodies import LONG
+from summhay_ray.llm.request import Sampling, most_bytes
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
 

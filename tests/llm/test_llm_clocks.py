@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 import summhay_ray
-from summhay_ray.llm import Claim, Grant, Limits, Settlement, WorkerMessage
-from summhay_ray.llm.calls.retry import decide
-from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.ledger_client import LedgerClient
-from summhay_ray.llm.limits.ledger_loop import LedgerService
-from summhay_ray.llm.transports.bodies import ProviderError
+from summhay_ray.llm import Limits, WorkerMessage
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.ledger_client import LedgerClient
+from summhay_ray.llm.ledger_loop import LedgerService
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
+from summhay_ray.llm.retry import decide
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
-from summhay_ray.store.runs.drivers import Process
+from summhay_ray.store.drivers import Process
 
 pytestmark = pytest.mark.core
 
@@ -29,9 +30,9 @@ HOUR = 3600.0
 WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.localtime"}
 ROOMS = ("llm", "store", "engine")
 READERS = {
-    ("llm/calls/retry.py", "datetime.datetime.now"),
-    ("store/runs/drivers.py", "time.time"),
-    ("store/runs/clean.py", "time.time"),
+    ("llm/retry.py", "datetime.datetime.now"),
+    ("store/drivers.py", "time.time"),
+    ("store/clean.py", "time.time"),
     ("engine/ray/pools.py", "time.time"),
 }
 """A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; how old a file is

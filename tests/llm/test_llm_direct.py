@@ -16,13 +16,12 @@ from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, PRICE, Room
 
 from summhay_ray.llm import Limits, ModelSettings, Request
-from summhay_ray.llm.calls.retry import decide
-from summhay_ray.llm.messages.reply import Reply as Told
-from summhay_ray.llm.messages.reply import Usage
-from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.secrets import NoKey, Secrets
-from summhay_ray.llm.transports.bodies import ProviderError, UnreadableAnswer
-from summhay_ray.llm.transports.direct import DirectTransport
+from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.direct import DirectTransport
+from summhay_ray.llm.keys import NoKey, Secrets, key_for
+from summhay_ray.llm.reply import Reply as Told
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.retry import decide
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.routes import NoRoute, Wire
 

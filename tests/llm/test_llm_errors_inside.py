@@ -13,9 +13,9 @@ from gateway_room import Room
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, Request, Task
-from summhay_ray.llm.calls.retry import Decision, decide
-from summhay_ray.llm.transports.bodies import ProviderError, UnreadableAnswer
-from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.llm.attempts import Transports
+from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.outcome import Failed
 from summhay_ray.routes import Wire
 

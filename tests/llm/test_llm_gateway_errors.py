@@ -20,12 +20,11 @@ from gateway_room import KEY, KEY_ENV, Room, request
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Limits
-from summhay_ray.llm.calls import attempts
-from summhay_ray.llm.calls.retry import decide
-from summhay_ray.llm.limits import model_queue as pacing
-from summhay_ray.llm.providers.secrets import HIDDEN, NoKey, Secrets, key_in, known_secrets
-from summhay_ray.llm.transports.bodies import ProviderError
+from summhay_ray.llm import Limits, gateway
+from summhay_ray.llm import model_queue as pacing
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.keys import HIDDEN, NoKey, Secrets, key_in, known_secrets
+from summhay_ray.llm.retry import decide
 from summhay_ray.outcome import Answer, Failed, Refusal
 
 pytestmark = pytest.mark.core
@@ -84,7 +83,7 @@ def test_a_rate_limit_without_a_header_backs_off_and_does_not_use_up_other_attem
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pacing, "LONGEST_PAUSE_WITHOUT_TIME_S", 0.02)
-    monkeypatch.setattr(attempts, "LONGEST_BACKOFF_S", 0.02)
+    monkeypatch.setattr(gateway, "LONGEST_BACKOFF_S", 0.02)
     provider.replies.extend([Reply(status=429)] * 8 + [Reply(status=500)] * 2 + [Reply(status=429)])
     outcome, _ = room.one()
     assert isinstance(outcome, Answer) and outcome.attempts == 12 == len(provider.requests)
@@ -206,7 +205,7 @@ def test_a_prompt_that_cannot_be_sent_fails_alone(room: Room, provider: FakeProv
 def test_the_key_is_nowhere(
     make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, status: int, named: bool
 ) -> None:
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(gateway, "BACKOFF_S", 0.001)
     if not named:
         # litellm takes a provider's key from the environment by itself.
         monkeypatch.setenv("OPENAI_API_KEY", KEY)

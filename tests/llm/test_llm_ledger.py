@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from ledger_desk import HERE, ModelQueue, log_answer
 
-from summhay_ray.llm import Claim, Limits, WorkerMessage
-from summhay_ray.llm.limits.ledger import DRIVER_SILENT_S
-from summhay_ray.llm.limits.membership import DEAD_AFTER_S, SILENT_S
+from summhay_ray.llm import Limits, WorkerMessage
+from summhay_ray.llm.ledger import DRIVER_SILENT_S
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.model_queue import DEAD_AFTER_S, SILENT_S
 from summhay_ray.store import LocalFiles, LogWriter
 
 pytestmark = pytest.mark.core

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ledger_desk import ModelQueue, log_answer
 
-from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.membership import DEAD_AFTER_S
-from summhay_ray.llm.providers.model_settings import Limits
+from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.model_queue import DEAD_AFTER_S
+from summhay_ray.llm.model_settings import Limits
 from summhay_ray.store import RUN, LocalFiles, LogWriter, MoneyRecord
 
 pytestmark = pytest.mark.core

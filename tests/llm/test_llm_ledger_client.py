@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.ledger_client import PAD_S, GrantedCall, LedgerClient
+from summhay_ray.llm import News, WorkerMessage
+from summhay_ray.llm.ledger_client import PAD_S, GrantedCall, LedgerClient
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
 
 pytestmark = pytest.mark.core
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from test_llm_ledger_client import Port, claim, play
 
-from summhay_ray.llm import Settlement
-from summhay_ray.llm.limits.ledger_client import LedgerClient
+from summhay_ray.llm.ledger_client import LedgerClient
+from summhay_ray.llm.ledger_messages import Settlement
 
 pytestmark = pytest.mark.core
 

@@ -146,4 +146,4 @@ def test_what_is_taken_off_litellm_is_there_to_be_taken_off() -> None:
 
     # Where litellm renames them, calls are as slow as a bare loop again: nothing breaks, but this should be looked at.
     assert Logging.response_cost_calculator() is None
-    assert Logging.async_success_handler.__module__ == "summhay_ray.llm.transports.via_litellm"
+    assert Logging.async_success_handler.__module__ == "summhay_ray.llm.via_litellm"

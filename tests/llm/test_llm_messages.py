@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm import News, WorkerMessage
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
 from summhay_ray.store import Excess, Location
 
 pytestmark = pytest.mark.core

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm.messages.reply import Usage
-from summhay_ray.llm.messages.request import Task
-from summhay_ray.llm.messages.sampling import DEFAULT_MAX_TOKENS, Sampling, bounded, longest_answer, unusable
-from summhay_ray.llm.providers import prices, provider_table
-from summhay_ray.llm.providers.model_settings import TOKEN_MARGIN, Limits, ModelSettings, transport_of
-from summhay_ray.llm.providers.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
-from summhay_ray.llm.providers.provider_of_model import wire_name
+from summhay_ray.llm import prices, provider_table
+from summhay_ray.llm.model_settings import TOKEN_MARGIN, Limits, ModelSettings, transport_of
+from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
+from summhay_ray.llm.provider_table import wire_name
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, bounded, longest_answer, unusable
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

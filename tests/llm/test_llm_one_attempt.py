@@ -13,10 +13,10 @@ import pytest
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
-from summhay_ray.llm.calls.retry import Decision, decide
-from summhay_ray.llm.transports.bodies import ProviderError, UnreadableAnswer
-from summhay_ray.llm.transports.outgoing import Outgoing, watching
-from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.llm.attempts import Transports
+from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.retry import Decision, decide
+from summhay_ray.llm.via_litellm import Outgoing, watching
 from summhay_ray.routes import Wire
 
 pytestmark = pytest.mark.core

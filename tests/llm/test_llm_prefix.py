@@ -10,7 +10,7 @@ import still_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm.calls.prefix import SHORTEST, PrefixGate, prefixes_of
+from summhay_ray.llm.prefix import SHORTEST, PrefixGate, prefixes_of
 
 pytestmark = pytest.mark.core
 

@@ -8,7 +8,7 @@ import pytest
 from ledger_desk import HERE, ModelQueue
 
 from summhay_ray.llm import Limits
-from summhay_ray.llm.limits.membership import DEAD_AFTER_S
+from summhay_ray.llm.model_queue import DEAD_AFTER_S
 
 pytestmark = pytest.mark.core
 

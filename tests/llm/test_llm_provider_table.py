@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey
-from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.provider_table import PROVIDERS, SAMPLING, WITH_DOMAINS, place_of
+from summhay_ray.llm.keys import key_for
+from summhay_ray.llm.provider_table import PROVIDERS, SAMPLING, WITH_DOMAINS, place_of
 
 pytestmark = pytest.mark.core
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from summhay_ray.llm import NoKey
-from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S, Decision, decide
-from summhay_ray.llm.transports.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
+from summhay_ray.llm.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
+from summhay_ray.llm.retry import LONGEST_PAUSE_S, Decision, decide
 from summhay_ray.routes import NoRoute, Route, Wire
 
 pytestmark = pytest.mark.core

@@ -16,9 +16,8 @@ import requests
 from gateway_room import Room
 from recording_server import Recording, recording
 
-from summhay_ray.llm import ModelSettings, Price, Request, Task
-from summhay_ray.llm.calls import attempts
-from summhay_ray.llm.transports.outgoing import Outgoing, watching
+from summhay_ray.llm import ModelSettings, Price, Request, Task, gateway
+from summhay_ray.llm.via_litellm import Outgoing, watching
 from summhay_ray.outcome import Failed
 from summhay_ray.routes import NoRoute, route_to
 
@@ -44,7 +43,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, litellm: Any) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ROUTED_KEY", KEY)
-    monkeypatch.setattr(attempts, "BACKOFF_S", 0.0)
+    monkeypatch.setattr(gateway, "BACKOFF_S", 0.0)
 
 
 @pytest.fixture(params=WAYS, ids="-".join)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from summhay_ray.mine import Mining, Source, group_insights, mine
@@ -111,6 +113,23 @@ def test_another_number_is_an_opposite_and_another_time_is_none() -> None:
     assert opposites == {said[0]: set(), said[1]: set(), more[0]: {more[1]}, more[1]: {more[0]}}
 
 
+def test_a_sentence_that_repeats_rare_words_of_an_insight_and_no_others_is_evidence() -> None:
+    stated = (
+        "Collab Summit is confirmed for London at the Bloomberg office on 14 April, and everyone should register with the form."
+    )
+    said = (
+        stated,
+        "Collab Summit at the Bloomberg office in London on 14 April",
+        "Lunch at Collab Summit was paid for by two vendors.",
+    )
+    sources = [
+        Source(f"{number}.txt", f"Shed {number} holds {number + 31} crates. {line}")
+        for number, line in enumerate([*said, *[""] * 57])
+    ]
+    scores = {evidence.document: evidence.score for one in mine(sources, 2)[0] if one.text == stated for evidence in one.evidence}
+    assert scores.keys() == {0, 1} and scores[1] == 0.65
+
+
 def test_two_documents_suffice_where_few_insights_are_in_three() -> None:
     stated = "Payments in Frankfurt failed for two hours on 22 July 2021 because a certificate had expired."
     sources = _sources(stated, f"{stated} Nobody noticed.")
@@ -131,6 +150,63 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
     assert asked["Why did payments fail in Frankfurt in July 2021?"] == set(insights[:2])
     assert insights[3] in next(said for query, said in asked.items() if "payroll server" in query)
     assert sum(map(len, asked.values())) == len(insights)
+
+
+@pytest.mark.parametrize(
+    ("statement", "query"),
+    [
+        (
+            "The pharmacy of Harlow clinic ran out of amoxicillin on 3 March 2024 because a delivery was cancelled.",
+            "Why did the pharmacy of Harlow clinic run out of amoxicillin in March 2024?",
+        ),
+        (
+            "On March 13, 2018, the Velden portal was unavailable for around 5.5 hours, and its backlog lasted until noon.",
+            "How long was the Velden portal unavailable in March 2018?",
+        ),
+        ("All affected badges were revoked by 14:22 on May 14.", "When were all affected badges revoked?"),
+        (
+            "The Corvane agent suffered a failure of the module for distributed tasks, which had no spare.",
+            "What did the Corvane agent suffer?",
+        ),
+        (
+            "Waiting times in the emergency room fell from 94 to 61 minutes when a second desk opened.",
+            "By how much did waiting times in the emergency room fall?",
+        ),
+        (
+            "We don't think the possible performance pitfalls pose a large enough risk in practice to negate any benefits.",
+            "What do the documents report about the possible performance pitfalls?",
+        ),
+        (
+            "Instead of the usual batches, the new routing table was pushed to most regions within an hour.",
+            "How was the new routing table pushed?",
+        ),
+    ],
+)
+def test_a_question_asks_for_what_its_statement_says(statement: str, query: str) -> None:
+    assert group_insights([statement], "reports")[0].query == query
+
+
+def test_a_shared_noun_or_acronym_makes_no_subtopic() -> None:
+    insights = [
+        "The intranet server of the Velden office was replaced in May.",
+        "Every lab keeps a spare server behind the blue door.",
+        "The API of the payroll vendor requires a signed token.",
+        "Visitors can read opening hours through the museum's API.",
+    ]
+    assert [len(group.places) for group in group_insights(insights, "office")] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Die Zahlungen in Frankfurt fielen am 22. Juli 2021 zwei Stunden lang aus, weil ein Zertifikat abgelaufen war.",
+        "2021年7月22日、フランクフルトの決済は証明書の期限切れで二時間停止した。",
+    ],
+)
+def test_a_question_about_another_language_quotes_a_word_of_it(statement: str) -> None:
+    query = group_insights([statement], "folder")[0].query
+    quoted = re.fullmatch("What do the documents report about “(.+)”[?]", query)
+    assert quoted and quoted[1] in statement
 
 
 def test_every_subtopic_has_a_question_of_its_own() -> None:

@@ -27,12 +27,9 @@ class FarFiles(LocalFiles):
     def put(self, name: str, content: bytes) -> None:
         self._do("put", name, lambda: LocalFiles.put(self, name, content))
 
-    def read(self, name: str, most_mb: float | None = None) -> bytes:
-        content: bytes = self._do("read", name, lambda: LocalFiles.read(self, name, most_mb))
-        return content
-
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        content: bytes = self._do("read_range", name, lambda: LocalFiles.read_range(self, name, offset, length))
+    def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
+        operation = "read" if length is None else "read_range"
+        content: bytes = self._do(operation, name, lambda: LocalFiles.read(self, name, offset, length, is_large=is_large))
         return content
 
     def exists(self, name: str) -> bool:

@@ -76,13 +76,9 @@ class Watched(LocalFiles):
         with self._lock:
             self.asked[what] += 1
 
-    def read(self, name: str, most_mb: float | None = None) -> bytes:
+    def read(self, name: str, offset: int = 0, length: int | None = None, *, is_large: bool = False) -> bytes:
         self._count("read")
-        return super().read(name, most_mb)
-
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        self._count("read")
-        return super().read_range(name, offset, length)
+        return super().read(name, offset, length, is_large=is_large)
 
     def exists(self, name: str) -> bool:
         self._count("exists")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.store import LocalFiles, StoreError
-from summhay_ray.store.files.chain import Chain
+from summhay_ray.store.records import Chain
 
 pytestmark = pytest.mark.core
 

@@ -26,8 +26,8 @@ from summhay_ray.store import (
     begin_session,
     unneeded,
 )
-from summhay_ray.store.runs import clean as room
-from summhay_ray.store.runs.drivers import Process
+from summhay_ray.store import clean as room
+from summhay_ray.store.drivers import Process
 
 pytestmark = pytest.mark.core
 

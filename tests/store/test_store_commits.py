@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from run_rows import Stopped, Watched, commit, done, lost, new_run, watched_run
 
-from summhay_ray.store import Parts, RunStore, Store, StoreError, Superseded, digest
+from summhay_ray.store import RunStore, Store, StoreError, Superseded
+from summhay_ray.store.tables import digest
 
 pytestmark = pytest.mark.core
 
@@ -42,9 +43,9 @@ def units_of(run: RunStore) -> int:
 def test_parts_travel_between_processes(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     parts = run.write("item", [done("a")])
-    assert pickle.loads(pickle.dumps(parts)) == parts == Parts.from_json(parts.to_json())  # noqa: S301
+    assert pickle.loads(pickle.dumps(parts)) == parts  # noqa: S301
     run.committer(1).add([parts])
-    assert run.manifest().parts == (parts,)
+    assert list(run.manifest().parts) == [parts]
 
 
 def test_parts_are_added_once_and_make_no_row_twice_after_they_were_merged(tmp_path: Path) -> None:
@@ -178,8 +179,8 @@ def look(root: Path) -> dict[str, Any]:
 def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
-    monkeypatch.setattr("summhay_ray.store.runs.commits.MOST", 1)
-    monkeypatch.setattr("summhay_ray.store.runs.commits.FEWEST", 2)
+    monkeypatch.setattr("summhay_ray.store.commits.MOST", 1)
+    monkeypatch.setattr("summhay_ray.store.commits.FEWEST", 2)
     whole, files = watched_run(tmp_path / "whole")
     seen: list[dict[str, Any]] = [look(tmp_path / "whole")]
     real = Watched.create

@@ -18,7 +18,7 @@ import pytest
 from far_files import FarFiles
 
 from summhay_ray.store import Chain, LocalFiles, StoreError, begin_session, how_ended, living, lost_sessions, read_session
-from summhay_ray.store.runs import drivers as room
+from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
 
@@ -35,9 +35,9 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module = types.ModuleType(name)
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
-from summhay_ray.store.runs.drivers import begin_session
-from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.files import LocalFiles
+from summhay_ray.store.drivers import begin_session
+from summhay_ray.store.names import StoreError
+from summhay_ray.store.files import LocalFiles
 try:
     session = begin_session(LocalFiles(Path(folder)), run, True)
 except StoreError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from summhay_ray.store import LocalFiles, Store, StoreError, open_files
-from summhay_ray.store.files import files as files_room
+from summhay_ray.store import files as files_room
 
 pytestmark = pytest.mark.core
 

@@ -26,16 +26,16 @@ from summhay_ray.store import (
     LogIndex,
     LogWriter,
     StoreError,
-    StoreUnavailable,
     damaged_records,
     open_files,
     read_at,
     unneeded,
 )
-from summhay_ray.store.files.s3 import S3Files
-from summhay_ray.store.files.s3_place import parse_place
-from summhay_ray.store.log import log_lines as room
-from summhay_ray.store.log.answer_record import HEAD_FIELDS
+from summhay_ray.store import answers as room
+from summhay_ray.store.answers import HEAD_FIELDS
+from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.s3 import S3Files
+from summhay_ray.store.s3_place import parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -82,7 +82,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, recor
 
 @pytest.mark.core
 def test_a_record_that_is_longer_than_a_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("summhay_ray.store.log.log_index.PIECE_BYTES", 50)
+    monkeypatch.setattr("summhay_ray.store.log.PIECE_BYTES", 50)
     records = [answer("a", text="x" * 1000), answer("b"), answer("c", text="y" * 100)]
     written(LocalFiles(tmp_path), records)
     assert list(read(index_of(LocalFiles(tmp_path))).values()) == records

@@ -27,8 +27,8 @@ for module in ("summhay_ray", "summhay_ray.store"):
     sys.modules[module] = types.ModuleType(module)
     sys.modules[module].__path__ = [os.path.join(package, *module.split("."))]
 from answers import answer
-from summhay_ray.store.files.files import open_files
-from summhay_ray.store.log.log_writer import LogWriter
+from summhay_ray.store.files import open_files
+from summhay_ray.store.log import LogWriter
 log = LogWriter(open_files(store), 1)
 number = 0
 while number < int(n):

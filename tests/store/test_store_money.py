@@ -13,19 +13,9 @@ from far_files import FarFiles
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.store import (
-    RUN,
-    DamagedRecord,
-    LocalFiles,
-    LogIndex,
-    LogWriter,
-    Money,
-    MoneyRecord,
-    MoneyRecords,
-    StoreUnavailable,
-    Superseded,
-    scopes,
-)
+from summhay_ray.store import RUN, DamagedRecord, LocalFiles, LogIndex, LogWriter, Money, MoneyRecord, Superseded, scopes
+from summhay_ray.store.money import MoneyRecords
+from summhay_ray.store.names import StoreUnavailable
 
 pytestmark = pytest.mark.core
 

@@ -94,7 +94,7 @@ def test_a_file_says_what_its_columns_mean_and_is_sorted(tmp_path: Path) -> None
         [path] = (tmp_path / "runs" / "run" / "tables" / columns.table).iterdir()
         file = pq.ParquetFile(path)
         meanings = {field.name: field.metadata[b"meaning"].decode() for field in file.schema_arrow}
-        assert meanings == {one["name"]: one["meaning"] for one in columns.described()}
+        assert meanings == {one["name"]: one["meaning"] for one in columns.to_json()["columns"]}
         assert all(meanings.values())
         keys = [tuple(row[name] for name in columns.key) for row in file.read().to_pylist()]
         assert keys == sorted(set(keys))

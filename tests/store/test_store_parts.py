@@ -19,9 +19,8 @@ from run_rows import NAMES, TABLES, Watched, batches, commit, done, lost, new_ru
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray.records import Document, Judgment
-from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest
-from summhay_ray.store.files import files
-from summhay_ray.store.tables import parts, rows
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, files, parts, rows
+from summhay_ray.store.tables import digest
 
 pytestmark = pytest.mark.core
 __all__ = ["s3_bucket", "s3_server"]
@@ -56,8 +55,8 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
     commit(plainly, finished)
     committer = merged.committer(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("summhay_ray.store.runs.commits.FEWEST", fewest)
-        patch.setattr("summhay_ray.store.runs.commits.MOST", fewest)
+        patch.setattr("summhay_ray.store.commits.FEWEST", fewest)
+        patch.setattr("summhay_ray.store.commits.MOST", fewest)
         patch.setattr(rows, "TOGETHER", data.draw(st.sampled_from([1, 700, 1 << 20])))
         for batch in batches(finished, size):
             committer.add([merged.write("item", batch)])
@@ -67,7 +66,9 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
                 case "end":
                     committer.finish()
         before = merged.digests()
-        units = {unit: {name: set(frame.rows()) for name, frame in own.items()} for unit, own in merged.by_unit(["judgments"])}
+        units = {
+            unit: {name: set(frame.rows()) for name, frame in own.items()} for unit, own in merged.reader(["judgments"]).by_unit()
+        }
         committer.finish()
     assert before == merged.digests() == plainly.digests() == tables_of(merged)
     assert merged.finished("item") == plainly.finished("item")
@@ -111,7 +112,7 @@ def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -
 
 def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
-    monkeypatch.setattr("summhay_ray.store.runs.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
+    monkeypatch.setattr("summhay_ray.store.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
     committer = run.committer(1)
     for place in range(40):
         committer.add([run.write("item", [done(f"c{place}"), done(f"d{place}")])])
@@ -156,7 +157,11 @@ def test_a_table_in_pieces_is_the_whole_table(tmp_path: Path, monkeypatch: pytes
         ends = [(piece["haystack_id"][0], piece["haystack_id"][-1]) for piece in pieces if piece.height]
         assert all(one[1] < other[0] for one, other in itertools.pairwise(ends)), "a haystack is in one piece"
         assert pl.concat(run.pieces("documents", ["number"])).equals(whole.select("haystack_id", "number"))
-        assert run.between("documents", "h1", "h3").equals(whole.filter(pl.col("haystack_id").is_in(["h1", "h2", "h3"])))
+        assert (
+            run.reader(["documents"])
+            .table("documents", between=("h1", "h3"))
+            .equals(whole.filter(pl.col("haystack_id").is_in(["h1", "h2", "h3"])))
+        )
         assert together > 1 or len(pieces) >= 6
         run.end()
 
@@ -208,11 +213,15 @@ def test_two_units_with_a_row_of_the_same_key_are_found(tmp_path: Path) -> None:
     run.commit("item", [done("a")])
     run.commit("item", [Finished("b", {"judgments": [Judgment("a", "j", "i", 0, "k", "NO_COVERAGE", '"NA"')]}), done("c")])
     for _ in range(2):
-        assert run.shared_row("judgments", "item") == ("a", "b", ("a", "j", 0))
-        assert run.shared_row("summaries", "item") is run.shared_row("judgments", "prepared") is None
+        assert run.reader(["judgments"]).shared_row("judgments", "item") == ("a", "b", ("a", "j", 0))
+        assert (
+            run.reader(["summaries"]).shared_row("summaries", "item")
+            is run.reader(["judgments"]).shared_row("judgments", "prepared")
+            is None
+        )
         run.end()
     run.commit("item", [Finished("b", {})])
-    assert run.shared_row("judgments", "item") is None and run.table("judgments").height == 2
+    assert run.reader(["judgments"]).shared_row("judgments", "item") is None and run.table("judgments").height == 2
 
 
 @pytest.mark.parametrize("ended", [False, True])

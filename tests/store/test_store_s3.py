@@ -48,7 +48,7 @@ def test_a_hint_is_written_over(files: Files) -> None:
 
 def test_what_is_missing_is_missing(files: Files) -> None:
     assert not files.exists("a/b")
-    for read in (lambda: files.read("a/b"), lambda: files.read_range("a/b", 0, 1)):
+    for read in (lambda: files.read("a/b"), lambda: files.read("a/b", 0, 1)):
         with pytest.raises(FileNotFoundError, match="a/b"):
             read()
     assert list(files.names("a")) == [] and list(files.folders("a")) == []
@@ -60,18 +60,18 @@ def test_what_is_missing_is_missing(files: Files) -> None:
 )
 def test_ranges(files: Files, offset: int, length: int, part: bytes) -> None:
     files.create("digits", b"0123456789")
-    assert files.read_range("digits", offset, length) == part
+    assert files.read("digits", offset, length) == part
 
 
 def test_an_empty_file_is_a_file(files: Files) -> None:
     assert files.create("empty", b"") is True and files.create("empty", b"x") is False
-    assert files.exists("empty") and files.read("empty") == b"" and files.read_range("empty", 0, 10) == b""
+    assert files.exists("empty") and files.read("empty") == b"" and files.read("empty", 0, 10) == b""
 
 
 def test_large_content_comes_back_whole(files: Files) -> None:
     content = os.urandom(1 << 20) * 9
     assert files.create("large", content) is True
-    assert files.read("large") == content and files.read_range("large", 5_000_000, 70_000) == content[5_000_000:5_070_000]
+    assert files.read("large") == content and files.read("large", 5_000_000, 70_000) == content[5_000_000:5_070_000]
 
 
 def test_names_and_folders_are_sorted_and_of_one_folder(files: Files) -> None:
@@ -200,7 +200,7 @@ def test_how_many_requests_things_take(s3_bucket: Bucket) -> None:
             ("GET", 200),
         ]
         proxy.requests.clear()
-        files.create("a", b"1"), files.create("a", b"2"), files.read("a"), files.read_range("a", 0, 1), files.exists("a")
+        files.create("a", b"1"), files.create("a", b"2"), files.read("a"), files.read("a", 0, 1), files.exists("a")
         assert [seen.method for seen in proxy.requests] == ["PUT", "PUT", "GET", "GET", "GET", "HEAD"]
         assert {seen.key for seen in proxy.requests} == {"store/a"}
 

@@ -10,9 +10,10 @@ import pytest
 from fault_proxy import Fault, FaultProxy, Kind
 from s3_servers import Bucket, s3_bucket, s3_server, serving, soaked
 
-from summhay_ray.store import StoreUnavailable, open_files
-from summhay_ray.store.files.s3 import S3Files
-from summhay_ray.store.files.s3_place import parse_place
+from summhay_ray.store import open_files
+from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.s3 import S3Files
+from summhay_ray.store.s3_place import parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
@@ -45,7 +46,7 @@ def test_a_check_tries_again(s3_bucket: Bucket, kind: Kind) -> None:
 def test_a_first_request_waits_as_long_as_any_once_another_was_answered(
     s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summhay_ray.store.files.s3.FIRST_S", 3.0)
+    monkeypatch.setattr("summhay_ray.store.s3.FIRST_S", 3.0)
     with FaultProxy(s3_bucket.server.url) as proxy, ThreadPoolExecutor(1) as pool:
         files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault("500", times=6, key="unlucky"))
         assert files.uri, "the client is made, so that what follows takes no time"
@@ -127,7 +128,7 @@ def test_a_body_that_breaks_off_is_read_again(s3_bucket: Bucket) -> None:
         files = open_files(s3_bucket.uri(url=proxy.url))
         files.create("a", content)
         cut = proxy.add(Fault("cut", method="GET", times=2))
-        assert files.read("a") == content and files.read_range("a", 1000, 5_000_000) == content[1000:5_001_000]
+        assert files.read("a") == content and files.read("a", 1000, 5_000_000) == content[1000:5_001_000]
         assert cut.struck == 2
 
 

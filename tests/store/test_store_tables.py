@@ -22,9 +22,9 @@ from summhay_ray.benchmarks import summhay
 from summhay_ray.engine import RAW_ANSWERS as RAW
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import Table, columns_of, digest
-from summhay_ray.store.files.checked_json import as_record
-from summhay_ray.store.tables import tables
+from summhay_ray.store import Table, columns_of, tables
+from summhay_ray.store.records import as_record
+from summhay_ray.store.tables import digest
 
 pytestmark = pytest.mark.core
 

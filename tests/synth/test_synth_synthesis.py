@@ -17,7 +17,7 @@ from summhay_ray.haystack import read_released
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
 from summhay_ray.records import Check
-from summhay_ray.store import StoreUnavailable
+from summhay_ray.store.names import StoreUnavailable
 from summhay_ray.synth import (
     Difficulty,
     ModelAsker,

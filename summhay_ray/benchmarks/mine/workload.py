@@ -37,7 +37,6 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import SpecError, StoreError, UserError
-from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     USUAL,
@@ -123,7 +122,7 @@ class KeptSteps:
     def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step: stored before a kill or by an actor of the run, or computed now."""
         try:
-            return self._files.read(self._file(step), max_mb())
+            return self._files.read(self._file(step), is_large=True)
         except FileNotFoundError:
             content = make()
             self._files.create(self._file(step), content)

@@ -93,7 +93,7 @@ class SummarySlice:
 
     def summaries(self, run: RunStore) -> Iterator[tuple[Cell, Summary]]:
         """The cells with their summaries, in order."""
-        rows = run.between("summaries", self.low, self.high)
+        rows = run.reader(["summaries"]).table("summaries", between=(self.low, self.high))
         wanted = rows.filter(rows["cell_id"].is_in([cell.cell_id for cell in self.cells]))
         by_cell = {row["cell_id"]: Summary(**{**row, "bullets": tuple(row["bullets"])}) for row in wanted.iter_rows(named=True)}
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)

@@ -121,7 +121,7 @@ def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
     )
 
     def samples() -> Iterator[SampleRecord]:
-        for unit, tables in run.by_unit(names):
+        for unit, tables in run.reader(names).by_unit():
             if unit not in items:
                 continue
             item, failed = items[unit], "failures" in tables

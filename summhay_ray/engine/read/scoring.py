@@ -141,7 +141,7 @@ def _json_value(value: Any) -> Any:
 def _check_keys(workload: Workload[Any], run: RunStore) -> None:
     """Raises BadBenchmark if rows of two items have the same key, since one row would be lost."""
     for name in (table.name for table in workload.tables if table.name in run.declared):
-        if (shared := run.shared_row(name, ITEM)) is not None:
+        if (shared := run.reader([name]).shared_row(name, ITEM)) is not None:
             one, other, values = shared
             key = ", ".join(run.declared[name].key)
             raise BadBenchmark(

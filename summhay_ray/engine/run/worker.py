@@ -291,6 +291,6 @@ def flaw_of_values(workload: Workload[Any], rows: Rows) -> str:
         for record in rows.get(table.name, ()):
             if (name := table.columns.flaw(record)) is not None:
                 value = f"{getattr(record, name)!r:.80} ({type(getattr(record, name)).__name__})"
-                kind = next(column["type"] for column in table.columns.described() if column["name"] == name)
+                kind = next(column["type"] for column in table.columns.to_json()["columns"] if column["name"] == name)
                 return f"{workload.kind} gives a row of {table.name} whose {name} is {value}; expected {kind}"
     return ""

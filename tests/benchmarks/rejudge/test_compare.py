@@ -16,8 +16,7 @@ from summhay_ray.engine import open_run
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
 from summhay_ray.report import report
-from summhay_ray.store import Finished, RunStore
-from summhay_ray.store.tables import rows
+from summhay_ray.store import Finished, RunStore, rows
 
 pytestmark = pytest.mark.core
 

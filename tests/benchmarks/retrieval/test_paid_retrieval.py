@@ -16,7 +16,7 @@ from tiny_models import sentence_model
 from summhay_ray import api
 from summhay_ray.errors import SpecError
 from summhay_ray.llm import Request, scores_of, vectors_of
-from summhay_ray.llm.transports.vectors_and_scores import scores_reply, vectors_reply
+from summhay_ray.llm.vectors_and_scores import scores_reply, vectors_reply
 from summhay_ray.retrieve import Corpus, Query
 from summhay_ray.simulator import vectors
 

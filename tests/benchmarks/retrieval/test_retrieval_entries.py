@@ -14,7 +14,7 @@ from summhay_ray.benchmarks.retrieval import own_code, retriever_label
 from summhay_ray.benchmarks.summhay import SummHay, SummhaySpec
 from summhay_ray.engine import load_workload
 from summhay_ray.errors import SpecError
-from summhay_ray.llm.providers.provider_table import PROVIDERS
+from summhay_ray.llm.provider_table import PROVIDERS
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core

@@ -19,8 +19,7 @@ from summhay_ray import api
 from summhay_ray.cli.app import app
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_beir_qrels, read_qrels, read_run, with_qrels
-from summhay_ray.store import RunStore, Store
-from summhay_ray.store.tables import rows
+from summhay_ray.store import RunStore, Store, rows
 
 pytestmark = pytest.mark.core
 

@@ -117,7 +117,7 @@ def test_planning_computes_nothing(tmp_path: Path, models: dict[str, str], compu
 
 
 def test_a_file_whose_vectors_are_all_in_others_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("summhay_ray.store.tables.vectors.OPEN_FILES", 2)
+    monkeypatch.setattr("summhay_ray.store.vectors.OPEN_FILES", 2)
     files, read = LocalFiles(tmp_path), list[str]()
     keys = [VectorSpace.key(str(number)) for number in range(6)]
     for number, key in enumerate(keys):

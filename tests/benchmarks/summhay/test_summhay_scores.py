@@ -25,7 +25,7 @@ from summhay_ray.engine import ITEM, open_run
 from summhay_ray.metrics import VALUES, Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
-from summhay_ray.store.tables import rows as rows_module
+from summhay_ray.store import rows as rows_module
 
 pytestmark = pytest.mark.core
 

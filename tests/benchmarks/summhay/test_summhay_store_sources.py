@@ -17,7 +17,8 @@ from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.haystacks.sources import in_store, store_entry
 from summhay_ray.engine import SpecError, package
-from summhay_ray.store import Store, StoreError, StoreUnavailable
+from summhay_ray.store import Store, StoreError
+from summhay_ray.store.names import StoreUnavailable
 
 pytestmark = pytest.mark.core
 

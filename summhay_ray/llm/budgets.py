@@ -1,0 +1,253 @@
+"""The money of a run: spent, reserved and uncertain amounts, whether a call fits the budgets, and which usage is not credible.
+
+Amounts are integer micro-dollars. Money is durable only in the ledger's records. A record lists the calls in flight and those
+that wait for it, and allows further calls up to an amount: the allowance. A call is granted (in `ledger.py`) only if the newest
+record lists it, or within its allowance. So after a kill, the uncertain money is at most the listed calls without
+an answer, plus the allowance.
+
+Reported usage above the reservation is not credible, and the reservation is charged instead. The log records it, so that it
+counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, scopes, total_of
+
+AHEAD_CALLS = 4
+"""A record allows at least this many further calls of the largest worst case, so that calls need not wait for the next record."""
+AHEAD_S = 0.3
+"""It also allows the amount that is granted within this time."""
+MOST_AHEAD = 50
+"""It allows at most one fiftieth of a budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The maximum to spend on the run (None: no bound), on each stage and on each model, in micro-dollars."""
+
+    total: int | None = None
+    stages: Mapping[str, int] = field(default_factory=dict)
+    models: Mapping[str, int] = field(default_factory=dict)
+    margins: Mapping[str, float] = field(default_factory=dict)
+    """Model -> its `token_margin`, which determines whether its reported usage is credible; 1 if absent."""
+
+
+class Account:
+    """The money of one run, counted against its budgets and granted within durable allowances."""
+
+    def __init__(self, budgets: Budgets, session: int, money: Money) -> None:
+        """`money`: the run's money when this session began."""
+        self._bounds: dict[Scope, int] = {
+            **({} if budgets.total is None else {RUN: budgets.total}),
+            **{("stage", name): micros for name, micros in budgets.stages.items()},
+            **{("model", name): micros for name, micros in budgets.models.items()},
+        }
+        """Scope -> its budget, for the scopes that have one."""
+        self._session = session
+        self.spent = Counter(money.spent)
+        """Money charged for calls that have ended."""
+        self.reserved: Counter[Scope] = Counter()
+        """The worst case of the calls in flight."""
+        self.uncertain = Counter(money.uncertain)
+        """Maximum cost of calls whose outcome is unknown."""
+        self._charged = Counter(money.charged)
+        self._calls: dict[str, tuple[Purpose, int]] = {}
+        """Key -> purpose and worst case of each call in flight."""
+        self._earlier = dict(money.calls)
+        """The part of `uncertain` whose calls are known: a later session finds their answers in the log, if there are any."""
+        self.wanted: dict[str, tuple[Purpose, int]] = {}
+        """The calls that wait only for the next record, added by `want`. Clear it before a new pass over the waiting calls."""
+        self._listed: set[str] = set()
+        """Keys of the calls that the newest durable record lists, and that are not granted yet."""
+        self._granted: Counter[Scope] = Counter()
+        """The worst cases of all calls that this session has granted."""
+        self._granted_to: Counter[Scope] = Counter()
+        """The maximum of `_granted` by the allowance of the newest durable record."""
+        self._writing: tuple[Counter[Scope], set[str]] | None = None
+        """The maximum of `_granted` by the record that is being written, and the keys of the waiting calls that it lists."""
+        self._largest: Counter[Scope] = Counter()
+        self._rate: dict[Scope, float] = {}
+        self._before: tuple[float, Counter[Scope]] | None = None
+
+    def charge(self, purpose: Purpose, micros: int, *, answered: bool) -> None:
+        """Add the price of an answer, or the charge for a call without an answer."""
+        for scope in scopes(purpose):
+            self.spent[scope] += micros
+        if not answered:
+            self._charged[purpose] += micros
+
+    def doubt(self, purpose: Purpose, micros: int) -> None:
+        """Add the worst case of a call whose outcome is unknown."""
+        for scope in scopes(purpose):
+            self.uncertain[scope] += micros
+
+    def lose(self, key: str) -> None:
+        """Count the worst case of a call as uncertain, since its worker is gone. Its answer may still turn up in the log."""
+        if (call := self._calls.get(key)) is not None:
+            self._earlier[key] = call
+            self.doubt(*call)
+
+    def reserve(self, key: str, purpose: Purpose, micros: int) -> None:
+        """Reserve money for a call, whose worst case is `micros`."""
+        # An answer that comes now no longer shows that an earlier call with this key cost nothing more.
+        self._earlier.pop(key, None)
+        # A free call needs no reservation.
+        if micros:
+            self._calls[key] = purpose, micros
+            listed = key in self._listed
+            self._listed.discard(key)
+            for scope in scopes(purpose):
+                self.reserved[scope] += micros
+                self._granted[scope] += micros
+                self._granted_to[scope] += micros if listed else 0
+                self._largest[scope] = max(self._largest[scope], micros)
+
+    def release(self, key: str) -> None:
+        """Release the money that was reserved for a call."""
+        purpose, micros = self._calls.pop(key, (("", ""), 0))
+        for scope in scopes(purpose) if micros else ():
+            self.reserved[scope] -= micros
+
+    def fits(self, key: str, purpose: Purpose, micros: int) -> Literal["yes", "wait", "record", "no"]:
+        """Whether the call's worst case fits every budget and the newest record. `wait`: not yet, but calls in flight may release
+        money. `record`: not before the next record; see `want`. A free call always fits."""
+        if not micros:
+            return "yes"
+        allowed = True
+        for scope in scopes(purpose):
+            left = self._left(scope)
+            if left is not None and micros > left:
+                return "no" if micros > left + self.reserved[scope] else "wait"
+            allowed &= self._granted[scope] + micros <= self._granted_to[scope]
+            allowed &= self._writing is None or self._granted[scope] + micros <= self._writing[0][scope]
+        return "yes" if allowed or (key in self._listed and self._writing is None) else "record"
+
+    def _left(self, scope: Scope) -> int | None:
+        """What is left of the scope's budget; None if it has none."""
+        bound = self._bounds.get(scope)
+        return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
+
+    def want(self, key: str, purpose: Purpose, micros: int) -> None:
+        """Let the next record list this call too, if it fits the budgets with all that are wanted already."""
+        wanted = total_of(self.wanted)
+        if all((left := self._left(scope)) is None or wanted[scope] + micros <= left for scope in scopes(purpose)):
+            self.wanted[key] = purpose, micros
+
+    def due(self, now: float) -> MoneyRecord | None:
+        """The record that must be written now, if any: pass it to `written` once it is durable."""
+        if self._writing is not None:
+            return None
+        wanted = total_of(self.wanted)
+        ahead = Counter({scope: self._ahead(scope, wanted[scope], now) for scope in {*self.reserved, *wanted}})
+        low = (self.reserved[scope] and 2 * (self._granted_to[scope] - self._granted[scope]) < ahead[scope] for scope in ahead)
+        if not any(low) and not wanted:
+            return None
+        if self._before is None or now - self._before[0] >= AHEAD_S:
+            self._before = now, Counter(self._granted)
+        self._writing = self._granted + ahead, set(self.wanted)
+        return self._record(self.reserved + wanted + ahead, ended=False)
+
+    def _ahead(self, scope: Scope, wanted: int, now: float) -> int:
+        if self._before is not None and now > self._before[0]:
+            self._rate[scope] = (self._granted[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0])
+        spare, left = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0))), self._left(scope)
+        return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
+
+    def written(self, record: MoneyRecord) -> None:
+        """Note that a record is durable."""
+        if self._writing is not None:
+            (self._granted_to, self._listed), self._writing = self._writing, None
+
+    def last_record(self) -> MoneyRecord:
+        """The record of the session's end: calls still in flight are uncertain from now on."""
+        self._earlier |= self._calls
+        self.uncertain += self.reserved
+        self.reserved.clear()
+        self._calls.clear()
+        self.wanted.clear()
+        return self._record(Counter(), ended=True)
+
+    def _record(self, further: Counter[Scope], *, ended: bool) -> MoneyRecord:
+        """`further`: what may be spent in addition before the next record."""
+        amounts = dict(self.spent), dict(self._charged), self.uncertain - total_of(self._earlier)
+        calls = {**self._earlier, **self._calls, **self.wanted}
+        return MoneyRecord(self._session, ended, *amounts, calls, self.spent + self.uncertain + further)
+
+
+MOST_EXCESSES = 3
+"""This many answers above their reservations stop a model."""
+
+FAR = 2.0
+"""A single answer that reports more than this many times its reservation stops a model, too."""
+
+USAGE_NOT_CREDIBLE = "usage_not_credible"
+"""Class of the failures of a model that was stopped for such usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessTotals:
+    """The totals of one model's answers whose reported usage exceeds their reservations."""
+
+    model: str
+    answers: int
+    claimed_tokens: int
+    charged_tokens: int
+    claimed_usd: float
+    charged_usd: float
+    token_margin: float
+    """The smallest `token_margin` with which all of them would be credible."""
+    stopped: bool
+    """Whether the model is stopped: there are too many such answers, or one exceeds its reservation by too much."""
+
+    def __str__(self) -> str:
+        which = "1 answer claims" if self.answers == 1 else f"{self.answers} answers claim"
+        claimed, charged = _amount(self.claimed_tokens, self.claimed_usd), _amount(self.charged_tokens, self.charged_usd)
+        mend = (
+            f"if that is its real count, write token_margin: {self.token_margin:.12g} beside the model, else use another provider"
+        )
+        return f"{which} {claimed}, more than was reserved: {charged} are charged; {mend}"
+
+
+def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[ExcessTotals]:
+    """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
+    by_model: dict[str, list[Excess]] = {}
+    for excess in excesses:
+        if excess.token_margin > margins.get(excess.model, 1.0):
+            by_model.setdefault(excess.model, []).append(excess)
+    totals = []
+    for model, found in sorted(by_model.items()):
+        largest = max(excess.token_margin for excess in found)
+        totals.append(
+            ExcessTotals(
+                model=model,
+                answers=len(found),
+                claimed_tokens=sum(excess.claimed_tokens for excess in found),
+                charged_tokens=sum(excess.charged_tokens for excess in found),
+                claimed_usd=sum(excess.claimed_micros for excess in found) / MICROS,
+                charged_usd=sum(excess.charged_micros for excess in found) / MICROS,
+                token_margin=enough(largest),
+                stopped=largest > FAR * margins.get(model, 1.0) or len(found) >= MOST_EXCESSES,
+            )
+        )
+    return totals
+
+
+def margins_of(settings: Mapping[str, Any]) -> dict[str, float]:
+    """Model -> its `token_margin`, for the models that have one above 1."""
+    return {model: entry.token_margin for model, entry in settings.items() if entry.token_margin > 1}
+
+
+def enough(margin: float) -> float:
+    """The `token_margin` to suggest: `margin` plus 1 %, rounded up to two decimals, since reservations are rounded."""
+    return math.ceil(margin * 101) / 100
+
+
+def _amount(tokens: int, usd: float) -> str:
+    return f"{tokens:,} tokens" + (f" for {usd:.6f} dollars" if usd else "")

@@ -1,1 +1,0 @@
-"""One call: its attempts, retries and outcome. Start reading at `gateway.py`."""

@@ -1,0 +1,159 @@
+"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form.
+
+It serves all providers with a base URL in the table, any endpoint (vLLM, SGLang, ...) given as `api_base`, and the user's own
+search services. It takes a tenth of litellm's time per call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import resource
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+
+from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
+from summhay_ray.llm.keys import NoKey, key_for
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.prices import default_effort
+from summhay_ray.llm.provider_table import PROVIDERS, address_of, place_of, provider_of, wire_name
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import QUERY_FIELD, REVISION, Request, Sampling, Task, bounded, wanted
+from summhay_ray.routes import Wire, route_to
+
+KEEPALIVE_S = 4.0
+"""Idle connections are closed before the server closes them (5 s is common): a call on a closing connection may be lost but
+paid."""
+
+CONNECT_S = 30.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+"""The caller limits the time of a whole attempt (`llm.attempts`)."""
+_FILES = 65_536
+_REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
+"""OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
+
+
+class DirectTransport:
+    """Sends requests through one aiohttp session for all endpoints."""
+
+    def __init__(self) -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        # The ledger enforces the limits: the connection pool must not add a hidden one.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
+        headers = {**UNPACKED, "Content-Type": "application/json"}
+        # aiohttp's CONNECT request to a proxy is not traced.
+        watch = aiohttp.TraceConfig()
+        watch.on_request_headers_sent.append(_note_sent)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers=headers,
+            timeout=_TIMEOUT,
+            trace_configs=[watch],
+        )
+
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
+        """Send one POST and read the reply.
+
+        Raises NoKey, NoRoute, ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, UnicodeEncodeError.
+        """
+        url = _address(request.task, settings)
+        route = route_to(url)
+        key = key_for(settings, url)
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        data = _body(request, settings.model)
+        wire.route = route
+        async with self._session.post(
+            url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
+        ) as response:
+            body = Body(response.status, response.headers, answer_limit(request, settings))
+            # A short answer arrives all at once.
+            while not response.content.at_eof() and body.take(await response.content.readany()):
+                pass
+            content = body.content()
+            if response.status != 200:
+                raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
+        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+
+def _address(task: Task, settings: ModelSettings) -> str:
+    """The URL of the service. Raises NoKey if no address is known for it."""
+    if task == "search":
+        return settings.api_base or ""
+    base = address_of(settings.model, settings.api_base).rstrip("/")
+    if not base:
+        raise NoKey(f"{settings.model}: no address is known for this; write api_base: URL beside it")
+    provider = provider_of(settings.model)
+    if not settings.api_base:
+        for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
+            if os.environ.get(name, base).rstrip("/") != base:
+                raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
+    if task == "embed":
+        return f"{base}/embeddings"
+    if task == "chat":
+        return f"{base}/chat/completions"
+    known = PROVIDERS.get(provider)
+    if known and known.base and place_of(provider, base) == "own":
+        return urljoin(base, f"{urlsplit(known.base).path}/rerank")
+    return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
+
+
+async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRequestHeadersSentParams) -> None:
+    """Called before the first byte of a request is written."""
+    context.trace_request_ctx.sent = True
+
+
+def _body(request: Request, model: str) -> bytes:
+    if not request.inputs:
+        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs))
+    name, renamed = wire_name(model), _renamed(model)
+    sent = {field: value for field, value in request.sampling.items() if field != REVISION}
+    if request.task == "search":
+        field = sent.pop(QUERY_FIELD, "query")
+        return json.dumps({field: request.inputs[0], **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+    query, *documents = request.inputs
+    reranked = {"query": query, "documents": documents, renamed.get("top_n", "top_n"): len(documents)}
+    asked = {"input": request.inputs} if request.task == "embed" else reranked
+    return json.dumps({"model": name, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+
+
+@functools.lru_cache(maxsize=1024)
+def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
+    """The JSON of a chat request's fields without the messages. Raises ValueError for NaN and infinity."""
+    name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
+    sent |= sent.pop("extra_body", None) or {}
+    if _REASONING.match(name):
+        renamed = {**renamed, "max_tokens": "max_completion_tokens"}
+        if sent.get("reasoning_effort", default_effort(model)) != "none":
+            sent.pop("temperature", None)
+    fields = {renamed.get(field, field): value for field, value in sent.items()}
+    return json.dumps({"model": name, **wanted(n, logprobs), **fields}, allow_nan=False)
+
+
+def _renamed(model: str) -> Mapping[str, str]:
+    known = PROVIDERS.get(provider_of(model))
+    return known.renamed if known else {}
+
+
+def _read(content: str, request: Request, model: str) -> Reply:
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error, content, request.task) from error
+    named = _renamed(model).get("results")
+    if request.task == "rerank" and isinstance(body, dict) and named in body:
+        body["results"] = body.pop(named)
+    return reply_in(body, request)

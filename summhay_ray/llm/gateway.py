@@ -1,0 +1,329 @@
+"""One call to a model, from its key to its outcome.
+
+The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
+settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
+only makes one attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from summhay_ray.llm.attempts import ATTEMPTS, Call, Transports, make_attempt
+from summhay_ray.llm.batching import Batched
+from summhay_ray.llm.bodies import off_loop
+from summhay_ray.llm.keys import SENT, Secrets, known_secrets
+from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
+from summhay_ray.llm.ledger_loop import LedgerPort
+from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
+from summhay_ray.llm.local_model import LocalModel
+from summhay_ray.llm.model_settings import ModelSettings, transport_of
+from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.prices import FREE
+from summhay_ray.llm.provider_table import known_extra, lacking
+from summhay_ray.llm.read_reply import BAD_NUMBERS, answer_of, letters, read_answer, written
+from summhay_ray.llm.reply import RawAnswer, Reply
+from summhay_ray.llm.request import Request, longest_answer, unusable
+from summhay_ray.llm.retry import UNREACHED, Decision
+from summhay_ray.llm.vectors_and_scores import dimensions_of, is_usable
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.routes import Wire
+from summhay_ray.store import DamagedRecord, Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
+from summhay_ray.text import count_tokens
+
+log = logging.getLogger(__name__)
+
+MENDABLE = {"bad_request", "context_window", "request_too_large", "timeout"}
+"""Errors of a single request that the user can fix (an endpoint, a window). Nothing was paid; a later start retries."""
+
+LINGER_S = 0.1
+"""Seconds that an answer waits for others before a write to a bucket, since each durable write costs a request there."""
+
+BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
+DRAIN_LOOK_S = 0.02
+
+Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
+
+
+class Gateway:
+    """Sends a worker's requests to the models, on one event loop.
+
+    `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
+    by `provider/` for a family. `count` adds the tokens that they generate to the run's counters.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ModelSettings],
+        port: LedgerPort,
+        files: Files,
+        log: LogWriter,
+        run: str,
+        evicted: Callable[[], None] | None = None,
+        local: Mapping[str, LocalModel] | None = None,
+        count: Callable[[Mapping[str, int]], None] = lambda _: None,
+    ) -> None:
+        self._models = models
+        self._files = files
+        self._log = log
+        self._run = run
+        self._transports = Transports(local, count)
+        self._client = LedgerClient(port, evicted, self._transports.local.generation.stop)
+        self._prefixes = PrefixGate()
+        self._dimensions = Dimensions(files)
+        self._append: Batched[bytes, Location]
+        self._append = Batched(lambda lines: asyncio.to_thread(self._log.append, lines), 0.0 if files.folder else LINGER_S)
+        self._ended = False
+        self._open = 0
+        """The number of calls that are granted but not settled."""
+        self._secrets_known, self._sent = Secrets(), -1
+
+    def make_transports(self) -> None:
+        """Import the transports' libraries before the first call, which may take seconds. Call it on the event loop."""
+        for settings in self._models.values():
+            self._transports.of(settings, "chat")
+
+    async def flush(self) -> None:
+        """Send the last settlements."""
+        await self._client.flush()
+
+    async def close(self) -> None:
+        """Send the last settlements, and close all connections."""
+        await self._client.close()
+        await self._transports.close()
+
+    async def drain(self, patience_s: float) -> None:
+        """Send nothing more, stop models in this process, wait up to `patience_s` for the calls in flight, and bring the log to
+        the store.
+
+        An unsent call is given back to the ledger. Its caller waits for ever, since the worker ends.
+        """
+        self._client.drain()
+        end = asyncio.get_running_loop().time() + patience_s
+        # A new grant is given back before the first check.
+        await asyncio.sleep(DRAIN_LOOK_S)
+        while self._open and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(DRAIN_LOOK_S)
+        self._ended = True
+        await self._client.close()
+        await asyncio.to_thread(self._log.close)
+
+    def complete(
+        self,
+        request: Request,
+        stage: str = "",
+        kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any] = lambda outcome, raw: (outcome, raw),
+    ) -> asyncio.Future[Any]:
+        """Begin a call. Returns a future of the result of `kept`, which is called with the outcome and the raw answer (None
+        without an answer; it may be unusable). The cost counts toward `stage`.
+
+        Cancelling the future does not abort the call: an answer that is already paid for is kept.
+        """
+        call = Call(request, self._models[request.model], stage)
+        ending = asyncio.ensure_future(self._complete(call, kept))
+        # Retrieve the exception: a cancelled caller never will.
+        ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        call.future = asyncio.shield(ending)
+        return call.future
+
+    async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
+        request = call.request
+        problem = await self._prepare(call)
+        if problem is not None:
+            return kept(problem, None)
+        if request.inputs:
+            # Unusable stored vectors and scores are requested again.
+            for key in request.keys:
+                call.claim = call.claim._replace(key=key)
+                outcome, raw = await self._claim_and_send(call, None)
+                if not isinstance(outcome, Answer):
+                    break
+                if await asyncio.to_thread(is_usable, request, outcome.value.text, self._dimensions):
+                    break
+            return kept(outcome, raw)
+        prefixes = () if call.settings.local else prefixes_of(request.model, request.prompt)
+        async with self._prefixes.turn(prefixes) if prefixes else contextlib.nullcontext() as turn:
+            ended = await self._claim_and_send(call, turn)
+        return kept(*ended)
+
+    async def _prepare(self, call: Call) -> Failed | None:
+        """The call's claim, or the reason why it cannot be sent."""
+        request, settings = call.request, call.settings
+        if problem := lacking(request.model, request.task, settings.api_base):
+            return Failed("no_such_service", problem)
+        way = transport_of(request.model, request.task, settings.api_base, settings.transport)
+        if problem := unusable(request.sampling, known_extra(request.model, way, settings.api_base)):
+            return Failed("unusable_sampling", problem)
+        longest = 0 if request.inputs else longest_answer(request.sampling)
+        prompt = request.prompt
+        # Counting takes time, and is not needed for a free local model without a context window.
+        uncounted = settings.local and settings.context_window is None and settings.price == FREE
+        counting = functools.partial(settings.prompt_tokens, prompt, request.sampling)
+        prompt_tokens = 0 if uncounted else await off_loop(len(prompt), counting)
+        # The context window applies to each text to embed or rerank on its own.
+        length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
+        if settings.context_window is not None and length + longest > settings.context_window:
+            # The user may set another window, and a retry costs no call.
+            message = (
+                f"the prompt's {length} tokens and {longest} for the answer exceed the context window of "
+                f"{settings.context_window} tokens of {settings.model}"
+            )
+            return Failed("context_window", message, retryable=True)
+        max_tokens = longest * request.n
+        worst_micros = settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
+        call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
+        return None
+
+    async def _claim_and_send(self, call: Call, turn: Turn | None) -> Ended:
+        """Claim, send and settle the call repeatedly until it is answered or given up."""
+        ended: Ended | None = None
+        while ended is None:
+            if call.future.cancelled():
+                return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
+            granted = await self._client.claim(call.claim)
+            ended = await (self._end_unsent(granted.grant, call) if granted.grant.state != "go" else self._send(call, granted))
+            if ended is None:
+                call.claim = call.claim._replace(first=True, damaged=granted.grant.location)
+        if turn is not None and call.attempts:
+            turn.answered = ended[1] is not None
+        return ended
+
+    async def _end_unsent(self, grant: Grant, call: Call) -> Ended | None:
+        """The outcome of an unsent call. None: the stored answer is damaged, and the call must be claimed again."""
+        if grant.location is not None:
+            try:
+                if self._files.folder is not None:
+                    # This is quicker than a thread, on which thousands of equal questions would wait.
+                    return read_answer(read_at(self._files, grant.location, call.claim.key))
+                return read_answer(await asyncio.to_thread(read_at, self._files, grant.location, call.claim.key))
+            except DamagedRecord:
+                return None
+        error, message = grant.error, grant.reason
+        if grant.state == "budget":
+            error, message = "budget", "the call's worst case does not fit into what is left of the budget"
+        return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
+
+    async def _send(self, call: Call, granted: GrantedCall) -> Ended | None:
+        """Send a granted call at its time, settle it and return its outcome. None: it must be claimed again."""
+        self._open += 1
+        call.wire = Wire()
+        try:
+            loop = asyncio.get_running_loop()
+            if granted.at > loop.time():
+                await self._client.rest(granted.at - loop.time())
+            is_wanted = not call.future.cancelled()
+            if not is_wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
+                self._settle(call, sent=False, again=is_wanted)
+                return None
+            attempt = await make_attempt(call, self._transports, self._secrets)
+            if attempt.decision is not None:
+                return await self._handle_failure(call, attempt.decision, attempt.message, attempt.reply)
+            assert attempt.reply is not None
+            return await self._store_answer(call, attempt.reply)
+        except BaseException:
+            # The disk is full, or the loop ends. Settle nevertheless: the call may have been paid, and others may wait for it.
+            self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)
+            raise
+        finally:
+            self._open -= 1
+
+    def _settle(self, call: Call, micros: int = 0, **how: Any) -> None:
+        self._client.settle(Settlement(call.claim.key, call.claim.model, micros, **how))
+
+    async def _store_answer(self, call: Call, reply: Reply) -> Ended:
+        self._client.ended(call.claim.key)
+        claim, settings = call.claim, call.settings
+        reply = await self._check_dimensions(call.request, reply)
+        # Store an unusable answer under another key, so that a later run asks again.
+        key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
+        origin = {"origin": settings.origin} if settings.origin else {}
+        known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
+        known |= {**origin, "key": key, "attempts": call.attempts}
+        work = functools.partial(written, known, reply, settings, claim, self._secrets())
+        record, line = await off_loop(letters(reply), work)
+        if self._ended:
+            # After a drain, the worker ends.
+            await asyncio.Future()
+        location = await self._append(line)
+        flaw, (read, answered) = record.get("flaw"), _tokens_used(record, call)
+        # A service with contradictory answers would cause everything to be embedded again.
+        stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
+        how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
+        self._settle(call, record["usd_micros"], **how)
+        return read_answer(record)
+
+    async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
+        """The reply, with a flaw if its vectors differ in length from the model's other vectors."""
+        if request.task != "embed" or reply.flaw:
+            return reply
+        found = dimensions_of(reply.text)
+        try:
+            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        except (OSError, StoreError):
+            # Paid answers are kept nevertheless. They are compared with the others on reading.
+            return reply
+        if found == expected:
+            return reply
+        mend = "where another model answers now, give it a `revision:` in the spec"
+        return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
+
+    async def _handle_failure(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
+        if decision.kind == "stopped":
+            self._settle(call, sent=False, again=not call.future.cancelled())
+            return None
+        paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
+        key, charged = call.request.key, call.claim.worst_micros * paid
+        if reply is not None:
+            charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
+        call.charged_micros += charged
+        call.ends[decision.kind] += 1
+        limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
+        if again:
+            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
+        pause_s = decision.after_s or None
+        # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
+        if again and not (limited or pause_s):
+            self._client.ended(call.claim.key)
+            # Random, and longer on average after each attempt.
+            await self._client.rest(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (call.attempts - 1))))
+        stop = (decision.error, message) if decision.kind == "model" else None
+        unreached = (UNREACHED, message) if decision.error == UNREACHED else None
+        self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)
+        if again:
+            return None
+        details = message, key, call.attempts, call.charged_micros
+        if decision.error == "content_filter":
+            return Refusal("content_filter", *details), None
+        if decision.kind == "malformed":
+            # The user may raise the limit, and a later start retries.
+            return Malformed(decision.error, *details, retryable=True), None
+        return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
+
+    def _secrets(self) -> Secrets:
+        """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key
+        was sent."""
+        if self._sent != len(SENT):
+            self._sent = len(SENT)
+            self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)
+        return self._secrets_known
+
+
+def _tokens_used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
+    """The tokens of a call that count towards its model's limits.
+
+    At most the reserved tokens: implausible usage must not block the limits for minutes.
+    """
+    used = record["input_tokens"], record["output_tokens"]
+    if call.settings.local:
+        return used
+    read, answered = call.settings.reserved_tokens(call.claim.input_tokens, call.claim.output_tokens)
+    return min(used[0], read), min(used[1], answered)

@@ -1,0 +1,383 @@
+"""One run's ledger: decides which worker may send which call, and when.
+
+A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
+the log has the answer; the call is granted; or it can never be sent. A grant reserves in one step a slot of the model, a time by
+the limits per minute, and the money for the worst case, within every budget and the durable ceiling. It means: send now. The time
+is always passed as an argument, so that tests need not wait.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Account, Budgets, excess_totals
+from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.model_queue import Cap, Flight, Membership, ModelQueue, Pacer
+from summhay_ray.llm.model_settings import Limits
+from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
+
+log = logging.getLogger(__name__)
+
+HORIZON_S = 0.25
+"""Seconds between the grant of a call and its time: enough for the grant to arrive, and few enough for a pause to take effect."""
+
+DRIVER_SILENT_S = 3.0
+"""After this time without a sign of life from the driver, it may be dead: no more money is spent."""
+
+
+class Ledger:
+    """The ledger of one run, on top of the index of the store's log, which has been read.
+
+    `earlier_record`: the newest money record when this session began; None without one. `limits` has an entry for every model
+    outside the workers; a model without one runs in the workers. With `probing`, the first call to each model in `limits` is sent
+    alone; if it does not reach the endpoint, the model is given up.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        index: LogIndex,
+        budgets: Budgets | None = None,
+        limits: Mapping[str, Limits] | None = None,
+        *,
+        session: int = 0,
+        earlier_record: MoneyRecord | None = None,
+        probing: bool = False,
+    ) -> None:
+        self.run = run
+        self.index = index
+        self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, run, index))
+        self._margins = budgets.margins if budgets else {}
+        self._excesses: dict[str, Excess] = {}
+        """Key -> excess, for answers with a reported usage above their reservation."""
+        self.counts: Counter[str] = Counter()
+        self.over_budget = False
+        self.next_at: float | None = None
+        """When the next waiting call can be granted, if nothing else happens; None: unknown."""
+        self.touched: set[str] = set()
+        """Workers that have news to collect."""
+        self._limits = dict(limits or {})
+        self._probing = probing
+        self._models: dict[str, ModelQueue] = {}
+        self._flights: dict[str, Flight] = {}
+        self._followers: dict[str, list[tuple[str, Claim]]] = {}
+        """Key in flight -> (worker, claim) of each claim that waits for its answer."""
+        self._outbox: dict[str, list[tuple[Claim, Grant]]] = {}
+        self.membership = Membership()
+        self._driver_heard: float | None = None
+        self._stopping = False
+        self._wanting: Counter[str] = Counter()
+        """Model -> the number of its calls that wait only for the next money record."""
+        self._note_excess(index.excesses(run))
+
+    def take(self, worker: str, message: WorkerMessage, now: float) -> None:
+        """Process a worker's message: ended attempts, settlements and claims."""
+        self.membership.hear(worker, now)
+        for key in message.ended:
+            if (flight := self._flights.get(key)) is not None and flight.worker == worker:
+                self._model(flight.claim.model).hold(flight, sending=False)
+        for settlement in message.settlements:
+            self._settle(worker, settlement, now)
+        for claim in message.claims:
+            model = self._model(claim.model)
+            if claim.damaged is not None:
+                self.counts["reused"] -= 1
+                self.index.drop(claim.key, claim.damaged)
+            if not self._needs_no_call(model, worker, claim):
+                model.enter(worker, claim)
+        self.tend(now)
+
+    def collect(self, worker: str, now: float) -> News:
+        """The worker's news. Each grant is returned once."""
+        self.membership.hear(worker, now)
+        self.touched.discard(worker)
+        return News(
+            grants=tuple((claim.ticket, grant) for claim, grant in self._outbox.pop(worker, ())),
+            paused={
+                name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
+            },
+            stopped=tuple(name for name, model in self._models.items() if model.stopped),
+            evicted=worker in self.membership.evicted,
+            next_s=self.membership.listen_s,
+            halted=self._is_halted(now),
+            stopping=self._stopping,
+        )
+
+    def hello(self, worker: str, place: str, now: float) -> None:
+        """Note a worker that takes a place. Only one worker can have it: the previous one is dead and is evicted at once."""
+        self.leave(self.membership.hello(worker, place, now), now)
+
+    def beat(self, worker: str, now: float) -> None:
+        """Note a sign of life from the worker."""
+        self.membership.hear(worker, now)
+
+    def leave(self, worker: str, now: float) -> None:
+        """Evict a worker that ends."""
+        if self.membership.dismiss(worker):
+            self.tend(now)
+
+    def stop(self, now: float) -> None:
+        """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
+        self._stopping, self._driver_heard = True, now
+        self.touched.update(self.membership.heard)
+
+    def evict(self, worker: str, fetched: Fetched, now: float) -> None:
+        """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
+        self.index.take(fetched)
+        for news in fetched:
+            # They include answers of other workers, which may die before they report them.
+            for key, _, _, micros in zip(*news.heads["answers"].get(self.run, ()), strict=True):
+                if (flight := self._flights.get(key)) is not None:
+                    flight.logged_micros = micros
+        self._note_excess(self.index.excesses(self.run))
+        self.membership.evict(worker)
+        self._outbox.pop(worker, None)
+        for key, followers in list(self._followers.items()):
+            self._followers[key] = [follower for follower in followers if follower[0] != worker]
+        open_calls = [key for key, flight in self._flights.items() if flight.worker == worker]
+        if open_calls:
+            log.warning(
+                "worker %s is gone with %d calls in flight; those without an answer in the log are asked again",
+                worker,
+                len(open_calls),
+            )
+        for key in open_calls:
+            claim, logged = self._flights[key].claim, self._flights[key].logged_micros
+            if logged is None:
+                self.account.lose(key)
+            else:
+                self.account.charge(claim.purpose, logged, answered=True)
+            self._land(key)
+        for model in self._models.values():
+            model.forget(worker)
+        self.tend(now)
+
+    def count(self, worker: str, numbers: Mapping[str, int], now: float) -> None:
+        """Add a worker's numbers to the run's counters (cells, judgments, failures, ...)."""
+        self.membership.hear(worker, now)
+        self.counts.update(numbers)
+
+    def snapshot(self, now: float) -> dict[str, Any]:
+        """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
+        self._driver_heard = now
+        models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
+        counts = sum((model.counts for model in self._models.values()), Counter[str]())
+        return {
+            **self.counts,
+            "limited": counts["limited"],
+            "retries": counts["retries"],
+            "spent_micros": self.account.spent[RUN],
+            "reserved_micros": self.account.reserved[RUN],
+            "uncertain_micros": self.account.uncertain[RUN],
+            "in_flight": len(self._flights),
+            "over_budget": self.over_budget,
+            "stopping": self._stopping,
+            "stopped": {
+                name: dict(zip(("error", "reason"), model.stopped or (), strict=False))
+                for name, model in self._models.items()
+                if model.stopped
+            },
+            "models": models,
+            "claims": [asdict(claims) for claims in excess_totals(self._excesses.values(), self._margins)],
+            "lost_workers": sorted(self.membership.lost),
+        }
+
+    def figures(self, now: float) -> dict[str, dict[str, float]]:
+        """Model -> its figures of this session; and the run's dollars."""
+        figures = {}
+        for name, model in self._models.items():
+            usd = {kind: getattr(self.account, kind)["model", name] / 1e6 for kind in ("spent", "reserved", "uncertain")}
+            figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
+        return figures
+
+    def tend(self, now: float) -> None:
+        """Check for silent workers, and grant every call that may be granted."""
+        for worker in self.membership.look(now):
+            self._take_back(worker)
+        self.next_at = None
+        self.account.wanted.clear()
+        self._wanting.clear()
+        for model in self._models.values():
+            if model.queues:
+                self._pump(model, now)
+
+    def _pump(self, model: ModelQueue, now: float) -> None:
+        waiting = [place for place in model.queues if place[0] not in self.membership.silent]
+        while waiting and model.free(self.membership.silent):
+            # A slot goes to the worker with the fewest slots: usually the one that has just returned it, which gets it in the
+            # same exchange.
+            place = min(waiting, key=lambda place: model.sending_of[place[0]])
+            waiting.remove(place)
+            queue = model.queues[place]
+            start = self._try(model, place[0], queue[0], now)
+            if start is None:
+                queue.popleft()
+                # A served queue goes to the end, so that all stages take turns.
+                del model.queues[place]
+                if queue:
+                    model.queues[place] = queue
+                    waiting.append(place)
+            elif start > now:
+                when = start - HORIZON_S
+                self.next_at = when if self.next_at is None else min(self.next_at, when)
+                return
+
+    def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
+        """Answer a claim if possible. Returns None if it was answered; a later time if the model's next call must wait until
+        then; `now` if only this claim must wait, but not those of other workers or stages."""
+        if self._needs_no_call(model, worker, claim):
+            return None
+        if self._is_halted(now) and claim.worst_micros:
+            return now
+        # The first call to a model is sent alone.
+        alone = self._probing and model.cap is not None and not model.reached
+        free = model.free(self.membership.silent)
+        if not free or (alone and model.unsettled):
+            return now
+        fits = self.account.fits(claim.key, claim.purpose, claim.worst_micros)
+        if fits == "no":
+            if not self.over_budget:
+                log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
+            self.over_budget = True
+            self._say(worker, claim, Grant("budget"))
+            return None
+        if fits == "record":
+            more = (1 if alone else free) - self._wanting[claim.model]
+            for waiting in itertools.islice(model.queues[worker, claim.stage], max(0, more)):
+                self.account.want(waiting.key, waiting.purpose, waiting.worst_micros)
+                self._wanting[claim.model] += 1
+        if fits != "yes":
+            return now
+        start = model.pacer.earliest(now, claim.amounts)
+        if start > now + HORIZON_S:
+            return start
+        flight = self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
+        self.account.reserve(claim.key, claim.purpose, claim.worst_micros)
+        model.hold(flight, sending=True)
+        model.unsettled += 1
+        model.counts["requests"] += 1
+        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+        return None
+
+    def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
+        """Handle a claim that needs no call; False if it needs one.
+
+        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that
+        call.
+        """
+        location = self.index.answers.get(claim.key)
+        if location is not None:
+            self.counts["reused"] += 1
+            self._say(worker, claim, Grant("answered", location=location))
+        elif model.stopped:
+            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
+        elif claim.key in self._flights:
+            self._followers.setdefault(claim.key, []).append((worker, claim))
+        else:
+            return False
+        return True
+
+    def _settle(self, worker: str, done: Settlement, now: float) -> None:
+        model, flight = self._model(done.model), self._flights.get(done.key)
+        # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
+        mine = flight is not None and flight.worker == worker
+        if done.location is not None:
+            self.index.answers.setdefault(done.key, done.location)
+            self.counts["made"] += 1
+            model.answered(done.input_tokens, done.output_tokens)
+        elif done.again:
+            model.counts["retries"] += done.sent
+        else:
+            self.counts["failed"] += done.sent
+        if flight is not None and mine:
+            if done.doubtful:
+                self.account.doubt(flight.claim.purpose, done.usd_micros)
+            else:
+                self.account.charge(flight.claim.purpose, done.usd_micros, answered=done.location is not None)
+            if flight.permit is not None and done.location is not None:
+                model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
+            self._land(done.key, sent=done.sent)
+        self._slow_down(model, done, now)
+        model.reached |= done.location is not None or (done.sent and not done.unreached)
+        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
+            self._stop(done.model, done.stop or done.unreached or ("", ""))
+        if done.excess:
+            self._note_excess({done.key: done.excess})
+
+    def _slow_down(self, model: ModelQueue, done: Settlement, now: float) -> None:
+        """Send fewer calls after a 429, and none while the provider demands a pause."""
+        if done.limited and (why := model.limited(now)):
+            self._stop(done.model, ("quota_exhausted", why))
+        if done.pause_s is not None:
+            model.pacer.pause(now, done.pause_s)
+        elif done.limited:
+            model.pacer.round_of_429s(now)
+        else:
+            return
+        self.touched.update(self.membership.heard)
+
+    def _stop(self, name: str, why: tuple[str, str]) -> None:
+        """Give the model up, and answer all claims that wait for it."""
+        model = self._model(name)
+        if model.stopped:
+            return
+        log.warning("%s is given up: %s", name, why[0])
+        model.stopped = why
+        for (worker, _), queue in model.queues.items():
+            for claim in queue:
+                self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
+        model.queues.clear()
+        self.touched.update(self.membership.heard)
+
+    def _land(self, key: str, *, sent: bool = True) -> None:
+        """End a flight. If nothing was sent, it does not count towards the limits."""
+        flight = self._flights.pop(key)
+        model = self._model(flight.claim.model)
+        self.account.release(key)
+        model.hold(flight, sending=False)
+        model.unsettled -= 1
+        if not sent:
+            model.counts["requests"] -= 1
+            if flight.permit is not None:
+                model.pacer.cancel(flight.permit)
+        for worker, waiting in reversed(self._followers.pop(key, [])):
+            if not self._needs_no_call(model, worker, waiting):
+                model.enter(worker, waiting._replace(first=True))
+
+    def _take_back(self, worker: str) -> None:
+        """Take back the grants that a silent worker has not collected: their calls were not sent."""
+        kept = []
+        for claim, grant in self._outbox.pop(worker, []):
+            if grant.state == "go":
+                self._land(claim.key, sent=False)
+                self._model(claim.model).enter(worker, claim._replace(first=True))
+            else:
+                kept.append((claim, grant))
+        if kept:
+            self._outbox[worker] = kept
+
+    def _is_halted(self, now: float) -> bool:
+        return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
+
+    def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
+        self._outbox.setdefault(worker, []).append((claim, grant))
+        self.touched.add(worker)
+
+    def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
+        """Give up the models whose reported usage is not credible too often or by too much."""
+        # Keep the first report of an answer.
+        self._excesses = {**excesses, **self._excesses}
+        for totals in excess_totals(self._excesses.values(), self._margins):
+            if totals.stopped:
+                self._stop(totals.model, (USAGE_NOT_CREDIBLE, str(totals)))
+
+    def _model(self, name: str) -> ModelQueue:
+        if name not in self._models:
+            limits = self._limits.get(name)
+            self._models[name] = ModelQueue(Pacer(limits or Limits()), Cap(limits.concurrency) if limits else None)
+        return self._models[name]

@@ -1,0 +1,197 @@
+"""A worker's client of the ledger: sends claims and settlements in batches, and obeys grants and pauses.
+
+A call awaits `claim`, is sent at once if it `may_send`, and ends with `settle`. One exchange with the ledger carries everything
+that has accumulated since the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from summhay_ray.llm.ledger_loop import LedgerPort
+from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.model_queue import PAUSE_WITHOUT_TIME_S
+
+TRIP_EVERY_S = 0.008
+"""Shortest interval between two exchanges. The first message after an idle time is sent at once."""
+
+LEASE_S = 1.5
+"""A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
+grant counts from the request for the news, since this process may have been suspended before the news arrived."""
+
+LATE_S = 0.5
+"""A timed call may be sent at most this much after its time. Later, it would count in another minute, so it is claimed again."""
+
+CLOSING_S = 10.0
+"""How long `close` waits for the last exchange."""
+
+PAD_S = 0.02
+"""Added to every pause, since clocks differ."""
+
+
+class GrantedCall(NamedTuple):
+    """A grant as this worker received it. `at` and `until`: when the call may be sent, by the event loop's clock."""
+
+    grant: Grant
+    at: float
+    until: float
+
+
+class LedgerClient:
+    """One worker's client, on one event loop.
+
+    `evicted` is called when the ledger has evicted this worker as dead: its claims will never be answered. `draining` is called
+    when nothing more may be sent, since the worker ends or the run stops.
+    """
+
+    def __init__(
+        self, port: LedgerPort, evicted: Callable[[], None] | None = None, draining: Callable[[], None] = lambda: None
+    ) -> None:
+        self._port = port
+        self._evicted = evicted
+        self._on_drain = draining
+        self._tickets = 0
+        self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
+        self._message = WorkerMessage()
+        """The messages since the last exchange."""
+        self._paused: dict[str, float] = {}
+        self._stopped: set[str] = set()
+        self._halted = False
+        self._mail = asyncio.Event()
+        self._travelling = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._broken: BaseException | None = None
+        self._draining = asyncio.Event()
+        self._closed = False
+
+    def drain(self) -> None:
+        """Prepare the worker's end: nothing more may be sent, pauses end, and new claims wait for ever."""
+        self._draining.set()
+        self._on_drain()
+
+    async def rest(self, seconds: float) -> None:
+        """Wait this long, or until the worker must end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+
+    async def claim(self, claim: Claim) -> GrantedCall:
+        """The ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
+        self._start()
+        if self._draining.is_set():
+            await asyncio.Future()
+        self._tickets += 1
+        future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
+        self._waiting[self._tickets] = future
+        self._message.claims.append(claim._replace(ticket=self._tickets))
+        self._mail.set()
+        return await future
+
+    def ended(self, key: str) -> None:
+        """Report that a call's attempt has ended before it can be settled, so that another call may be sent in its slot."""
+        self._message.ended.append(key)
+        self._mail.set()
+
+    def settle(self, settlement: Settlement) -> None:
+        """Report how a call ended; the next exchange carries it. If the provider demands a pause, this worker pauses at once, and
+        the others as soon as the ledger informs them."""
+        self._start()
+        if settlement.pause_s is not None:
+            settlement = settlement._replace(pause_s=settlement.pause_s + PAD_S)
+            self._pause(settlement.model, settlement.pause_s or 0.0)
+        elif settlement.limited:
+            self._pause(settlement.model, PAUSE_WITHOUT_TIME_S + PAD_S)
+        self._message.settlements.append(settlement)
+        self._mail.set()
+
+    def _pause(self, model: str, seconds: float) -> None:
+        self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
+
+    def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
+        """Whether the call may be sent now, at its time. If not, it is given back and claimed again."""
+        now = asyncio.get_running_loop().time()
+        if self._draining.is_set() or model in self._stopped or (paid and self._halted):
+            return False
+        return now <= granted.until and self._paused.get(model, 0.0) <= now
+
+    async def flush(self) -> None:
+        """Return when the ledger has all messages, or after a while without an answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                # An ending event loop has already cancelled the tasks: nothing more can be sent.
+                while (
+                    self._tasks
+                    and self._broken is None
+                    and not any(task.done() for task in self._tasks)
+                    and (self._mail.is_set() or self._travelling)
+                ):
+                    await asyncio.sleep(TRIP_EVERY_S)
+
+    async def close(self) -> None:
+        """Send the remaining messages, and stop."""
+        await self.flush()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks, self._closed = [], True
+
+    def _start(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        # Calls that end with the loop still settle, and the log has their answers. No task may start after `close`.
+        if not self._tasks and not self._closed:
+            self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """Do the work. If it fails, the ledger is gone: the error is raised in all waiting callers, so that none waits for
+        ever."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        # The channel may raise anything, and every caller must get it.
+        except Exception as error:  # noqa: BLE001
+            self._broken = error
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(error)
+            self._waiting.clear()
+
+    async def _travel(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._mail.wait()
+            began = loop.time()
+            self._mail.clear()
+            message, self._message = self._message, WorkerMessage()
+            self._travelling = True
+            self._hear(await self._port.exchange(message), began)
+            self._travelling = False
+            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+
+    async def _listen(self) -> None:
+        while True:
+            began = asyncio.get_running_loop().time()
+            self._hear(await self._port.listen(), began)
+
+    def _hear(self, news: News, began: float) -> None:
+        """Process news that was requested at the time `began`."""
+        now = asyncio.get_running_loop().time()
+        self._halted = news.halted
+        if news.evicted and self._evicted is not None:
+            self._evicted()
+        if news.stopping and not self._draining.is_set():
+            self.drain()
+        self._stopped.update(news.stopped)
+        for model, seconds in news.paused.items():
+            self._pause(model, seconds)
+        lease = began + news.next_s + LEASE_S
+        for ticket, grant in news.grants:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                at = now + grant.wait_s
+                until = min(lease, at + LATE_S) if grant.timed else lease
+                future.set_result(GrantedCall(grant, at, until))

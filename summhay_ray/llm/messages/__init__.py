@@ -1,1 +1,0 @@
-"""A request and its key, a reply, and a stored answer: values without I/O."""

@@ -1,0 +1,153 @@
+"""Settings of a model: price, context window, limits, endpoint, transport.
+
+Nothing here is part of a request's key.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.llm.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
+from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Sampling, Task, schema_tokens
+from summhay_ray.text import count_tokens
+
+TOKEN_MARGIN = 1.15
+"""Factor by which OpenAI's token count of a text may exceed ours (cl100k). It is part of the reservation for a call's worst
+case."""
+
+OTHER_TOKEN_MARGIN = 1.5
+"""The same factor for all other providers: tokenizers with smaller vocabularies need up to 50 % more tokens for English."""
+
+TIMEOUT_S = 600.0
+
+SPARE_TOKENS = 16
+"""Tokens that a provider may add to a text: roles, separators."""
+
+_OPENAI = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A model's limits: requests, input tokens and output tokens per minute, and concurrent calls. None: no limit."""
+
+    rpm: float | None = None
+    input_tpm: float | None = None
+    output_tpm: float | None = None
+    concurrency: int = 64
+    """Maximum number of calls in flight over the whole cluster; for a model that generates in the worker, prompts per batch."""
+
+    def minutes(self, calls: float, input_tokens: float, output_tokens: float) -> float | None:
+        """Minimum minutes for this many calls and tokens under the limits per minute; None without such limits."""
+        shares = ((calls, self.rpm), (input_tokens, self.input_tpm), (output_tokens, self.output_tpm))
+        return max((amount / rate for amount, rate in shares if rate), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The settings of one model: endpoint, limits and price."""
+
+    model: str
+    price: Price
+    context_window: int | None = None
+    """Tokens of prompt and answer together; None if unknown."""
+    api_base: str | None = None
+    api_key_env: str | None = None
+    """Name of the environment variable, on the worker, that holds the key; never the key itself."""
+    timeout_s: float = TIMEOUT_S
+    limits: Limits = field(default_factory=Limits)
+    transport: Transport | None = None
+    """The transport, if the spec sets it; see `transport_of`."""
+    reasoning: bool = False
+    """Whether the model may write reasoning tokens, which are billed but not shown."""
+    max_answer_bytes: int | None = None
+    """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
+    token_margin: float = 1.0
+    """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
+
+    @classmethod
+    def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
+        """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
+
+        `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
+        """
+        api_base, transport = entry.get("api_base"), entry.get("transport")
+        return cls(
+            model=model,
+            price=find_price(model, entry.get("price"), priced_by),
+            context_window=find_window(model, entry.get("context_window")),
+            api_base=api_base,
+            api_key_env=entry.get("api_key_env"),
+            timeout_s=entry.get("timeout_s") or (math.inf if is_local(model) else TIMEOUT_S),
+            max_answer_bytes=entry.get("max_answer_bytes"),
+            limits=limits,
+            # Setting a default value explicitly must give the same settings.
+            transport=None if transport == transport_of(model, "chat", api_base) else transport,
+            reasoning=may_reason(model),
+            token_margin=entry.get("token_margin", 1.0),
+        )
+
+    @property
+    def local(self) -> bool:
+        """Whether the model runs in the worker."""
+        return is_local(self.model)
+
+    @property
+    def origin(self) -> str:
+        """The model's endpoint: scheme, host and port; the provider's name if it has several hosts; empty if local."""
+        return "" if self.local else origin_of(provider_of(self.model), self.api_base)
+
+    @property
+    def tokenizer_margin(self) -> float:
+        """Factor by which the provider's token count of a text may exceed ours."""
+        return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
+
+    def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
+        """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
+        return count_tokens(prompt) + (0 if self.local else schema_tokens(sampling))
+
+    def most_tokens(self, counted: int) -> int:
+        """Maximum token count of the provider for a text for which we count `counted` tokens."""
+        return math.ceil((math.ceil(counted * self.tokenizer_margin) + SPARE_TOKENS) * self.token_margin)
+
+    def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
+        """(Tokens of the prompt, tokens of the answer) that are reserved for a call. A higher usage is not credible."""
+        return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
+
+    def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
+        """Maximum cost of a call, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
+        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
+
+    def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
+        """Cost of a call by our token counts with nothing cached, in micro-dollars."""
+        return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
+
+    def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
+        """Minimum cost of a call, in micro-dollars: our count divided by the margin, all cached, and an answer of one token."""
+        return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
+
+
+# Every call asks for it, and a run has few models.
+@functools.lru_cache
+def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
+    """The transport for this task of the model: as `written` in the spec, else direct if possible.
+
+    It is possible at an `api_base` and at the provider's base URL, unless the provider has its own protocol for the task. A
+    reranking at the user's own endpoint always has Cohere's form. OpenAI's models without chat completions need litellm, too.
+    """
+    if is_local(model):
+        return "local"
+    if written is not None:
+        return written
+    # At an `api_base`, a name without a prefix does not indicate a provider.
+    provider = model.partition("/")[0] if api_base else provider_of(model)
+    known = PROVIDERS.get(provider)
+    if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
+        return "litellm"
+    return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"

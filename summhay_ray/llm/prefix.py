@@ -1,0 +1,99 @@
+"""Calls that share a long prefix: one goes first, the others follow once the provider has cached it.
+
+Providers discount the beginning of a prompt if they have read it a few minutes earlier (and it has about 1,024 tokens or more).
+The queries of one haystack under one ordering share their documents; if they were sent at the same time, each would pay for them
+in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+SHORTEST = 4096
+"""Shortest prefix, in characters: about 1,024 tokens, the shortest prefix that providers cache."""
+
+LIFETIME_S = 240.0
+"""How long a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
+
+
+def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
+    """Hashes of the prompt's prefixes of 4,096, 8,192, ... characters, the last of them the whole prompt. Empty for a short one.
+
+    The model is part of the hash. Two prompts share the prefixes that are within their common text, so that one call can lead for
+    a haystack's documents and another for the text after them.
+    """
+    return _prefixes(model, prompt) if len(prompt) >= SHORTEST else ()
+
+
+# The repeats of a query send the same prompt.
+@functools.lru_cache(maxsize=8)
+def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
+    hasher = hashlib.sha256(f"{model}\0".encode())
+    hashes, start, end = [], 0, SHORTEST
+    while start < len(prompt):
+        hasher.update(prompt[start:end].encode("utf-8", "surrogatepass"))
+        hashes.append(hasher.hexdigest())
+        start, end = end, end * 2
+    return tuple(hashes)
+
+
+@dataclass(eq=False)
+class Turn:
+    """The turn of a call to be sent."""
+
+    answered: bool | None = None
+    """Whether the provider answered and so has read the prompt; None if nothing was sent. The caller sets it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass
+class PrefixGate:
+    """Delays the calls of one worker, on one event loop, that share a prefix with a leading call.
+
+    For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was not
+    sent, the next call leads. If it was sent but not answered, all others are sent at once, since they might fail one by one. All
+    calls wait for shorter prefixes first, so that they cannot wait in a circle.
+    """
+
+    lifetime_s: float = LIFETIME_S
+    _warm_until: dict[str, float] = field(default_factory=dict)
+    """Prefix -> when its cache entry expires, in ascending order."""
+    _leading: dict[str, Turn] = field(default_factory=dict)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
+        """A context in which the call is sent. It is entered when it is the call's turn."""
+        turn = Turn()
+        try:
+            for prefix in prefixes:
+                await self._wait(prefix, turn)
+            yield turn
+        finally:
+            if turn.answered:
+                # Note that the provider has cached these prefixes.
+                now = asyncio.get_running_loop().time()
+                for prefix in prefixes:
+                    self._warm_until.pop(prefix, None)
+                    self._warm_until[prefix] = now + self.lifetime_s
+                while self._warm_until and next(iter(self._warm_until.values())) < now:
+                    del self._warm_until[next(iter(self._warm_until))]
+            for prefix in prefixes:
+                if self._leading.get(prefix) is turn:
+                    del self._leading[prefix]
+            turn.ended.set()
+
+    async def _wait(self, prefix: str, turn: Turn) -> None:
+        """Return when the prefix is cached, its leader has failed, or this call becomes the leader."""
+        loop = asyncio.get_running_loop()
+        while self._warm_until.get(prefix, 0.0) < loop.time():
+            leader = self._leading.setdefault(prefix, turn)
+            if leader is turn:
+                return
+            await leader.ended.wait()
+            if leader.answered is False:
+                return

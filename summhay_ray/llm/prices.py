@@ -1,0 +1,242 @@
+"""Prices of calls, from the spec, from litellm's map, or from our dated file of the papers' models.
+
+Money is integer micro-dollars. A token at p dollars per million tokens costs p micro-dollars; a call's price is rounded up.
+Rates are kept in billionths of a micro-dollar, as integers, so that their sums are exact.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.llm.provider_table import PROVIDERS, is_local, provider_of
+from summhay_ray.llm.reply import Usage
+
+_TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
+_WRITTEN = ("input", "output", "cached_input", "cache_write")
+_NANO = 10**9
+
+
+class Unpriced(ValueError):
+    """A model has no known price. The message names the field for it."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per million tokens. A cache rate of None equals the input rate; a reasoning rate of None, the output rate."""
+
+    input_per_mtok: float
+    output_per_mtok: float
+    cached_input_per_mtok: float | None = None
+    cache_write_per_mtok: float | None = None
+    tiers: tuple[tuple[int, Price], ...] = ()
+    """(tokens, price) in ascending order: the price of calls whose prompt is longer than `tokens`."""
+    reasoning_per_mtok: float | None = None
+    """The rate of reasoning tokens, if they cost more than the rest of the answer."""
+    per_search: float = 0.0
+    """US dollars per search (reranking), in addition to the tokens."""
+
+    def micros(self, usage: Usage) -> int:
+        """The price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
+        tier = self._tier(usage.input_tokens)
+        cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
+        written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
+        reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
+        fresh, read, write, answer, reasoning = tier._nanos
+        nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
+        nanos += usage.searches * round(self.per_search * 10**6 * _NANO)
+        return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
+
+    def saved_micros(self, usage: Usage) -> int:
+        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; never below 0."""
+        if not usage.cached_tokens and not usage.cache_write_tokens:
+            return 0
+        uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
+        return max(self.micros(uncached) - self.micros(usage), 0)
+
+    def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
+        """Maximum cost of a call of at most this many tokens, in micro-dollars.
+
+        The prompt is priced at its highest rate, the answer as text or as reasoning, whichever costs more. All tiers are tried,
+        since a lower tier may cost more.
+        """
+        lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
+        return self._extreme_micros(max, lengths, output_tokens, searches)
+
+    def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
+        """Minimum cost of a call of at least this many tokens, in micro-dollars, with the prompt at its lowest rate.
+
+        All tiers are tried, since a higher tier may be cheaper.
+        """
+        lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
+        return self._extreme_micros(min, lengths, output_tokens, searches)
+
+    def _extreme_micros(
+        self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
+    ) -> int:
+        """The price of the cheapest or most expensive of these prompts, with tokens at their lowest or highest rates."""
+        rates = [(length, self._tier(length)._nanos) for length in lengths]
+        nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
+        return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
+
+    def _tier(self, input_tokens: int) -> Price:
+        if not self.tiers:
+            return self
+        return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
+
+    @functools.cached_property
+    def _nanos(self) -> tuple[int, int, int, int, int]:
+        """Billionths of a micro-dollar per token: fresh input, cache reads, cache writes, answer, reasoning."""
+        fresh, answer = self.input_per_mtok, self.output_per_mtok
+        read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
+        write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
+        reasoning = answer if self.reasoning_per_mtok is None else self.reasoning_per_mtok
+        first, second, third, fourth, fifth = (round(rate * _NANO) for rate in (fresh, read, write, answer, reasoning))
+        return first, second, third, fourth, fifth
+
+
+FREE = Price(0, 0, 0)
+
+
+_FEES = ("input_cost_per_request", "output_cost_per_request", "citation_cost_per_token")
+
+
+PRICED_BY = ("input_per_mtok", "output_per_mtok")
+"""The fields of a price that a chat model needs."""
+
+
+def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY) -> Price:
+    """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
+
+    `priced_by`: the fields of a price that the message asks for. Raises Unpriced if there is no price, or if the provider charges
+    other fees than for tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
+    """
+    if written is not None:
+        fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
+        search = written.get("per_search") or 0.0
+        return (
+            Price(fresh or 0, answer or 0, read, write, per_search=search) if fresh or answer or read or write or search else FREE
+        )
+    if is_local(model):
+        return FREE
+    entry = _entry(_litellm_map(), model)
+    if (service := _price_of_service(entry)) is not None:
+        return service
+    fee = next((name for name in _FEES if entry.get(name)), None)
+    if fee or (entry.get("litellm_provider") == "perplexity" and entry.get("search_context_cost_per_query")):
+        mend = "a token price cannot bound its bill; write price: {...} beside it, high enough to cover the fees"
+        raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
+    price = _price_in(entry) or _dated_price(model)
+    if price is None:
+        fields = ", ".join(f"{field}: ..." for field in priced_by)
+        raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
+    return price
+
+
+def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
+    """The price of an embedding or reranking model, which has no output tokens; None for other models, or without a price."""
+    if entry.get("mode") not in ("embedding", "rerank"):
+        return None
+    fresh = round((entry.get("input_cost_per_token") or 0.0) * 1e6, 9)
+    search = entry.get("input_cost_per_query") or 0.0
+    return Price(fresh, 0.0, per_search=search) if fresh or search else None
+
+
+def _price_in(entry: Mapping[str, Any]) -> Price | None:
+    """The price in an entry of litellm's map; None if it is missing, or zero, which means unknown in the map."""
+    ranges = entry.get("tiered_pricing")
+    # Lower bound of tokens -> price. An entry has tiers either as fields or as a list of ranges.
+    if entry.get("input_cost_per_token") is None and isinstance(ranges, list):
+        tiers = {int(tier["range"][0]): _mapped_price(tier, "") for tier in ranges if "range" in tier}
+    else:
+        marks = {int(match[1]) for match in map(_TIER.fullmatch, entry) if match}
+        tiers = {0: _mapped_price(entry, ""), **{mark * 1000: _mapped_price(entry, f"_above_{mark}k_tokens") for mark in marks}}
+    steps = sorted(tiers.items())
+    if not steps or not (steps[0][1].input_per_mtok and steps[0][1].output_per_mtok):
+        return None
+    return replace(steps[0][1], tiers=tuple(steps[1:]))
+
+
+def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
+    def mtok(name: str, longer: str = tier) -> float | None:
+        # A zero in the map means that the price is unknown.
+        return round((entry.get(f"{name}{longer}") or 0.0) * 1e6, 9) or None
+
+    fresh = mtok("input_cost_per_token") or mtok("input_cost_per_token", "") or 0.0
+    answer = mtok("output_cost_per_token") or mtok("output_cost_per_token", "") or 0.0
+    reasoning = mtok("output_cost_per_reasoning_token") or mtok("output_cost_per_reasoning_token", "") or 0.0
+    read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
+    write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
+    # If a tier has no cache rates in the map, reads get no discount, and writes cost at least as much as input.
+    write = max(first, fresh) if write is None and first is not None else write
+    return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
+
+
+def _dated_price(model: str) -> Price | None:
+    entry = _entry(_paper_models(), model)
+    if not entry:
+        return None
+    longer = entry.get("above", [])
+    tiers = tuple((tier["tokens"], Price(tier["input_per_mtok"], tier["output_per_mtok"])) for tier in longer)
+    return Price(entry["input_per_mtok"], entry["output_per_mtok"], tiers=tiers)
+
+
+def find_window(model: str, written: int | None) -> int | None:
+    """The model's context window in tokens: from the spec, from litellm's map, from our dated file; None if unknown."""
+    if written is not None or is_local(model):
+        return written
+    entry = _entry(_litellm_map(), model)
+    mapped = entry.get("max_input_tokens") or entry.get("max_tokens")
+    return int(mapped) if mapped else _entry(_paper_models(), model).get("context_window")
+
+
+def may_reason(model: str) -> bool:
+    """Whether litellm's map or our dated file says that the model reasons before it answers."""
+    if is_local(model):
+        return False
+    return bool(_entry(_litellm_map(), model).get("supports_reasoning") or _entry(_paper_models(), model).get("reasoning"))
+
+
+def needs_responses(model: str) -> bool:
+    """Whether, according to litellm's map, the provider offers the model only in OpenAI's Responses API."""
+    entry = _entry(_litellm_map(), model)
+    return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
+
+
+def default_effort(model: str) -> str | None:
+    """The model's default reasoning effort according to litellm's map; None if unknown."""
+    return _entry(_litellm_map(), model).get("default_reasoning_effort")
+
+
+def _entry(models: Mapping[str, dict[str, Any]], model: str) -> dict[str, Any]:
+    """The model's entry, by its name: unchanged, with the prefix of its provider's prices, or without each prefix; else {}."""
+    parts = model.split("/")
+    known = PROVIDERS.get(parts[0])
+    listed = ["/".join([known.prices, *parts[1:]])] if known and known.prices else []
+    names = [model, *listed, *("/".join(parts[start:]) for start in range(1, len(parts)))]
+    return next((models[name] for name in names if name in models), {})
+
+
+@functools.cache
+def _litellm_map() -> dict[str, dict[str, Any]]:
+    # Read it as a file: importing litellm takes seconds, which is too long for a plan.
+    spec = importlib.util.find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
+        return {}
+    path = Path(spec.submodule_search_locations[0]) / "model_prices_and_context_window_backup.json"
+    loaded = json.loads(path.read_text(encoding="utf-8"))
+    return {name: entry for name, entry in loaded.items() if isinstance(entry, dict)}
+
+
+@functools.cache
+def _paper_models() -> dict[str, dict[str, Any]]:
+    text = importlib.resources.files("summhay_ray.llm").joinpath("paper_models.json").read_text(encoding="utf-8")
+    models = json.loads(text)["models"]
+    return {str(name): dict(entry) for name, entry in models.items()}

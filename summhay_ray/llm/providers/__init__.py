@@ -1,1 +1,0 @@
-"""Facts about providers and models: addresses, keys, prices (`prices.py`), settings."""

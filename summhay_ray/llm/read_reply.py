@@ -1,0 +1,390 @@
+"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from summhay_ray.llm.budgets import enough
+from summhay_ray.llm.keys import Secrets
+from summhay_ray.llm.ledger_messages import Claim
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.reply import MOST_TOKENS, RawAnswer, Reply, Usage
+from summhay_ray.llm.request import Request
+from summhay_ray.llm.vectors_and_scores import is_usable
+from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
+from summhay_ray.store import Dimensions, LogIndex, encode_record
+from summhay_ray.text import count_tokens as count
+
+Written = tuple[dict[str, Any], bytes]
+
+DEEPEST = 100
+"""A body nested deeper than this is not stored. No provider's bodies have ten levels."""
+
+BAD_NUMBERS = "bad_numbers"
+"""Class of answers whose vectors or scores have a flaw."""
+
+_ENDS: dict[str, str] = {
+    # Complete.
+    **dict.fromkeys(("complete", "completed", "end_turn", "eos", "eos_token", "stop", "stop_sequence"), "stop"),
+    **dict.fromkeys(("tool_call", "tool_calls", "tool_use"), "tool_calls"),
+    # Cut: at the limit of tokens, at the end of the context window, or before its end.
+    **dict.fromkeys(
+        ("length", "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens", "max_tokens"), "length"
+    ),
+    **dict.fromkeys(("compaction", "incomplete", "model_context_window_exceeded", "model_length", "pause_turn"), "length"),
+    **dict.fromkeys(("continuation", "repetition", "repetition_truncation", "token_limit"), "length"),
+    # Filtered by the provider, or refused by the model.
+    **dict.fromkeys(("blocklist", "content_filter", "content_filtered", "error_toxic", "guardrail_intervened"), "content_filter"),
+    **dict.fromkeys(("image_prohibited_content", "image_recitation", "image_safety", "jailbreak", "language"), "content_filter"),
+    **dict.fromkeys(("model_armor", "prohibited_content", "recitation", "safety", "sensitive", "spii"), "content_filter"),
+    **dict.fromkeys(("refusal", "refused"), "refusal"),
+    # Failed in transit: tried again.
+    **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "connection_error", "error", "failed", "failure"), "error"),
+    **dict.fromkeys(("insufficient_system_resource", "internal_error", "interrupted", "malformed_function_call"), "error"),
+    **dict.fromkeys(("malformed_response", "network_error", "other", "overloaded", "rate_limit_exceeded"), "error"),
+    **dict.fromkeys(("resource_exhausted", "server_error", "service_unavailable", "timeout", "too_many_tool_calls"), "error"),
+    "unexpected_tool_call": "error",
+}
+"""A provider's finish reason, in lower case -> how the answer ended. A new one is a word here.
+
+An answer with an unknown word counts as complete, since most new words mean success. The word is kept, and `status` reports it
+among the answers that did not end with `stop`.
+"""
+
+BROKEN = "error"
+"""The finish reason of an answer that failed in transit. It is charged, and tried again."""
+
+_UNUSED = ("refusal", "content_filter", BROKEN)
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
+_FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
+
+
+def usage_of(said: Any) -> Usage | None:
+    """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
+
+    Cached tokens are parts of `prompt_tokens`. They are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`),
+    DeepSeek (`prompt_cache_hit_tokens`) and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`). If
+    cached tokens exceed `prompt_tokens`, they are added instead. Reasoning tokens are part of `completion_tokens`. If they exceed
+    it, or if the total shows a separate count (xAI), they are added instead. Counts above `MOST_TOKENS` are reduced to it.
+    """
+    if not isinstance(said, dict):
+        return None
+    read, answered = _tokens(said, "prompt_tokens"), _tokens(said, "completion_tokens")
+    if read is None or answered is None:
+        return None
+    prompt, answer = _part(said, "prompt_tokens_details"), _part(said, "completion_tokens_details")
+    cached = _first((prompt, "cached_tokens"), (said, "prompt_cache_hit_tokens"), (said, "cache_read_input_tokens"))
+    written = _first((said, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens"), (prompt, "cache_write_tokens"))
+    reasoned = _first((answer, "reasoning_tokens"), (said, "reasoning_tokens"))
+    if cached + written > read:
+        read += cached + written
+    if reasoned > answered or (reasoned and _tokens(said, "total_tokens") == read + answered + reasoned):
+        answered += reasoned
+    usage = Usage(read, answered, cached, written, reasoned)
+    return usage if max(read, answered) <= MOST_TOKENS else _within(usage, (MOST_TOKENS, MOST_TOKENS))
+
+
+def reply_of(body: Any) -> Reply:
+    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError if the body is not one.
+
+    A refusal in a separate field becomes the text if there is no other. Reasoning is not part of the text.
+    """
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not isinstance(choices, list):
+        raise ValueError("no chat completion: it has no list of choices")
+    usage = usage_of(body.get("usage"))
+    if not choices:
+        return Reply("", "no_choices", usage, body)
+    said = [_said_in(choices[0]), *map(_further, choices[1:])]
+    texts = ["" if finish in _UNUSED else text for text, finish in said]
+    # Refused and broken choices have no text. If all choices are refused or broken, so is the call. If some are broken, it is
+    # retried.
+    broken = next((index for index, (_, finish) in enumerate(said) if finish == BROKEN), 0)
+    first = next((index for index, text in enumerate(texts) if text.strip()), broken)
+    logprobs = _part(choices[0], "logprobs").get("content")
+    logprobs = logprobs if isinstance(logprobs, list) else None
+    text = texts[0] if first else said[0][0]
+    return Reply(text, said[first][1], usage, body, tuple(texts[1:]), logprobs)
+
+
+def _said_in(choice: Any) -> tuple[str, str]:
+    """A choice's text and finish reason. Raises ValueError if it has no message."""
+    if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
+        raise ValueError("no chat completion: its first choice has no message")
+    text = _text(message.get("content"))
+    refusal = message.get("refusal") or _part(message, "provider_specific_fields").get("refusal")
+    if not text and isinstance(refusal, str) and refusal:
+        return refusal, "refusal"
+    return text, BROKEN if choice.get("error") else ended(finish_word(choice))
+
+
+def finish_word(choice: Mapping[str, Any]) -> str:
+    """The provider's own finish reason of a choice; empty if there is none. litellm keeps the original word."""
+    word = _part(choice, "provider_specific_fields").get("native_finish_reason") or choice.get("finish_reason")
+    word = word.get("type") if isinstance(word, dict) else word
+    return word if isinstance(word, str) else ""
+
+
+def ended(word: str) -> str:
+    """The normalized finish reason: stop, length, tool_calls, content_filter, refusal or error; an unknown word is unchanged."""
+    return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
+
+
+def _further(choice: Any) -> tuple[str, str]:
+    """The text of a choice after the first. A broken one has an empty text and does not fail the call."""
+    try:
+        return _said_in(choice)
+    except ValueError:
+        return "", ""
+
+
+def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
+    """The log's record of a reply, and its line: the fields `known` and those of `answer_of`, without secrets and as valid JSON.
+
+    A body that is nested too deeply for some JSON readers is left out.
+    """
+    answer = answer_of(reply, settings, asked)
+    record = {**known, **answer}
+    # Check each value only if the line gives a reason for it.
+    try:
+        line = encode_record(record)
+    except (RecursionError, TypeError, ValueError):
+        line = b""
+    deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
+    odd = b"\\ud" in line or secrets.are_in(line.decode())
+    # In log probabilities a secret is split across tokens.
+    if line and not deep and not odd and reply.logprobs is None:
+        return record, line
+    if reply.raw is not None:
+        answer["raw"] = None if deep else json.loads(json.dumps(reply.raw, default=str, skipkeys=True))
+    if reply.logprobs is not None:
+        answer["logprobs"] = json.dumps(secrets.hide(reply.logprobs))
+    record = {**known, **secrets.hide(answer)}
+    return record, encode_record(record)
+
+
+def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
+    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
+
+    - The charge follows the reported usage.
+    - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
+      never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
+      empty, one of several, calls tools, or its model may reason.
+    - **Usage that cannot be true** (zero, or less than half of our count in prompt or text) is charged like missing usage, but by
+      the reported counts if they are larger.
+    - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
+      record holds the reported usage and the `token_margin` that would have covered it.
+    """
+    usage = reply.usage
+    if usage is not None and usage.searches and not usage.input_tokens:
+        # Providers that bill by searches need not report tokens.
+        usage = replace(usage, input_tokens=asked.input_tokens)
+    excess: dict[str, Any] = {}
+    if settings.local:
+        # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
+        usage = usage or Usage(asked.input_tokens, _count_tokens(reply))
+        charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
+    else:
+        counted, said = _count_tokens(reply), usage or Usage(0, 0)
+        micros = settings.price.micros(said)
+        excess = _excess(said, micros, settings, asked)
+        if excess:
+            charged, saved = asked.worst_micros, 0
+            usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
+        elif said.input_tokens > 0 and 2 * said.input_tokens >= asked.input_tokens and 2 * said.output_tokens >= counted:
+            usage, charged, saved = said, micros, settings.price.saved_micros(said)
+        else:
+            charged, saved = min(_own_charge(reply, said, settings, asked), asked.worst_micros), 0
+            usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
+    answer: dict[str, Any] = {
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "output_tokens": usage.output_tokens,
+        "usd_micros": charged,
+        "saved_micros": saved,
+        **excess,
+    }
+    if reply.flaw:
+        answer["flaw"] = reply.flaw
+    if reply.zero_vectors:
+        answer["zero_vectors"] = reply.zero_vectors
+    if reply.further:
+        answer["further_texts"] = reply.further
+    if reply.logprobs is not None:
+        answer["logprobs"] = json.dumps(Secrets().hide(reply.logprobs))
+    if reply.raw is not None:
+        answer["raw"] = reply.raw
+    return answer
+
+
+def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is not above.
+
+    `micros`: its price.
+    """
+    tokens = said.input_tokens + said.output_tokens
+    if asked.worst_micros:
+        claimed, reserved = micros, asked.worst_micros
+    else:
+        claimed, reserved = tokens, sum(settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
+    if claimed <= reserved:
+        return {}
+    margin = claimed / reserved * settings.token_margin
+    # Reservations are rounded up to whole tokens, so the plain quotient may be slightly too small.
+    while not settings.price.per_search and _reservation(replace(settings, token_margin=enough(margin)), asked) < claimed:
+        margin *= 1.01
+    return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
+
+
+def _reservation(settings: ModelSettings, asked: Claim) -> int:
+    """The reservation for such a call: micro-dollars, or tokens for a free model."""
+    tokens = settings.reserved_tokens(asked.input_tokens, asked.output_tokens)
+    return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
+
+
+def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
+    """The usage, reduced to the reservation (tokens of prompt and answer)."""
+    read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
+    cached = min(said.cached_tokens, read)
+    written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
+    return Usage(read, answered, cached, written, reasoned, said.searches)
+
+
+def _count_tokens(reply: Reply) -> int:
+    """Our count of the tokens of all texts; 0 for vectors and scores."""
+    return 0 if reply.numbers else sum(map(count, reply.texts))
+
+
+def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Claim) -> int:
+    if settings.price.per_search and not said.searches:
+        return asked.worst_micros
+    thoughts = "".join(_thoughts(reply.raw))
+    seen = settings.most_tokens(_count_tokens(reply) + (count(thoughts) if thoughts else 0))
+    choices = reply.raw.get("choices") if isinstance(reply.raw, dict) else None
+    several = isinstance(choices, list) and len(choices) > 1
+    tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
+    cut = reply.finish_reason in ("length", "content_filter")
+    answer = (
+        asked.output_tokens
+        if (settings.reasoning or cut or several or tools or not reply.text.strip())
+        else min(seen, asked.output_tokens)
+    )
+    prompt = settings.most_tokens(asked.input_tokens)
+    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
+
+
+def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
+    """The valid messages among all choices of a body."""
+    choices = raw.get("choices") if isinstance(raw, dict) else None
+    for choice in choices if isinstance(choices, list) else ():
+        if message := _part(choice, "message"):
+            yield message
+
+
+def _thoughts(raw: Any) -> Iterator[str]:
+    """The visible reasoning of each message; empty if there is none."""
+    for message in _messages(raw):
+        # Some endpoints repeat the same text under two names.
+        yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
+
+
+def letters(reply: Reply) -> int:
+    """The number of characters of the text and of the visible reasoning, whose tokens must be counted."""
+    return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
+
+
+def _tokens(part: Mapping[str, Any], name: str) -> int | None:
+    """A count of tokens; None if it is absent or not a count."""
+    number = part.get(name)
+    return number if type(number) is int and number >= 0 else None
+
+
+def _part(content: Any, name: str) -> dict[str, Any]:
+    """An object inside a JSON object; empty if there is none."""
+    part = content.get(name) if isinstance(content, dict) else None
+    return part if isinstance(part, dict) else {}
+
+
+def _first(*places: tuple[Mapping[str, Any], str]) -> int:
+    """The first count found among these fields; 0 if there is none."""
+    for part, name in places:
+        if (number := _tokens(part, name)) is not None:
+            return number
+    return 0
+
+
+def _text(content: Any) -> str:
+    """The text of a message: a string, or the joined texts of a list of parts. Raises ValueError for anything else."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"no chat completion: the message's content is {type(content).__name__}, neither text nor parts")
+    parts = [part.get("text") if isinstance(part, dict) else part for part in content]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _deep(raw: Any) -> bool:
+    level = [raw]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
+    """The outcome and the raw answer in an answer record of the log."""
+    raw = RawAnswer(
+        # A key of a repeated or failed attempt begins with that of the request.
+        key=record["key"].partition("/")[0],
+        **{name: record[name] for name in _FIELDS},
+        # Records of earlier versions lack these.
+        **{name: record.get(name, 0) for name in _NEW_FIELDS},
+        further_texts=tuple(record.get("further_texts", ())),
+        logprobs=record.get("logprobs", ""),
+        origin=record.get("origin", ""),
+    )
+    if record.get("flaw"):
+        message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
+        return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw
+    return outcome_of(raw), raw
+
+
+def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+    """The log's answer to a request; None if there is no usable one."""
+    for key in request.keys:
+        record = index.read(key)
+        if record is None:
+            return None
+        outcome, raw = read_answer(record)
+        if not request.inputs or is_usable(request, raw.text, dimensions):
+            return outcome, raw
+    return None
+
+
+def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
+    """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
+    # Earlier versions stored the provider's word.
+    end = ended(raw.finish_reason)
+    if end == "content_filter":
+        return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
+    if end == "refusal":
+        return Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
+    if not any(text.strip() for text in raw.texts):
+        return Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)
+    return Answer(raw, raw.key, raw.attempts, raw.usd_micros)

@@ -1,0 +1,322 @@
+"""A request to a model, its sampling parameters and its key. Two calls with the same key are the same call."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
+from typing import Any, Literal, get_args
+
+from summhay_ray.llm.reply import RawAnswer
+from summhay_ray.outcome import Outcome
+from summhay_ray.text import canonical_json, count_tokens, encoded
+
+DEFAULT_MAX_TOKENS = 2000
+_FLOOR_BYTES = 1 << 20
+_TOKEN_BYTES = 32
+"""Maximum bytes of one token in JSON, with all letters escaped."""
+_LOGPROB_BYTES = 256
+"""Maximum bytes of one token or alternative in an answer with log probabilities."""
+_LENGTHS = ("max_tokens", "max_completion_tokens")
+RESERVED = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "base_url",
+        "caching",
+        "client",
+        "context_window_fallback_dict",
+        "custom_llm_provider",
+        "extra_headers",
+        "fallbacks",
+        "headers",
+        "max_retries",
+        "messages",
+        "mock_response",
+        "mock_timeout",
+        "model",
+        "num_retries",
+        "retry_policy",
+        "retry_strategy",
+        "stream",
+        "timeout",
+    }
+)
+"""Parameters that only the gateway sets. In a spec, they could change the call so that its log, limits and price would be
+wrong."""
+QUERY_FIELD = "query_field"
+"""For a search: the field of the request's body that holds the query. It is not sent as a separate field."""
+REVISION = "revision"
+"""The model's revision in the spec: part of the key, but never sent."""
+_BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
+_OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
+
+
+class Sampling(dict[str, Any]):
+    """Immutable sampling parameters. They are hashable, because results are cached per set of parameters: a run has few sets and
+    many calls. The hash is of their text, which distinguishes 1, 1.0 and True."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self._hash = hash(repr(self))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+
+@functools.lru_cache(maxsize=1024)
+def canonical(sampling: Sampling) -> str:
+    """The parameters as canonical JSON, as keys require."""
+    return canonical_json(sampling)
+
+
+@functools.lru_cache(maxsize=1024)
+def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
+    """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `provider_table.known_extra`."""
+    if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
+        return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
+    body = sampling.get("extra_body")
+    for given in (sampling, body if isinstance(body, Mapping) else {}):
+        if taken := sorted(RESERVED.intersection(given)):
+            return f"sampling parameter {taken[0]!r} is set by the gateway; leave it out of extra"
+        if taken := sorted(_OF_THE_REQUEST.intersection(given)):
+            field = taken[0].removeprefix("top_")
+            return f"sampling parameter {taken[0]!r} belongs to the request; leave it out of extra and write Request({field}=...)"
+        if given is body and (taken := sorted(set(_LENGTHS).intersection(given))):
+            return (
+                f"sampling parameter {taken[0]!r} is in extra_body, where the budget does not see it; write it beside extra_body"
+            )
+    for name in _LENGTHS:
+        value = sampling.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            return f"sampling parameter {name!r} is {value!r}; expected a whole number from 1"
+    return ""
+
+
+def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters to send. A missing `max_tokens` is set, because an answer of unlimited length has no maximum price."""
+    sent = {name: value for name, value in sampling.items() if name != REVISION}
+    if any(sent.get(name) is not None for name in _LENGTHS):
+        return sent
+    return {**sent, "max_tokens": DEFAULT_MAX_TOKENS}
+
+
+@functools.lru_cache(maxsize=1024)
+def longest_answer(sampling: Sampling) -> int:
+    """Maximum tokens of one answer; a call for `n` answers may return `n` times as many."""
+    return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
+
+
+@functools.lru_cache(maxsize=1024)
+def most_bytes(sampling: Sampling, n: int = 1, logprobs: int | None = None) -> int:
+    """A generous upper bound, in bytes, on the body of an answer with `n` texts."""
+    a_token = _TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (1 + logprobs))
+    return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
+
+
+@functools.lru_cache(maxsize=1024)
+def schema_tokens(sampling: Sampling) -> int:
+    """Our count of the tokens of schemas, tools and similar parameters, which providers bill as part of the prompt."""
+    nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
+    return count_tokens("".join(json.dumps(value, default=str) for value in nested))
+
+
+Role = Literal["system", "user", "assistant"]
+Task = Literal["chat", "embed", "rerank", "search"]
+SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
+_ROLES = frozenset(get_args(Role))
+_LONG, _LONGEST = 16_384, 1_000_000
+"""A request keeps the JSON of its messages for its body. The JSON of longer texts (in characters) is cached for the next
+request."""
+MOST_LOGPROBS = 20
+"""No provider returns more log probabilities per token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        if self.role not in _ROLES:
+            raise ValueError(f"a message has the role {self.role!r}; expected system, user or assistant")
+
+
+def system(text: str) -> Message:
+    """A system message: how to answer."""
+    return Message("system", text)
+
+
+def user(text: str) -> Message:
+    """A user message: the question."""
+    return Message("user", text)
+
+
+def assistant(text: str) -> Message:
+    """An assistant message: an earlier answer of the model."""
+    return Message("assistant", text)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Request:
+    """One call to one model. The key is a hash of all fields and of nothing else."""
+
+    model: str
+    messages: tuple[Message, ...]
+    """The constructor also takes a string: the text of a single user message."""
+    sampling: Sampling
+    """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
+    prompt_hash: str = ""
+    """sha256 of the prompt template, so that a changed template is another request."""
+    sample: int = 0
+    """Index of the sample, where one prompt is sent several times."""
+    lookup: str = ""
+    """For `replay/...` and `answers/...` models only: the id of the recorded answer to return."""
+    n: int = 1
+    """Number of answers requested in one call. A provider without this feature returns fewer; a local model returns one."""
+    logprobs: int | None = None
+    """Request the log probability of each token and of this many most likely alternatives (0 to 20); None: no log
+    probabilities."""
+    task: Task = "chat"
+    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it.
+    search: the results of the user's search service for the one input, in the service's format."""
+    inputs: tuple[str, ...] = ()
+    """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
+    _key: str = field(init=False, repr=False, compare=False)
+    _json: str = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        model: str,
+        messages: str | Sequence[Message],
+        sampling: Mapping[str, Any] | None = None,
+        prompt_hash: str = "",
+        sample: int = 0,
+        lookup: str = "",
+        n: int = 1,
+        logprobs: int | None = None,
+        task: Task = "chat",
+        inputs: Sequence[str] = (),
+    ) -> None:
+        """Raises ValueError if messages or inputs do not suit the task, if `n` is below 1, or if `logprobs` is not 0 to 20."""
+        conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
+        if not conversation and not inputs:
+            raise ValueError("a request has no message; expected at least one")
+        if (task == "chat") == bool(inputs):
+            raise ValueError(f"a request of task {task!r} has {len(inputs)} inputs; expected messages for chat, else inputs")
+        if n < 1:
+            raise ValueError(f"a request asks for n={n} answers; expected at least 1")
+        if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
+            raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
+        parameters = sampling if isinstance(sampling, Sampling) else Sampling(sampling or {})
+        given = model, conversation, parameters, prompt_hash, sample, lookup, n, logprobs, task
+        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), "", ""), strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def prompt(self) -> str:
+        """The whole input as one text: a single user message unchanged, several messages with their roles, or the inputs."""
+        if self.inputs:
+            return "\n".join(self.inputs)
+        if len(self.messages) == 1 and self.messages[0].role == "user":
+            return self.messages[0].content
+        return marked((message.role, message.content) for message in self.messages)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The messages, `n` and `logprobs` in the form of OpenAI's protocol; for other tasks, the task and its inputs."""
+        if self.inputs:
+            return self._wanted
+        return {"messages": [{"role": message.role, "content": message.content} for message in self.messages], **self._wanted}
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        if self.inputs:
+            return {"task": self.task, "inputs": list(self.inputs)}
+        return wanted(self.n, self.logprobs)
+
+    def body(self, rest: str) -> bytes:
+        """The JSON body for a chat endpoint. `rest`: the JSON object of its other fields. Raises UnicodeEncodeError for lone
+        surrogates."""
+        for message in self.messages:
+            if not message.content.isascii():
+                message.content.encode()
+        return f'{{"messages":{self._messages_json()},{rest[1:]}'.encode("ascii")
+
+    @property
+    def searches(self) -> tuple[int, int, int]:
+        """The number of billed searches of a reranking or a search: (fewest, expected, most); zeros for other tasks.
+
+        By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
+        split into pieces, each of which counts as a document.
+        """
+        if self.task != "rerank":
+            return (1, 1, 1) if self.task == "search" else (0, 0, 0)
+        query, *documents = self.inputs
+        lengths = [count_tokens(query) + count_tokens(text) for text in documents]
+        # No known tokenizer counts more than twice as many tokens as ours.
+        counts = (len(documents), *(sum(1 + times * length // SEARCH_TOKENS for length in lengths) for times in (1, 2)))
+        least, expected, most = (-(-pieces // SEARCH_DOCUMENTS) for pieces in counts)
+        return least, expected, most
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) of the canonical JSON of the fields: the same on every machine. Computed once."""
+        if not self._key:
+            # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
+            fields = {name: encoded(value) for name, value in self._wanted.items()}
+            if not self.inputs:
+                fields["messages"] = self._messages_json()
+            fields |= {name: _quoted(getattr(self, name)) for name in ("model", "prompt_hash", "lookup")}
+            fields |= {"sampling": canonical(self.sampling), "sample": str(self.sample)}
+            text = ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)])
+            object.__setattr__(self, "_key", hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest())
+        return self._key
+
+    @property
+    def space(self) -> str:
+        """sha256 (hex) of model and sampling parameters: vectors with the same hash can be compared."""
+        return hashlib.sha256(f"[{_quoted(self.model)},{canonical(self.sampling)}]".encode("ascii")).hexdigest()
+
+    @property
+    def keys(self) -> Iterator[str]:
+        """The keys under which an answer may be stored, in order: after an unusable stored answer, the next key is used."""
+        return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
+
+    def _messages_json(self) -> str:
+        """The messages as canonical JSON, for the key and for the body."""
+        if self._json:
+            return self._json
+        parts = [f'{{"content":{_quoted(message.content)},"role":"{message.role}"}}' for message in self.messages]
+        made = f"[{','.join(parts)}]"
+        if len(made) < _LONG:
+            object.__setattr__(self, "_json", made)
+        return made
+
+
+def wanted(n: int, logprobs: int | None) -> dict[str, Any]:
+    """`n` and `logprobs` in the form of OpenAI's protocol."""
+    return {**({"n": n} if n > 1 else {}), **({} if logprobs is None else {"logprobs": True, "top_logprobs": logprobs})}
+
+
+def _quoted(text: str) -> str:
+    return _quoted_long(text) if _LONG <= len(text) <= _LONGEST else encode_basestring_ascii(text)
+
+
+# The repeats of a query send the same prompt.
+_quoted_long = functools.lru_cache(maxsize=8)(encode_basestring_ascii)
+
+
+def marked(messages: Iterable[tuple[str, str]]) -> str:
+    """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
+    return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
+
+
+Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
+"""The gateway's interface for other packages: takes a request, returns a durable answer or the reason for a missing one."""

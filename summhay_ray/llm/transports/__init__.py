@@ -1,1 +1,0 @@
-"""Sends requests: directly by HTTP, through litellm, or to a model in this process."""

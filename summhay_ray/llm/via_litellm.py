@@ -1,0 +1,342 @@
+"""The transport through litellm, one attempt per call; and the control of the requests of litellm and its SDKs.
+
+In addition to the given key, litellm looks for keys in about a hundred variables, files and globals, and it follows redirects.
+For some providers it lets an SDK retry lost or failed requests, even if retries are switched off. So httpx and requests are
+patched here: `keys` checks the URL of each request, `routes` chooses its proxy, it is sent once, and its answer is read up to a
+limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from summhay_ray.llm.bodies import (
+    ERROR_BYTES,
+    UNPACKED,
+    Body,
+    ProviderError,
+    UnreadableAnswer,
+    answer_limit,
+    error_in,
+    reply_in,
+)
+from summhay_ray.llm.direct import KEEPALIVE_S
+from summhay_ray.llm.keys import NoKey, key_for, key_for_litellm, known_secrets, note_sent
+from summhay_ray.llm.model_settings import ModelSettings
+from summhay_ray.llm.provider_table import place_of, provider_of
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import REVISION, Request, Task, bounded
+from summhay_ray.routes import NoRoute, Wire, route_to
+
+
+@functools.cache
+def load_litellm() -> Any:
+    """The litellm module with its network look-ups and prints switched off. The first import takes seconds."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOG", "ERROR")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = False
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    # litellm's pricing and logging of each call take a fifth of its time, and we have our own.
+    for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
+        # Other versions may lack these methods and are then just slower.
+        if hasattr(Logging, name):
+            setattr(Logging, name, instead)
+    watch_clients()
+    return litellm
+
+
+class LitellmTransport:
+    """Sends requests to any provider that litellm supports."""
+
+    def __init__(self) -> None:
+        self._litellm = load_litellm()
+        self._clients = Clients()
+
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
+        """Make one call through litellm.
+
+        Raises NoKey, NoRoute, ProviderError, UnreadableAnswer, AnswerTooLarge, httpx's errors, UnicodeEncodeError;
+        none of litellm's own errors.
+        """
+        request.prompt.encode()
+        key = key_for_litellm(settings)
+        how = {
+            "model": request.model,
+            "api_base": settings.api_base,
+            "api_key": key,
+            "timeout": settings.timeout_s,
+            "max_retries": 0,
+        }
+        sampling = {name: value for name, value in request.sampling.items() if name != REVISION}
+        with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
+            if request.task == "embed":
+                response = await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
+            elif request.task == "rerank":
+                query, *documents = request.inputs
+                more = {"query": query, "documents": documents, "top_n": len(documents), **sampling}
+                response = await self._litellm.arerank(**how, **more)
+            else:
+                response = await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
+        return reply_in(response.model_dump(mode="json", warnings=False), request)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._clients.close()
+
+
+# A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
+_PROTOCOL = re.compile(
+    r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
+)
+
+
+@dataclass
+class Clients:
+    """Clients of httpx (or httpx2) for one event loop, one for each proxy. They replace those of litellm and the SDKs."""
+
+    _made: dict[tuple[type, str], Any] = field(default_factory=dict)
+
+    def of(self, library: Any, client: Any, proxy: str) -> Any:
+        """A client that sends through the proxy, or directly if it is empty. It ignores the environment."""
+        asynchronous = isinstance(client, library.AsyncClient)
+        kind, way = (library.AsyncClient, library.AsyncHTTPTransport) if asynchronous else (library.Client, library.HTTPTransport)
+        if (kind, proxy) not in self._made:
+            # The ledger enforces the limits: the connection pool must not add a hidden one.
+            pool = library.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_S)
+            self._made[kind, proxy] = kind(transport=way(proxy=proxy or None, limits=pool), trust_env=False)
+        return self._made[kind, proxy]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._made.values():
+            await client.aclose() if hasattr(client, "aclose") else client.close()
+        self._made.clear()
+
+
+@dataclass
+class Outgoing:
+    """One call of litellm: its model, the maximum bytes of an answer, and its task."""
+
+    settings: ModelSettings
+    limit: int
+    task: Task = "chat"
+    wire: Wire = field(default_factory=Wire)
+    clients: Clients = field(default_factory=Clients)
+    problem: Exception | None = None
+    """Why there is no answer: the error to raise for the call instead of litellm's."""
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Method and URL of each request that may be sent only once."""
+
+    def __post_init__(self) -> None:
+        base = self.settings.api_base
+        self.own = place_of(provider_of(self.settings.model), base) == "own"
+        if base:
+            # Normalized as httpx writes URLs.
+            self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
+
+    def admit(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
+        """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
+
+        Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
+        """
+        if isinstance(self.problem, ProviderError):
+            raise self.problem
+        if _name(request) in self.asked:
+            again = f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
+            self.problem = self.problem or UnreadableAnswer(again)
+            raise self.problem
+        try:
+            route = route_to(str(request.url))
+            key = key_for(self.settings, str(request.url))
+            if not self.own:
+                for name, value in list(request.headers.items()):
+                    if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
+                        del request.headers[name]
+                sent = str(request.url) + request.content.decode("utf-8", "replace")
+                named = [self.settings.api_key_env] if self.settings.api_key_env else []
+                if known_secrets(named).unmistakable(but=key).are_in(sent):
+                    raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
+        except (NoKey, NoRoute) as why:
+            # If something was sent before, the call may be paid, and litellm may be fetching something else (a tokenizer).
+            if not self.wire.sent:
+                self.problem = why
+            raise why from None
+        note_sent([*request.headers.items(), *request.url.params.items()])
+        self.problem, self.wire.route = None, route
+        # A login before the request has another URL. GET and HEAD cost nothing and may be repeated.
+        if request.method not in ("GET", "HEAD"):
+            self.asked.add(_name(request))
+        request.headers.update(UNPACKED)
+        # The body is read here, so that its length can be bounded.
+        options = {**options, "follow_redirects": False, "stream": True}
+        return options if self.own else {**options, "auth": None}
+
+    def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
+        """Note from httpcore's trace whether a byte of a request was sent. `before`: whether one of an earlier request was."""
+        if event.endswith("send_request_headers.started"):
+            # CONNECT goes to the proxy only.
+            self.wire.sent |= info["request"].method not in (b"CONNECT", b"GET", b"HEAD")
+        # The headers cannot be written, so nothing was sent.
+        elif event.endswith("send_request_headers.failed") and type(info["exception"]).__name__ == "LocalProtocolError":
+            self.wire.sent = before
+
+    @contextmanager
+    def noting(self, request: httpx.Request) -> Iterator[None]:
+        """A context that records an error of a request or of reading its answer."""
+        try:
+            yield
+        except Exception as error:
+            if _name(request) in self.asked:
+                self.problem = error
+            raise
+
+    def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
+        """The complete answer to a request. Raises ProviderError if it holds an error."""
+        # Present the answer as if it had not been compressed.
+        ways = ("content-encoding", "content-length", "transfer-encoding")
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
+        whole = type(response)(
+            response.status_code,
+            headers=headers,
+            content=content,
+            request=response.request,
+            extensions=response.extensions,
+            history=response.history,
+        )
+        whole.elapsed = response.elapsed
+        asked = request.method not in ("GET", "HEAD")
+        if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
+            self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
+            raise self.problem
+        if asked and whole.status_code == 200 and len(content) <= ERROR_BYTES:
+            with suppress(ValueError, RecursionError):
+                if problem := error_in(json.loads(content), self.task):
+                    self.problem = problem
+                    raise problem
+        return whole
+
+    def error_of(self, error: Exception) -> Exception:
+        """The meaning of an error that litellm itself raises. Before anything is sent, the request is wrong; afterwards, the
+        provider's answer is unreadable, and may be paid."""
+        if self.wire.sent:
+            return UnreadableAnswer(f"litellm cannot read the answer ({error})")
+        return ProviderError(getattr(error, "status_code", None) or 500, str(error))
+
+
+_CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)
+
+
+@contextmanager
+def watching(call: Outgoing) -> Iterator[None]:
+    """Within this context, httpx's requests belong to the call. Raises the call's problem instead of any other error."""
+    token = _CALL.set(call)
+    try:
+        yield
+    # Each SDK raises its own errors.
+    except Exception as error:  # noqa: BLE001
+        raise call.problem or call.error_of(error) from None
+    finally:
+        _CALL.reset(token)
+    if call.problem is not None:
+        raise call.problem
+
+
+def _name(request: httpx.Request) -> tuple[str, str]:
+    return request.method, str(request.url.copy_with(query=None, fragment=None))
+
+
+@functools.cache
+def watch_clients() -> None:
+    """Patch the clients of httpx, httpx2 and requests, so that the current call decides how each request is sent.
+
+    Outside a call they are unchanged. OpenAI's SDK uses httpx2 if litellm gives it no client, and some cloud logins use requests.
+    """
+    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
+        if importlib.util.find_spec(name) is not None:
+            watch(importlib.import_module(name))
+
+
+def _watch(library: Any) -> None:
+    send, send_async = library.Client.send, library.AsyncClient.send
+
+    def watched(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return send(self, request, **options)  # type: ignore[no-any-return]
+        client, options = _prepare(call, library, self, request, options)
+        before = call.wire.sent
+        request.extensions["trace"] = lambda event, info: call.note(event, info, before)
+        with call.noting(request):
+            response: httpx.Response = send(client, request, **options)
+            try:
+                body = Body(response.status_code, response.headers, call.limit)
+                all(map(body.take, response.iter_raw()))
+                content = body.content()
+            finally:
+                response.close()
+        return call.answered(request, response, content)
+
+    async def watched_async(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return await send_async(self, request, **options)  # type: ignore[no-any-return]
+        client, options = _prepare(call, library, self, request, options)
+        before = call.wire.sent
+
+        async def traced(event: str, info: Mapping[str, Any]) -> None:
+            call.note(event, info, before)
+
+        request.extensions["trace"] = traced
+        with call.noting(request):
+            response = await send_async(client, request, **options)
+            try:
+                body = Body(response.status_code, response.headers, call.limit)
+                async for piece in response.aiter_raw():
+                    if not body.take(piece):
+                        break
+                content = body.content()
+            finally:
+                await response.aclose()
+        return call.answered(request, response, content)
+
+    library.Client.send = watched
+    library.AsyncClient.send = watched_async
+
+
+def _prepare(
+    call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The client that sends a request in place of `client`, and its options. Raises the same errors as `Outgoing.admit`."""
+    if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
+        options = {**options, "auth": client.auth}
+    options, route = call.admit(request, options), call.wire.route
+    assert route is not None
+    return call.clients.of(library, client, route.proxy), options
+
+
+def _watch_logins(requests: Any) -> None:
+    send = requests.Session.send
+
+    def watched(self: Any, request: Any, **options: Any) -> Any:
+        return send(self, request, **options if _CALL.get() is None else {**options, "proxies": route_to(request.url).proxies})
+
+    requests.Session.send = watched

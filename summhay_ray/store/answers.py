@@ -1,0 +1,341 @@
+"""The answers log: the schema of an answer's record, its line in a file, and the names of the files.
+
+The log holds answers and is shared by all runs of a store. An answer is durable before anything depends on it. A record is one
+line: CRC-32 in hex, length of its head, length of its body (bytes), head, body, both JSON. The head has the fields that the index
+reads: the key, the cost and the run. The body has the texts, which the index does not parse.
+
+In a folder each writer appends to `answers/WRITER.jsonl`. In a bucket each durable write is a segment, `answers/WRITER.N.jsonl`.
+Every 64 segments are merged into one object, `answers/WRITER.M.SIZE.merged`. Its first line, of SIZE bytes, holds the heads of
+all its records for the index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import add
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, cast
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from summhay_ray.errors import StoreError
+from summhay_ray.store.files import Files
+from summhay_ray.store.names import DamagedRecord
+from summhay_ray.store.records import Amount, Count, Total, as_record
+
+FOLDER = "answers"
+TOGETHER = 64
+"""Number of segments that are merged into one object."""
+ANSWER = "answer"
+"""The kind of a record that holds an answer. New kinds may be added; earlier versions refuse to read them."""
+INDEX = "index"
+"""The kind of the first line of a merged object."""
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class AnswerHead(TypedDict):
+    """The part of an answer that the index reads: its key, its cost and its run."""
+
+    kind: Literal["answer"]
+    key: str
+    run: str
+    stage: str
+    model: str
+    usd_micros: Count
+    input_tokens: Count
+    cached_tokens: Count
+    output_tokens: Count
+    saved_micros: NotRequired[Count]
+    claimed_tokens: NotRequired[Count]
+    """The usage that the provider reports, if it exceeds the call's reservation."""
+    claimed_micros: NotRequired[Count]
+    claimed_margin: NotRequired[Amount]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class AnswerBody(TypedDict):
+    """The rest of an answer. Further fields, such as the provider's own `raw`, may hold anything."""
+
+    text: str
+    finish_reason: str
+    attempts: Count
+    cache_write_tokens: NotRequired[Count]
+    reasoning_tokens: NotRequired[Count]
+    zero_vectors: NotRequired[Count]
+    further_texts: NotRequired[list[str]]
+    logprobs: NotRequired[str]
+    origin: NotRequired[str]
+    flaw: NotRequired[str]
+
+
+class AnyHead(TypedDict):
+    """The fields of every kind of record."""
+
+    kind: Annotated[str, Field(pattern="^[a-z_]{1,40}$")]
+
+
+class Totals(TypedDict):
+    """The totals of a run's answers, for one stage and model."""
+
+    run: str
+    stage: str
+    model: str
+    answers: Total
+    usd_micros: Total
+    input_tokens: Total
+    cached_tokens: Total
+    output_tokens: Total
+    saved_micros: Total
+
+
+class Heads(TypedDict):
+    """The parts of the records in a stretch of a file that the index reads."""
+
+    damaged: Count
+    """The number of damaged records."""
+    answers: dict[str, tuple[list[str], list[Count], list[Count], list[Count]]]
+    """Run -> the keys, offsets in the stretch, lengths and micro-dollars of its answers."""
+    totals: list[Totals]
+    excesses: list[AnswerHead]
+    """The heads of answers with more reported usage than was reserved."""
+
+
+HEAD_FIELDS = tuple(AnswerHead.__annotations__)
+OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin")
+"""The fields of a head that are left out when they are 0."""
+
+_BLANK_COLON = re.compile(rb"\s:")
+_PAIRS = json.JSONDecoder(object_pairs_hook=list)
+
+# This is called 100,000 times or more when a run starts.
+_HEAD = TypeAdapter(AnswerHead).validator
+
+
+def read_head(text: bytes) -> AnswerHead | None:
+    """The head in a JSON text; None if it does not fit."""
+    try:
+        head: AnswerHead = _HEAD.validate_json(text)
+    except ValidationError:
+        return None
+    # pydantic accepts a repeated field. So the colons are counted, one per field: this quick count may be too high, but never too
+    # low.
+    n = len(head)
+    if text.count(b":") == n or (text.count(b'":') == n and not _BLANK_COLON.search(text)):
+        return head
+    return head if len(_PAIRS.decode(text.decode("utf-8"))) == n else None
+
+
+Purpose = tuple[str, str]
+"""(stage, model): the purpose of spent money. Stages are summarize, judge, ..."""
+
+
+class Excess(NamedTuple):
+    """A reported usage above the call's reservation: the reported amounts, and the charged ones."""
+
+    model: str
+    claimed_tokens: int
+    charged_tokens: int
+    claimed_micros: int
+    charged_micros: int
+    token_margin: float
+    """The `token_margin` of the model that would have reserved enough."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Excess | None:
+        """The excess in an answer record or in its head; None if its usage was within the reservation."""
+        if not record.get("claimed_margin"):
+            return None
+        # Zero values are left out, such as the price of a free model.
+        tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
+        charged_tokens = record["input_tokens"] + record["output_tokens"]
+        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
+
+
+@dataclass
+class AnswerTotals:
+    """The totals of one run's answers for one purpose."""
+
+    usd_micros: int = 0
+    answers: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    saved_micros: int = 0
+    """Additional cost of the answers without the provider's cache."""
+
+    def add(self, totals: Totals) -> None:
+        """Add the totals of further answers."""
+        self.answers += totals["answers"]
+        self.usd_micros += totals["usd_micros"]
+        self.input_tokens += totals["input_tokens"]
+        self.cached_tokens += totals["cached_tokens"]
+        self.output_tokens += totals["output_tokens"]
+        self.saved_micros += totals["saved_micros"]
+
+
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_NOTHING = 0, 0, 0, 0
+_START = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15}) ")
+
+
+class Location(NamedTuple):
+    """The location of a record's line: file name, offset and length in bytes."""
+
+    name: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The parts of a file name of the log."""
+
+    writer: str
+    number: int
+    """The number of the segment or the merged object; 0 in a folder."""
+    suffix: str
+    """`jsonl` or `merged`."""
+    index_size: int = 0
+    """Bytes of a merged object's first line."""
+
+    @classmethod
+    def of(cls, name: str) -> Name | None:
+        """The parts of a file name; None if it is not a file of the log."""
+        writer, *numbers, suffix = name.removeprefix(f"{FOLDER}/").split(".")
+        most = {"jsonl": 1, "merged": 2}.get(suffix, -1)
+        if not writer or len(numbers) > most or not all(part.isdecimal() for part in numbers):
+            return None
+        number, index_size = [*map(int, numbers), 0, 0][:2]
+        return cls(writer, number, suffix, index_size)
+
+    @property
+    def merge(self) -> tuple[str, int]:
+        """Identifies the merged object: this file itself, or the one that its records will be merged into."""
+        return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """The record's line."""
+    head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
+    return _line(head, {name: value for name, value in record.items() if name not in HEAD_FIELDS})
+
+
+def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple[str, bytes]:
+    """The name and the content of a merged object."""
+    content = b"".join(segments)
+    line = _line({"kind": INDEX}, heads_of("", content))
+    return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + content
+
+
+def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
+    first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
+    return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(first)), len(first), len(rest), first, rest)
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The answer's record in a line, or None if it is damaged. The line break may be damaged."""
+    _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
+    head, rest = read_head(line[begins:body]), as_record(AnswerBody, line[body : ends - 1])
+    # The index has read only the head: the body must agree with it.
+    return None if head is None or rest is None or ends < len(line) else {**rest, **head}
+
+
+def read_index(line: bytes, size: int) -> Heads | None:
+    """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged or contradicts
+    itself."""
+    _, begins, body, ends = next(_lines(line), _NOTHING)
+    if as_record(AnyHead, line[begins:body]) != {"kind": INDEX} or ends != len(line):
+        return None
+    if (heads := as_record(Heads, line[body : ends - 1])) is None:
+        return None
+    costs = Counter[str](), Counter[str]()
+    for run, (keys, offsets, lengths, micros) in heads["answers"].items():
+        if not len(keys) == len(offsets) == len(lengths) == len(micros) or max(map(add, offsets, lengths), default=0) > size:
+            return None
+        costs[0][run], costs[1][run] = len(keys), sum(micros)
+    for total in heads["totals"]:
+        costs[0][total["run"]] -= total["answers"]
+        costs[1][total["run"]] -= total["usd_micros"]
+    return None if any(map(any, (cost.values() for cost in costs))) else heads
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """The offsets of each record, its head, its body and the next record; head and body are at 0 if the record is damaged.
+
+    An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
+    where the second begins.
+    """
+    start, last, view = 0, content.rfind(b"\n"), memoryview(content)
+    while start <= last:
+        head = body = end = 0
+        if (found := _START.match(content, start)) is not None:
+            head = found.end()
+            body = head + int(found[2])
+            end = body + int(found[3])
+        if found is None or end > last or b"%08x" % zlib.crc32(view[head:end]) != found[1]:
+            head, body, end = 0, 0, content.index(b"\n", start)
+        yield start, head, body, end + 1
+        start = end + 1
+
+
+def heads_of(name: str, content: bytes) -> Heads:
+    """The heads of all answers in a stretch of a file. Raises StoreError for a record of a newer version."""
+    answers = defaultdict[str, list[tuple[str, int, int, int]]](list)
+    costs = defaultdict[tuple[str, str, str], list[tuple[int, ...]]](list)
+    excesses, n_damaged = list[AnswerHead](), 0
+    for start, begins, body, end in _lines(content):
+        if (head := read_head(content[begins:body])) is None:
+            _check_kind(name, content[begins:body])
+            n_damaged += 1
+            continue
+        cost = head["usd_micros"], head["input_tokens"], head["cached_tokens"], head["output_tokens"]
+        answers[head["run"]].append((head["key"], start, end - start, cost[0]))
+        costs[head["run"], head["stage"], head["model"]].append((*cost, head.get("saved_micros", 0)))
+        excesses += [head] if head.get("claimed_margin") else []
+    columns = {run: tuple(zip(*rows, strict=True)) for run, rows in answers.items()}
+    sums = ((*group, len(rows), *map(sum, zip(*rows, strict=True))) for group, rows in costs.items())
+    totals = [dict(zip(Totals.__annotations__, values, strict=True)) for values in sums]
+    return cast("Heads", {"damaged": n_damaged, "answers": columns, "totals": totals, "excesses": excesses})
+
+
+def _check_kind(name: str, head: bytes) -> None:
+    """Raises StoreError for the head of a record of a newer version."""
+    found = as_record(AnyHead, head)
+    if found is not None and found["kind"] not in (ANSWER, INDEX):
+        raise StoreError(f"{name}: has a record of a kind ({found['kind']}) of a newer version; upgrade")
+
+
+def damaged_places(name: str, content: bytes) -> list[int]:
+    """The byte offsets of the damaged records of a whole file. An index that differs from the records is damaged, too.
+
+    Also reads the bodies, and so takes longer than `heads_of`.
+    """
+    file, lines, places = Name.of(name), list(_lines(content)), list[int]()
+    if file is not None and file.index_size and lines:
+        (_, _, _, end), *lines = lines
+        heads = read_index(content[:end], len(content) - end)
+        whole = heads_of(name, content[end:])
+        places += [] if heads is not None and _compact(heads) == _compact(whole) else [0]
+    for start, begins, body, end in lines:
+        if read_head(content[begins:body]) is None or as_record(AnswerBody, content[body : end - 1]) is None:
+            _check_kind(name, content[begins:body])
+            places.append(start)
+    return places
+
+
+def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
+    """The answer of a key at a location. Raises DamagedRecord if it is not there, StoreError if the file is gone."""
+    name, mend = location.name, "a run that needs this answer asks for it again"
+    try:
+        record = decode(files.read(name, location.offset, location.length))
+    except FileNotFoundError:
+        raise StoreError(f"{files.where(name)} is gone; put it back from a copy; {mend}") from None
+    # The key of an unusable answer begins with the request's key.
+    if record is None or not f"{record['key']}/".startswith(f"{key}/"):
+        raise DamagedRecord(f"{files.where(name)}: the record at byte {location.offset} is damaged; {mend}", files.uri)
+    return record

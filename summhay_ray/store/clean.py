@@ -1,0 +1,158 @@
+"""Deletes files that no reader needs any more; answers are never deleted.
+
+A reader opens the newest manifest and then has `RETENTION_S` to read its files. So every file is kept that a manifest named which
+was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver, or
+one that is being imported, is skipped: its next manifest may name new files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from summhay_ray.errors import StoreError
+from summhay_ray.store.answers import FOLDER as LOG
+from summhay_ray.store.answers import Name
+from summhay_ray.store.commits import Manifests
+from summhay_ray.store.drivers import FOLDER as DRIVERS
+from summhay_ray.store.drivers import WATCH_S, has_ended, living, open_sessions, read_session
+from summhay_ray.store.files import Files
+from summhay_ray.store.money import MoneyRecords
+from summhay_ray.store.records import Chain
+
+RETENTION_S = 24 * 3600.0
+"""How long replaced files are kept: longer than any reader needs."""
+DAILY_S = 5.0
+"""Maximum duration of the daily cleaning at the end of a run. In a store with very many runs it checks a random part of them."""
+UNFINISHED_S = 600.0
+"""Minimum time that an unfinished file is kept after the last write to it."""
+_MARK = "cleaned"
+"""A file that is rewritten when the daily cleaning begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """A file that can be deleted, its size in bytes, and a description."""
+
+    name: str
+    size: int
+    what: str
+
+
+def clean_daily(files: Files) -> list[str]:
+    """Delete unneeded files if that was not done within the last day. Errors are ignored: the next cleaning tries again.
+
+    Returns a line for each damaged run and driver's record that kept files from being deleted.
+    """
+    damaged: list[str] = []
+    with contextlib.suppress(StoreError, OSError):
+        before = time.time() - RETENTION_S
+        if all(entry.written < before for entry in files.entries("") if entry.name == _MARK):
+            files.put(_MARK, b"")
+            for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
+                files.delete(file.name)
+    return damaged
+
+
+def unneeded(
+    files: Files, older_s: float = RETENTION_S, within_s: float = math.inf, damaged: list[str] | None = None
+) -> Iterator[Unneeded]:
+    """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
+
+    `within_s`: maximum duration of the search after finding the live drivers; if it is finite, the runs are visited in random
+    order. `damaged` receives a line for each run with an unreadable newest manifest, and one if an ended driver's record is
+    unreadable; files of such a run, or of the drivers, are skipped. Raises StoreError if the record of a driver that has not
+    ended cannot be read.
+    """
+    damaged = [] if damaged is None else damaged
+    before = time.time() - older_s
+    runs_of = {record.number: record.run for record in open_sessions(files)}
+    driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
+    until = time.monotonic() + within_s
+    yield from _unless_damaged(damaged, "the drivers are left as they are", _of_drivers(files, before))
+    if not driven:
+        yield from _of_log(files, before)
+    yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
+    runs = list(files.folders("runs"))
+    if within_s < math.inf:
+        random.shuffle(runs)
+    for run_id in runs:
+        if time.monotonic() > until:
+            return
+        # A run that is being imported has no record yet.
+        if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
+            yield from _unless_damaged(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
+
+
+def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
+    """The files found before a damaged record, if any; a line about it is added to `damaged`."""
+    try:
+        yield from found
+    except StoreError as error:
+        damaged.append(f"{what}: {error}")
+
+
+def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
+    manifests = Manifests(files, run_id)
+    if lost := manifests.lost():
+        raise manifests.parts.damaged(lost)
+    chain = manifests.chain
+    replaced = {one.name: one for one in _of_chain(files, chain, before)}
+    # Read one manifest at a time: there may be hundreds, each with hundreds of parts.
+    standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
+    standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
+    named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
+    for entry in manifests.parts.there():
+        if entry.written < before and entry.name.rpartition("/")[2] not in named:
+            yield Unneeded(entry.name, entry.size, "merged parts")
+    yield from replaced.values()
+    yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
+
+
+def _of_chain(files: Files, chain: Chain[Any], before: float) -> Iterator[Unneeded]:
+    """The records replaced before `before`, oldest first."""
+    entries = (entry for entry in files.entries(chain.folder) if entry.written < before)
+    old = sorted((entry.name, entry.size) for entry in entries if PurePosixPath(entry.name).stem.isdecimal())
+    # The last of these was the newest record at that time, so it is kept.
+    yield from (Unneeded(name, size, "earlier records") for name, size in old[:-1])
+
+
+def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
+    """The segments of a bucket that were merged long enough ago."""
+    if files.folder is not None:
+        return
+    old = (entry for entry in files.entries(LOG) if entry.written < before)
+    named = [(entry, name) for entry in old if (name := Name.of(entry.name)) is not None]
+    merged = {name.merge for _, name in named if name.suffix == "merged"}
+    for entry, name in named:
+        if name.suffix == "jsonl" and name.merge in merged:
+            yield Unneeded(entry.name, entry.size, "segments that are merged")
+
+
+def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
+    """Files of ended drivers, oldest first. Files of a run's last driver are kept: they record how the run ended."""
+    entries = [(entry, entry.name.rpartition("/")[2].partition(".")[0]) for entry in files.entries(DRIVERS)]
+    numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
+    # A damaged record may belong to any run, so the last record of a run is unknown.
+    records = [record for number in numbers if (record := read_session(files, number)) is not None]
+    last = {*{record.run: record.number for record in records}.values()}
+    ended = {number for number in numbers if number not in last and has_ended(files, number)}
+    # A record without its end would look like a running driver, so the end is deleted last.
+    for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
+        if stem.isdecimal() and int(stem) in ended and entry.written < before:
+            yield Unneeded(entry.name, entry.size, "ended drivers")
+
+
+def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
+    """Unfinished files of killed processes. A bucket has none: objects appear only when complete."""
+    if files.folder is None:
+        return
+    for entry in files.entries("", deep=True):
+        if entry.name.endswith(".part") and "/." in f"/{entry.name}" and entry.written < before:
+            yield Unneeded(entry.name, entry.size, "unfinished files")

@@ -1,1 +1,0 @@
-"""Files in a folder or a bucket."""

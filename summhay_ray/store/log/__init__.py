@@ -1,1 +1,0 @@
-"""The answers log and the records of money."""

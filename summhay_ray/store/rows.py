@@ -1,0 +1,274 @@
+"""Reads tables from the parts of one manifest, and merges parts.
+
+The rows of a table are numbered across all its parts (`_row`), and the valid units in the order of kind and name (`_rank`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any, cast
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from summhay_ray.store.parts import ROWS, UNITS, Part, PartFiles, Parts, Stream, numbered, with_rows, write_units
+from summhay_ray.store.tables import Columns, Tables, hash_rows
+
+TOGETHER = 32 << 20
+"""Bytes of rows in memory that are sorted at a time when a table is read in pieces."""
+_NTH = 64
+"""Every 64th key is sampled to divide a table into pieces."""
+_NO_UNITS = pl.DataFrame(schema={"kind": pl.String, "unit": pl.String, "retry": pl.Boolean})
+_NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
+
+Keep = pl.Expr | None
+"""A condition for the rows to read; None: all rows."""
+Streams = Sequence[tuple[int, Stream]]
+"""(The number of its first row, its content) for each part of a table."""
+
+
+@dataclasses.dataclass(eq=False)
+class Reader:
+    """Reads some tables of a manifest's parts: without repeated rows, sorted by key, without rows of superseded units.
+
+    If several units have a row with the same key, the row of the first unit (by kind and name) is used. So a table does not
+    depend on how its rows were committed and merged: rows with the same key count as equal once they are in one part.
+    """
+
+    files: PartFiles
+    parts: Sequence[Parts]
+    """All parts of the manifest. A part without such rows may replace a unit of another part. If there is only one, it can be
+    used as it is, because no unit is superseded."""
+    tables: Tables
+
+    def units(self) -> pl.DataFrame:
+        """The valid units, without repetition, sorted by kind and name."""
+        return self._list_units[0]
+
+    @functools.cached_property
+    def _list_units(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The valid units, sorted; and the units of all parts with their lists of rows and `_rank`, which is null if the rows are
+        superseded: a success beats a failure, then the last part wins."""
+        lists = []
+        for place, parts in enumerate(self.parts):
+            starts = {table + ROWS: self._starts(table)[place] for table in self.tables if table in parts.tables}
+            with self.files.opened(UNITS, parts.units) as stream:
+                listed = _scan(stream).select([*_NO_UNITS.columns, *starts]).collect()
+            lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
+        listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
+        every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
+        # The last of adjacent equal units.
+        won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
+        ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["_at"], range(won.height))
+        return won.drop("_at"), listed.with_columns(_rank=ranks)
+
+    def _starts(self, table: str) -> list[int]:
+        """The number of the table's first row in each part, followed by the total number of rows."""
+        counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self.parts)
+        return [*itertools.accumulate(counts, initial=0)]
+
+    def owners(self, table: str) -> pl.DataFrame:
+        """The unit (`_rank`) of each row (`_row`) of a table; a row may belong to several units."""
+        listed, name = self._list_units[1], table + ROWS
+        if name not in listed.columns:
+            return _NO_OWNERS
+        owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
+        if not owners.is_empty() and int(owners["_row"].max()) >= self._starts(table)[-1]:  # type: ignore[arg-type]
+            raise self.files.damaged(f"its units have more rows of {table} than its manifest names")
+        return owners
+
+    def table(
+        self, table: str, units: Sequence[str] | None = None, unit: str = "", between: tuple[Any, Any] | None = None
+    ) -> pl.DataFrame:
+        """A table. `units`: only the rows of units with these names. `unit`: the name of an added column with each row's unit, if
+        the table has no such column. `between`: only the rows whose first key column is in this range, both ends included."""
+        columns = self.tables[table]
+        keep = None if between is None else pl.col(columns.key[0]).is_between(pl.lit(between[0]), pl.lit(between[1]))
+        unit = "" if unit in columns.schema.names else unit
+        with self._open(table) as streams:
+            if len(self.parts) == 1 and units is None and not unit:
+                return _scan(streams[0][1], keep).select(columns.schema.names).collect() if streams else columns.frame([])
+            found = [rows.drop("_row") for rows in _scan_ranked(columns, streams, self._ranks(table, units), keep)]
+        if unit:
+            found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
+        return columns.frame(found, *filter(None, [unit]))
+
+    def pieces(self, table: str) -> Iterator[pl.DataFrame]:
+        """A table in consecutive pieces; little more than one is in memory. Rows with the same value in the first key column are
+        in one piece."""
+        columns = self.tables[table]
+        if len(self.parts) == 1:
+            with self._open(table) as streams:
+                for _, stream in streams:
+                    name = columns.key[0]
+                    stream.seek(0)
+                    metadata = pq.read_metadata(stream)
+                    column = metadata.schema.names.index(name)
+                    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
+                    # The statistics lack very long keys.
+                    for keep in _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max)):
+                        yield _scan(stream, keep).select(columns.schema.names).collect()
+        else:
+            for rows in self.sorted_pieces(table):
+                yield numbered(columns, rows)[0]
+        if not any(table in one.tables for one in self.parts):
+            yield columns.frame([])
+
+    def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
+        """Like `pieces`, but with all rows of a key, and with the columns `_row` and `_rank` (the row's first unit), by which
+        rows with the same key are sorted."""
+        columns, ranks = self.tables[table], self._ranks(table)
+        n_bytes = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
+        count, name, starts = 1 + n_bytes // TOGETHER, columns.key[0], list[Any]()
+        with self._open(table) as streams:
+            if count > 1:
+                # Ranges of the key with similar numbers of rows, each small enough for memory.
+                ordered = [_scan(stream).select([name]).collect()[name].gather_every(_NTH) for _, stream in streams]
+                sample = pl.concat(ordered).sort()
+                starts = [sample[len(sample) * piece // count] for piece in range(1, count)]
+            for keep in _ranges_from(name, starts):
+                found = [*_scan_ranked(columns, streams, ranks, keep)]
+                if found:
+                    yield pl.concat(found).sort(*columns.key, "_rank")
+
+    def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row that two units of a kind share, as (the units, the row's key); None if there is none."""
+        won, key = self.units(), list(self.tables[table].key)
+        owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
+        if len(self.parts) == 1 and owners["_row"].is_unique().all() or owners.is_empty():
+            return None
+        with self._open(table) as streams:
+            keys = pl.concat(_scan(stream).select(key).collect() for _, stream in streams)
+        rows = keys[owners["_row"]].with_columns(owners["_rank"]).sort(*key, "_rank")
+        again = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in key)).to_series()
+        twice = again.arg_true()
+        if twice.is_empty():
+            return None
+        first, second = (won["unit"][rows["_rank"][int(place)]] for place in (twice[0], twice[0] + 1))
+        return first, second, rows.select(key).row(twice[0])
+
+    def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
+        """Each valid unit with its rows of these tables, sorted by kind and name. Tables without rows of the unit are left
+        out."""
+        names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self.tables}
+        weights = [0] * len(names)
+        for table, owned in owners.items():
+            unpacked = sum(parts.tables[table].unpacked for parts in self.parts if table in parts.tables)
+            for rank, number in owned.group_by("_rank").len().iter_rows():
+                weights[rank] += number * unpacked // self._starts(table)[-1]
+        start = 0
+        while start < len(names):
+            sums = itertools.accumulate(weights[start:])
+            end = start + max(1, sum(1 for _ in itertools.takewhile(lambda total: total <= TOGETHER, sums)))
+            frames = {table: self._of_units(table, owners[table], start, end) for table in self.tables}
+            for rank in range(start, end):
+                yield names[rank], {table: rows[rank,] for table, rows in frames.items() if (rank,) in rows}
+            start = end
+
+    def _of_units(self, table: str, owners: pl.DataFrame, start: int, end: int) -> dict[Any, pl.DataFrame]:
+        """Rank -> the rows of the unit, for the units from `start` to `end`."""
+        own, found = owners.filter(pl.col("_rank").is_between(start, end - 1)), []
+        wanted = pl.col("_row").is_in(own["_row"].unique().implode())
+        with self._open(table) as streams:
+            for first, stream in streams:
+                rows = _scan(stream, wanted, first).collect()
+                found.append(own.join(rows, on="_row", maintain_order="right").drop("_row"))
+        return pl.concat(found).partition_by("_rank", as_dict=True, include_key=False) if found else {}
+
+    @contextlib.contextmanager
+    def _open(self, table: str) -> Iterator[Streams]:
+        """The content of each part of a table. The checked bytes are the ones that are read."""
+        with contextlib.ExitStack() as stack:
+            places = zip(self._starts(table), self.parts, strict=False)
+            held = [(start, one.tables[table]) for start, one in places if table in one.tables]
+            yield [(start, stack.enter_context(self.files.opened(table, part))) for start, part in held]
+
+    def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
+        """The rank of each row's first unit; null if the row has no valid unit, or none of `units`."""
+        owners = self.owners(table)
+        if units is not None:
+            wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
+            owners = owners.filter(wanted.gather(owners["_rank"]))
+        # The last assignment wins.
+        owners = owners.sort("_rank", descending=True)
+        return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
+
+    def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
+        """Write one part with all rows of a table. Returns the part and the number of each row in it."""
+        columns, hasher = self.tables[table], hashlib.sha256()
+        numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
+
+        def pieces() -> Iterator[pl.DataFrame]:
+            nonlocal numbers
+            rows = 0
+            for piece in self.sorted_pieces(table):
+                first, others = numbered(columns, piece, rows)
+                rows += first.height
+                numbers = numbers.scatter(others["_row"], others["_number"].cast(pl.UInt32))
+                if final:
+                    hash_rows(hasher, first)
+                yield first
+
+        part = self.files.write_rows(columns, pieces())
+        return dataclasses.replace(part, digest=hasher.hexdigest() if final else ""), numbers
+
+    def digest(self, table: str) -> str:
+        """See `tables.digest`, for a table that is one part whose rows are all valid."""
+        with self._open(table) as streams:
+            hasher = hashlib.sha256()
+            hash_rows(hasher, _scan(streams[0][1]).select(self.tables[table].schema.names).collect())
+            return hasher.hexdigest()
+
+
+def _scan_ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
+    """The valid rows of each part, with `_row` and `_rank`."""
+    for start, stream in streams:
+        rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
+        yield rows.with_columns(ranks.gather(rows["_row"]).alias("_rank")).drop_nulls("_rank")
+
+
+def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
+    """Conditions for consecutive ranges of the key, all but the first of which begin at one of `starts`."""
+    conditions: list[Keep] = []
+    for low, high in itertools.pairwise([None, *sorted(set(starts)), None]):
+        ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
+        conditions.append(pl.all_horizontal(ends) if ends else None)
+    return conditions
+
+
+def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
+    """The selected rows of a part, with `_row`, which is `start` for the part's first row."""
+    # polars reads from the position of the stream.
+    stream.seek(0)
+    whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
+    return whole if keep is None else whole.filter(keep)
+
+
+def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False) -> Parts:
+    """Merge parts that are adjacent in a manifest into one. Equal parts give equal files on every machine.
+
+    `final`: they are all parts of the run; tables without rows get a part as well. Little more than one piece is in memory at a
+    time.
+    """
+    reader = Reader(files, parts, tables)
+    units, merged = reader.units(), {}
+    for table, columns in tables.items():
+        held = [one.tables[table] for one in parts if table in one.tables]
+        if not held and not final:
+            continue
+        owned, known = reader.owners(table), bool(held and held[0].digest) or not final
+        if not held:
+            merged[table] = dataclasses.replace(files.write_rows(columns, ()), digest=hashlib.sha256().hexdigest())
+        # A larger part has other row groups than one that is merged.
+        elif len(held) == 1 and (known or held[0].unpacked <= TOGETHER) and owned["_row"].n_unique() == held[0].rows:
+            merged[table] = held[0] if known else dataclasses.replace(held[0], digest=reader.digest(table))
+        else:
+            merged[table], numbers = reader.merged(table, final)
+            owned = owned.with_columns(_row=numbers.gather(owned["_row"]))
+        units = with_rows(units, table, owned)
+    return Parts(write_units(files, units), merged, final)

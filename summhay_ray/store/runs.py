@@ -1,0 +1,376 @@
+"""A store and its runs: sources by hash, and each run's tables by its newest manifest.
+
+`docs/how-to/stores.md` describes the layout of a store.
+
+If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
+may be retried; otherwise the last one in the manifest wins. All readers follow this rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NotRequired, Self
+
+import polars as pl
+import pyarrow as pa
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from summhay_ray.errors import StoreError
+from summhay_ray.store.commits import Committer, Manifest, Manifests
+from summhay_ray.store.files import Files, open_files
+from summhay_ray.store.log import LogIndex
+from summhay_ray.store.money import MoneyRecords
+from summhay_ray.store.names import DamagedRecord, is_plain
+from summhay_ray.store.parts import UNITS, Finished, Parts, write_parts
+from summhay_ray.store.records import Count, Sha256, as_record, read_checked, with_hash
+from summhay_ray.store.rows import Reader
+from summhay_ray.store.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
+
+FORMAT = 3
+RUN_FORMAT = 5
+"""The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
+folder."""
+MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
+"""What to do about a damaged record of a run."""
+
+ATTRIBUTION = "attribution"
+"""Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
+
+
+class _Format(TypedDict):
+    """The content of `format.json`."""
+
+    format: Count
+
+
+@with_config(ConfigDict(extra="allow"))
+class RunRecord(TypedDict):
+    """The fields of every run's record; a benchmark adds its own fields."""
+
+    kind: str
+    tables: list[TableBody]
+    name: NotRequired[str]
+    cells: NotRequired[Count]
+    stages: NotRequired[list[str]]
+    spec: NotRequired[dict[str, Any]]
+    inputs: NotRequired[dict[str, Sha256]]
+    answers: NotRequired[dict[str, Sha256]]
+    code: NotRequired[dict[str, str]]
+    folder: NotRequired[str]
+    attribution: NotRequired[str]
+
+
+class Store:
+    """A store: sources, response log and runs. Opening one creates nothing; the first write creates it."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.files: Files = open_files(uri)
+        self._marked = False
+        # A new store has none.
+        with contextlib.suppress(FileNotFoundError):
+            if (found := read_checked(self.files.read("format.json"), _Format, hashed=False)) is None:
+                where = self.files.where("format.json")
+                raise StoreError(
+                    f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
+                )
+            version = found["format"]
+            if version != FORMAT:
+                age, mend = (
+                    ("newer", "upgrade") if version > FORMAT else ("older", "use the version that wrote it, or another store")
+                )
+                raise StoreError(f"store {self.uri!r}: format {version} is {age} than this version reads ({FORMAT}); {mend}")
+            self._marked = True
+
+    @property
+    def is_new(self) -> bool:
+        """True if nothing was ever written to it."""
+        return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
+
+    def put_object(self, kind: str, content: bytes) -> str:
+        """Store `content` under its sha256 (hex) and return the hash."""
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"objects/{kind}/{digest}"
+        if not self.files.exists(name):
+            self.files.create(name, content)
+        return digest
+
+    def get_object(self, kind: str, digest: str) -> bytes:
+        """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
+        # Somebody else's record may name anything, such as a file outside the store.
+        if not re.fullmatch("[0-9a-f]{64}", str(digest)):
+            raise StoreError(
+                f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
+            )
+        name = f"objects/{kind}/{digest}"
+        try:
+            content = self.files.read(name, is_large=True)
+        except FileNotFoundError:
+            mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
+            raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
+        return content
+
+    def run_ids(self) -> list[str]:
+        """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
+        return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
+
+    def log(self) -> LogIndex:
+        """An index of the store's log. Raises StoreError or OSError."""
+        index = LogIndex(self.files)
+        index.refresh()
+        return index
+
+    def run(self, run_id: str) -> RunStore:
+        """Open an existing run by its id or an unambiguous prefix of it.
+
+        Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
+        """
+        if is_plain(run_id):
+            run = RunStore(self, run_id)
+            with contextlib.suppress(FileNotFoundError):
+                # Read the record now: it shows whether this version can read the run.
+                _ = run.record
+                return run
+        known = self.run_ids()
+        matching = [known_id for known_id in known if run_id and known_id.startswith(run_id)]
+        if len(matching) > 1:
+            raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(matching)}; write more of it")
+        if not matching:
+            raise StoreError(
+                f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
+                "another store is given by --store or $SUMMHAY_STORE"
+            )
+        return self.run(matching[0])
+
+    def size(self, run_id: str) -> tuple[int, float]:
+        """(Total size of the run's files in bytes, creation time in seconds since 1970 by the store's clock.)"""
+        folder = f"runs/{run_id}"
+        entries = list(self.files.entries(folder, deep=True))
+        created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
+        return sum(entry.size for entry in entries), created
+
+    def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
+        """Open the run, creating it if it does not exist. An existing record is not changed.
+
+        Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
+        """
+        wanted, run = columns_of(tables), RunStore(self, run_id)
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
+        if not self.files.exists(f"runs/{run_id}/run.json"):
+            content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
+            self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
+        # Schemas count as equal if only the descriptions of columns differ.
+        if differ := sorted(name for name in wanted.keys() | run.declared.keys() if run.declared.get(name) != wanted.get(name)):
+            raise StoreError(
+                f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
+                f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
+            )
+        return run
+
+
+class RunStore:
+    """The record, commits and tables of one run.
+
+    `declared`: the tables, for a run without a record so far.
+    """
+
+    def __init__(self, store: Store, run_id: str, declared: Tables | None = None) -> None:
+        self.store = store
+        self.run_id = run_id
+        self._still: Manifest | None = None
+        """A fixed manifest to read instead of the newest one at each call."""
+        if declared is not None:
+            self.declared = declared
+        self._manifests = Manifests(store.files, run_id)
+
+    @functools.cached_property
+    def record(self) -> Mapping[str, Any]:
+        """The record that `create_run` wrote, read once; its field `tables` describes the tables.
+
+        Raises DamagedRecord; StoreError if it is of another version.
+        """
+        name = f"runs/{self.run_id}/run.json"
+        body = read_checked(self.store.files.read(name), dict[str, Any])
+        if body is None:
+            raise self.damaged("it is not as it was written")
+        version = body.get("format")
+        if version is None or (type(version) is int and version != RUN_FORMAT):
+            found = "a format without a number" if version is None else f"format {str(version)[:20]}"
+            raise StoreError(
+                f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
+                "run its spec or import its files again: a new run takes every answer from the log"
+            )
+        record = as_record(RunRecord, json.dumps(body).encode("ascii"))
+        if record is None or type(version) is not int:
+            raise self.damaged("its fields are not those of a run")
+        return record
+
+    def damaged(self, why: str) -> DamagedRecord:
+        """The error to raise for a damaged record of the run."""
+        where = self.store.files.where(f"runs/{self.run_id}/run.json")
+        return DamagedRecord(f"{where} is damaged: {why}; {MEND_RECORD}", self.store.files.uri)
+
+    @functools.cached_property
+    def declared(self) -> Tables:
+        """The run's tables according to its record. Raises DamagedRecord."""
+        try:
+            return {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
+        except ValueError as error:
+            raise self.damaged(str(error)) from None
+
+    def at(self) -> Self:
+        """A fixed view of the run as it is now; later commits do not change what it reads.
+
+        Raises StoreError for a run that has rows but has lost its commits, which identify them.
+        """
+        manifest = self.manifest()
+        if not manifest.number and (lost := self._manifests.lost()):
+            raise self._manifests.parts.damaged(lost)
+        view = copy.copy(self)
+        view._still = manifest
+        return view
+
+    def manifest(self) -> Manifest:
+        """The current manifest. Raises StoreError."""
+        return self._still or self._manifests.newest()
+
+    def has_tables(self) -> bool:
+        """Whether the run's folder has its current tables as plain files."""
+        final = self.manifest().final
+        return final is not None and not self._manifests.parts.misplaced(final)
+
+    def flaws(self) -> Iterator[str]:
+        """A line for each missing, damaged or misplaced file of its tables. Reads them all."""
+        return self._manifests.flaws()
+
+    @property
+    def money(self) -> MoneyRecords:
+        """The run's money records."""
+        return MoneyRecords(self.store.files, self.run_id)
+
+    def log(self) -> LogIndex:
+        """An index of the store's log. Raises StoreError or OSError."""
+        return self.store.log()
+
+    def version(self) -> int:
+        """The number of the newest manifest, 0 if there is none."""
+        return self._still.number if self._still else self._manifests.chain.latest()
+
+    def added(self) -> int:
+        """The number of parts of finished units ever added. Merging and takeovers do not change it."""
+        return self.manifest().added
+
+    def has_rows(self, table: str) -> bool:
+        """Whether the table has rows."""
+        return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
+
+    def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
+        """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
+        self.reader(sorted({table for unit in finished for table in unit.rows}))
+        return write_parts(self._manifests.parts, self.declared, kind, finished)
+
+    def committer(self, session: int) -> Committer:
+        """Take the run over for a session. Raises Superseded if one with a higher number owns the run."""
+        return Committer(self._manifests, self.declared, session)
+
+    def commit(self, kind: str, finished: Sequence[Finished]) -> None:
+        """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
+        if finished:
+            self.committer(self._manifests.newest().session).add([self.write(kind, finished)])
+
+    def commit_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Write and commit the rows of finished units (unit -> table -> records). For a single writer."""
+        self.commit(kind, [Finished(unit, rows) for unit, rows in units.items()])
+
+    def write_units(self, kind: str, units: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, Any]:
+        """Write the rows of finished units in any process, for `commit_written`. Returns what was written, as JSON."""
+        return dataclasses.asdict(self.write(kind, [Finished(unit, rows) for unit, rows in units.items()]))
+
+    def commit_written(self, written: Iterable[Mapping[str, Any]]) -> None:
+        """Commit what `write_units` returned, in one commit. For a single writer."""
+        self.committer(session=0).add(TypeAdapter(list[Parts]).validate_python(list(written)))
+
+    def end(self) -> None:
+        """Merge the run's parts, and write its tables as plain files to its folder, unless that was done already.
+
+        Raises StoreError, OSError; calling it again continues.
+        """
+        self.committer(self._manifests.newest().session).finish()
+
+    def finished(self, kind: str) -> dict[str, bool]:
+        """Every committed unit of a kind -> whether it failed in a way that may be retried."""
+        won = self.reader([]).units()
+        return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
+
+    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """All committed rows of a table, without repetition, sorted by primary key. `units`: only the rows of units with these
+        names.
+
+        `columns`: only these columns and the key columns, which saves time if others are long. Raises StoreError if the run
+        has no such table.
+        """
+        return self.reader([table], columns).table(table, units)
+
+    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
+        """Several tables by the same manifest. `unit`: the name of an added column with each row's unit, for tables without a
+        column of this name."""
+        reader = self.reader(names)
+        return {name: reader.table(name, unit=unit) for name in names}
+
+    def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
+
+        Rows with the same value in the first key column are in one piece.
+        """
+        return self.reader([table], columns).pieces(table)
+
+    def digests(self) -> dict[str, dict[str, Any]]:
+        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
+        manifest = self.manifest()
+        if (final := manifest.final) is None:
+            reader, digests = Reader(self._manifests.parts, manifest.parts, self.declared), {}
+            for name in self.declared:
+                n_rows, hasher = 0, hashlib.sha256()
+                for piece in reader.pieces(name):
+                    n_rows += piece.height
+                    hash_rows(hasher, piece)
+                digests[name] = {"rows": n_rows, "sha256": hasher.hexdigest()}
+            return digests
+        for table, part in {UNITS: final.units, **final.tables}.items():
+            with self._manifests.parts.opened(table, part):
+                pass
+        return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
+
+    def reader(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Reader:
+        """A reader of these tables as of the current manifest. `columns`: only these and the key columns.
+
+        Raises StoreError if the run has no such table; DamagedRecord.
+        """
+        for name in names:
+            if name not in self.declared:
+                raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
+        for table, column in itertools.product(names, columns or ()):
+            if column not in self.declared[table].schema.names:
+                raise self.damaged(f"its table {table} has no column {column}")
+        chosen = {name: self.declared[name] for name in names}
+        if columns is not None:
+            for name, whole in chosen.items():
+                fields = [field for field in whole.schema if field.name in {*whole.key, *columns}]
+                chosen[name] = Columns(name, whole.key, pa.schema(fields))
+        return Reader(self._manifests.parts, self.manifest().parts, chosen)

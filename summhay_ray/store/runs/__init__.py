@@ -1,1 +1,0 @@
-"""Runs: their records, drivers and commits."""

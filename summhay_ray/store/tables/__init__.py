@@ -1,1 +1,0 @@
-"""Rows as Parquet parts, and parts as tables."""
