@@ -57,9 +57,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'summhay_ray' has no attribute {name!r}")
-    api = importlib.import_module("summhay_ray.api")
-    globals().update({one: getattr(api, one) for one in __all__})
-    return globals()[name]
+    return getattr(importlib.import_module("summhay_ray.api"), name)
 
 
 def __dir__() -> list[str]:

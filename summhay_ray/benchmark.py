@@ -34,6 +34,7 @@ from summhay_ray.engine import (
     Rows,
     RunModels,
     RunTables,
+    Samples,
     Section,
     Spec,
     Stage,
@@ -50,7 +51,6 @@ from summhay_ray.errors import SpecError, UserError
 from summhay_ray.llm import LocalModel, RawAnswer, Request, assistant, system, user
 from summhay_ray.local_models import LocalModels
 from summhay_ray.records import CitedAnswers
-from summhay_ray.samples import Samples
 from summhay_ray.store import Chain, RunStore, Store, Table, VectorSpace, columns_of
 
 S = TypeVar("S", bound=Spec)

@@ -1,4 +1,6 @@
-"""Reads all of the user's files safely: only inside the named place, no endless pipe, no file that fills the memory.
+"""The user's files: reads them safely, and writes new ones without overwriting any.
+
+Reading stays inside the named place: no endless pipe, no file that fills the memory.
 
 A path that a user or a spec names may be a link, but a link in a named folder may not lead out of that folder. The store also
 opens its files with `open_unfollowed`. Imports only `errors`.
@@ -11,7 +13,7 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from summhay_ray.errors import UserError
@@ -118,3 +120,23 @@ def find(entry: str, *folders: Path) -> Path | None:
         return next(filter(Path.is_file, paths), None) or next(filter(Path.exists, paths), None)
     except OSError:
         return None
+
+
+def write_new(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
+    """Write files by relative path, texts as UTF-8, and return the paths.
+
+    Raises UserError, before writing any file, if a file exists already, if a path leads out of the folder, or if the folder is
+    not writable.
+    """
+    if outside := next((name for name in files if Path(name).is_absolute() or ".." in Path(name).parts), None):
+        raise UserError(f"{outside[:200]!r} leads out of {folder}; nothing is written")
+    paths = [folder / name for name in files]
+    if existing := next((path for path in paths if path.exists()), None):
+        raise UserError(f"{existing} exists; give another folder")
+    try:
+        for path, content in zip(paths, files.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
+    return paths

@@ -1,23 +1,54 @@
-"""The models that need no API key, by name (`offline/...` in a spec). They read the same prompts as any other model."""
+"""Models that need no API key, by name: `offline/...` and `replay/...`, and those that transformers loads at the first call.
+
+They read the same prompts as any other model. Sequence-to-sequence models (BART, PRIMERA) and chat models, named
+`transformers/NAME` or by a folder, are called like paid models; they need the extra `embed`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
 
-from summhay_ray.generators import GENERATORS, Generator, check_generator
+from summhay_ray.encoders import (
+    PICKLED,
+    UNTRUSTED,
+    NoModel,
+    batches,
+    best_device,
+    find_model,
+    find_reachable,
+    folder_revision,
+    placed,
+    quiet,
+)
 from summhay_ray.judge import OfflineJudge, OfflineRater
-from summhay_ray.llm import LocalModel
+from summhay_ray.llm import GeneratingModel, Generation, LocalModel, Request
 from summhay_ray.plugins import installed, unknown
-from summhay_ray.summarize import local_models
+from summhay_ray.summarize import asked_in, local_models
 
+GENERATORS = "transformers/"
+"""Prefix of these models' names, before a hub name or a folder."""
+DOCUMENT_END = "<doc-sep>"
+MOST_TOKENS = 4096
+"""Maximum input tokens of a model whose configuration gives no limit."""
+CPU_ROWS, CPU_TOKENS = 8, 4096
+"""Maximum number of prompts, and of tokens of prompts and answers, in a batch on CPUs: larger batches gain little, and a stop
+would lose more."""
+CACHE_BYTES = 2 * 2**30
+"""Maximum GPU memory for the key-value cache of a batch. A single request may take more."""
 FAMILIES = ("replay/", GENERATORS)
 """Prefixes of families of local models with arbitrary names: a benchmark's replayed answers, and models loaded by
 transformers."""
-
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
 """The offline writer's class, imported only when it is used, because it loads the templates of synthesis."""
+_OWN = ("max_tokens", "temperature", "seed", "input", "source_tokens", "dtype", "extra_body", "top_p", "num_beams")
+_INPUTS = ("prompt", "bart", "primera")
 
 
 class LocalModels(Mapping[str, LocalModel]):
@@ -27,31 +58,26 @@ class LocalModels(Mapping[str, LocalModel]):
         """`folder`: the spec's folder, to which the paths of models are relative."""
         self._made = {model.name: model for model in more}
         self._folder = folder
+        self._classes: dict[str, type[LocalModel]] = {**local_models()}
+        self._classes |= {model.name: model for model in (OfflineJudge, OfflineRater)}
 
     def __getitem__(self, name: str) -> LocalModel:
         if name not in self._made:
-            self._made[name] = Generator(name, self._folder) if name.startswith(GENERATORS) else _class_of(name)()
+            if name.startswith(GENERATORS):
+                self._made[name] = Generator(name, self._folder)
+            else:
+                self._made[name] = (installed(_WRITER) if name == WRITER else self._classes[name])()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({WRITER: None, **dict.fromkeys(_classes()), **dict.fromkeys(self._made)})
+        return iter({WRITER: None, **dict.fromkeys(self._classes), **dict.fromkeys(self._made)})
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
         own = isinstance(name, str) and name.startswith(GENERATORS)
-        return name in self._made or name == WRITER or own or name in _classes()
-
-
-def _class_of(name: str) -> type[LocalModel]:
-    found: type[LocalModel] = installed(_WRITER) if name == WRITER else _classes()[name]
-    return found
-
-
-def _classes() -> dict[str, type[LocalModel]]:
-    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineRater)
-    return {**local_models(), **{model.name: model for model in judges}}
+        return name in self._made or name == WRITER or own or name in self._classes
 
 
 def local_names() -> list[str]:
@@ -70,9 +96,240 @@ def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: 
 def check_model(name: str, folder: Path = Path()) -> None:
     """Check that a local model can be used here. `folder`: the folder to which its path is relative.
 
-    Raises UnknownName for an `offline/...` that does not exist, and NoModel for a `transformers/...` that cannot be loaded.
+    Raises UnknownName for an `offline/...` that does not exist, and NoModel for a `transformers/...` if torch is missing, the
+    folder has no model, or the hub's model is neither cached nor reachable.
     """
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
-        check_generator(name, folder)
+        best_device()
+        find_reachable(placed(name.removeprefix(GENERATORS), folder))
+
+
+class Generator(GeneratingModel):
+    """One transformers model. In addition to `max_tokens` and `temperature` (0: no sampling), a spec's `extra` may set:
+
+    - input: `prompt` (the prompt unchanged, the default), `bart` (query, documents, query, with the tokenizer's separator between
+      them, like ODSum's input to BART), or `primera` (each of n documents cut to an n-th of the tokens, `<doc-sep>` after each,
+      global attention on the first token).
+    - source_tokens: maximum input tokens; by default the model's number of positions.
+    - num_beams, top_p.
+    - dtype: float32 (the default) or bfloat16.
+    """
+
+    def __init__(self, name: str, folder: Path = Path()) -> None:
+        """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
+        place = placed(name.removeprefix(GENERATORS), folder)
+        found = find_model(place)
+        self.name = name
+        self.revision = folder_revision(found.folder) if found.folder else "hub"
+        self._place = str(found.folder or place)
+
+    def answer(self, request: Request) -> str:
+        """The generated text. Raises LookupError for unknown options, and NoModel if the model cannot be loaded."""
+        texts: dict[int, str] = {}
+        self.generate(Generation([request], texts.__setitem__, lambda *_: True))
+        return texts[0]
+
+    def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
+        """Indices of requests with prompts of similar length, the longest first. Raises the same errors as `answer`.
+
+        A request with sampling or beams gets a batch of its own: its draws must not depend on other requests, and its beams
+        already form a batch.
+        """
+        options = _Options(self.name, requests[0])
+        model, tokenizer = _loaded(self._place, options.dtype)
+        if options.temperature > 0 or options.beams > 1:
+            return [[place] for place in range(len(requests))]
+        lengths = [len(options.ids(request, model, tokenizer)) for request in requests]
+        on_cpu = model.device.type == "cpu"
+        rows, tokens = (min(most, CPU_ROWS), CPU_TOKENS) if on_cpu else (most, CACHE_BYTES // _cache_bytes(model))
+        if _may_pad(model):
+            return list(batches([length + options.max_tokens for length in lengths], tokens, rows))
+        alike = {length: [place for place, other in enumerate(lengths) if other == length] for length in sorted(set(lengths))}
+        return [
+            [places[at] for at in batch]
+            for length, places in alike.items()
+            for batch in batches([length + options.max_tokens] * len(places), tokens, rows)
+        ]
+
+    def generate(self, generation: Generation) -> None:
+        """Generate the answers to a batch, padded on the left (with an encoder, on the right). Raises the same errors as
+        `answer`."""
+        options = _Options(self.name, generation.requests[0])
+        import torch
+        from transformers import StoppingCriteriaList
+
+        model, tokenizer = _loaded(self._place, options.dtype)
+        encodes = bool(model.config.is_encoder_decoder)
+        rows = [options.ids(request, model, tokenizer) for request in generation.requests]
+        width = max(map(len, rows))
+        pad = next((one for one in (tokenizer.pad_token_id, tokenizer.eos_token_id) if one is not None), 0)
+
+        def padded(values: Sequence[int], filler: int) -> list[int]:
+            fill = [filler] * (width - len(values))
+            return [*values, *fill] if encodes else [*fill, *values]
+
+        given = torch.tensor([padded(row, pad) for row in rows])
+        mask = torch.tensor([padded([1] * len(row), 0) for row in rows])
+        chosen: dict[str, Any] = {"max_new_tokens": options.max_tokens, "num_beams": options.beams, "pad_token_id": pad}
+        if options.temperature > 0:
+            chosen |= {"do_sample": True, "temperature": options.temperature, "top_p": options.top_p}
+            # Equal requests get equal answers on equal hardware.
+            [request] = generation.requests
+            torch.manual_seed(int.from_bytes(hashlib.sha256(request.key.encode("ascii")).digest()[:4], "big"))
+        else:
+            chosen["do_sample"] = False
+        if options.input == "primera" and "global_attention_mask" in inspect.signature(model.forward).parameters:
+            chosen["global_attention_mask"] = torch.tensor([[1] + [0] * (width - 1)] * len(rows), device=model.device)
+        ends = model.generation_config.eos_token_id
+        watch = _Watch(generation, options, tokenizer, [ends] if isinstance(ends, int) else list(ends or []))
+        with torch.inference_mode():
+            out = model.generate(
+                given.to(model.device),
+                attention_mask=mask.to(model.device),
+                stopping_criteria=StoppingCriteriaList([watch]),
+                **chosen,
+            )
+        if not watch.stopped:
+            watch.finish(out[:, 0 if encodes else width :].tolist())
+
+
+class _Options:
+    """The options of a request. Raises LookupError for unknown ones."""
+
+    def __init__(self, name: str, request: Request) -> None:
+        options = dict(request.sampling)
+        if unknown := sorted(set(options) - set(_OWN)):
+            raise LookupError(f"{name} takes no {unknown[0]!r}; it takes {', '.join(_OWN[:-1])} and {_OWN[-1]}")
+        self.input = str(options.get("input", "prompt"))
+        if self.input not in _INPUTS:
+            raise LookupError(f"{name}: input: expected one of {', '.join(_INPUTS)}, found {self.input!r}")
+        self.dtype = str(options.get("dtype", "float32"))
+        self.max_tokens, self.beams = int(options.get("max_tokens", 256)), int(options.get("num_beams", 1))
+        self.temperature, self.top_p = float(options.get("temperature") or 0), float(options.get("top_p", 1.0))
+        self._for_answer, self._source_tokens = int(options.get("max_tokens", 0)), options.get("source_tokens")
+
+    def ids(self, request: Request, model: Any, tokenizer: Any) -> list[int]:
+        """The token ids of a request's input."""
+        encodes = bool(model.config.is_encoder_decoder)
+        room = _positions(model, self._source_tokens, 0 if encodes else self._for_answer)
+        return _input(request, self.input, tokenizer, room, encodes)
+
+
+class _Watch:
+    """A stopping criterion of transformers: passes on each answer when it is complete, and stops the batch if requested."""
+
+    def __init__(self, generation: Generation, options: _Options, tokenizer: Any, ends: Sequence[int]) -> None:
+        self.stopped = False
+        self._generation, self._options, self._tokenizer, self._ends = generation, options, tokenizer, frozenset(ends)
+        self._open = dict.fromkeys(range(len(generation.requests)))
+        self._n_tokens = 0
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        self._n_tokens += 1
+        # A finished beam is not yet the answer.
+        if self._options.beams == 1:
+            last = input_ids[:, -1].tolist()
+            for place in [place for place in self._open if last[place] in self._ends]:
+                self._give(place, input_ids[place, -self._n_tokens :].tolist())
+        goes_on = self._generation.goes_on(self._n_tokens, self._options.max_tokens)
+        self.stopped = not goes_on and self._n_tokens < self._options.max_tokens
+        return torch.full((input_ids.shape[0],), self.stopped, device=input_ids.device)
+
+    def finish(self, rows: Sequence[Sequence[int]]) -> None:
+        """Pass on the answers that have reached their maximum length."""
+        for place in [*self._open]:
+            self._give(place, rows[place])
+
+    def _give(self, place: int, ids: Sequence[int]) -> None:
+        del self._open[place]
+        self._generation.answered(place, str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip())
+
+
+def _may_pad(model: Any) -> bool:
+    """Whether padding changes no answer: positions are counted without padding, and no repetition penalty includes it."""
+    said = model.generation_config
+    if model.config.is_encoder_decoder:
+        return True
+    penalized = (said.repetition_penalty or 1.0) != 1.0 or bool(said.no_repeat_ngram_size)
+    return "position_ids" in inspect.signature(model.forward).parameters and not penalized
+
+
+def _cache_bytes(model: Any) -> int:
+    """Bytes per token in a model's cache: a key and a value in each layer."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", 0) or 1
+    share = (getattr(config, "num_key_value_heads", None) or heads) / heads
+    return max(1, int(2 * config.num_hidden_layers * config.hidden_size * share * model.dtype.itemsize))
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    quiet()
+    try:
+        config = AutoConfig.from_pretrained(place, **UNTRUSTED)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        model = kind.from_pretrained(place, dtype=getattr(torch, dtype), **UNTRUSTED).to(best_device()).eval()
+        return model, AutoTokenizer.from_pretrained(place, **UNTRUSTED)
+    except UnpicklingError as error:
+        raise NoModel(f"model {place!r}: {PICKLED}") from error
+    # transformers raises OSError for a missing model, ValueError, KeyError or TypeError for a wrong kind of model, and
+    # RuntimeError for weights that do not fit; an unknown dtype raises AttributeError.
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
+        raise NoModel(
+            f"model {place!r} cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        ) from error
+
+
+def _positions(model: Any, wanted: Any, for_answer: int) -> int:
+    """Maximum input tokens: the model's number of positions minus `for_answer`, at most `wanted`."""
+    names = ("max_encoder_position_embeddings", "max_position_embeddings", "n_positions")
+    own = next((int(found) for name in names if (found := getattr(model.config, name, None))), None)
+    bounds = [*([] if wanted is None else [int(wanted)]), *([] if own is None else [own - for_answer])]
+    return max(1, min(bounds)) if bounds else MOST_TOKENS
+
+
+def _input(request: Request, shape: str, tokenizer: Any, room: int, encodes: bool) -> list[int]:
+    """The input's token ids, at most `room`. `encodes`: whether the model has an encoder and therefore no chat template."""
+    if shape == "prompt" and not encodes and tokenizer.chat_template:
+        messages = [{"role": one.role, "content": one.content} for one in request.messages]
+        ids: list[int] = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        return ids[:room]
+    if shape == "prompt":
+        return list(tokenizer(request.prompt, truncation=True, max_length=room)["input_ids"])
+    question = asked_in(request.prompt)
+    texts = [text for _, text in question.documents]
+    if shape == "primera":
+        return _per_document(tokenizer, texts, room)
+    ends = _bare(tokenizer, question.query)
+    separator = [tokenizer.sep_token_id] if tokenizer.sep_token_id is not None else []
+    first, last = _frame(tokenizer)
+    left = max(0, room - len(first) - len(last) - 2 * len(ends) - 2 * len(separator))
+    middle = _bare(tokenizer, " ".join(texts))[:left]
+    return [*first, *ends, *separator, *middle, *separator, *ends, *last][:room]
+
+
+def _per_document(tokenizer: Any, texts: Sequence[str], room: int) -> list[int]:
+    """The first tokens of each document, in equal shares of `room`, each with a separator (PRIMERA, Xiao et al., 2022)."""
+    separator = tokenizer.convert_tokens_to_ids(DOCUMENT_END)
+    ends = [] if separator is None or separator == tokenizer.unk_token_id else [separator]
+    first, last = _frame(tokenizer)
+    each = max(0, (room - len(first) - len(last)) // max(1, len(texts)) - len(ends))
+    return [*first, *(one for text in texts for one in (*_bare(tokenizer, text)[:each], *ends)), *last]
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """(tokens before a text, tokens after it) that the tokenizer adds."""
+    framed, bare = list(tokenizer("a")["input_ids"]), _bare(tokenizer, "a")
+    at = next(at for at in range(len(framed) + 1) if framed[at : at + len(bare)] == bare)
+    return framed[:at], framed[at + len(bare) :]
+
+
+def _bare(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -144,12 +144,14 @@ def own_code(wrong: str, mend: str) -> Iterator[None]:
 def error_line(error: BaseException) -> str:
     """An error of a user's code in one line, with the file and line of the innermost frame in that code."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}".removesuffix(": ")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
-    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else text
-
-
-def _is_own(file: Path) -> bool:
-    return file.is_file() and not file.resolve().is_relative_to(_OURS) and not {"site-packages", "lib"} & set(file.parts)
+    places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    installed_in = {"site-packages", "lib"}
+    own = [
+        f"{file.name}:{line}"
+        for file, line in places
+        if file.is_file() and not file.resolve().is_relative_to(_OURS) and not installed_in & set(file.parts)
+    ]
+    return f"{text} ({own[-1]})" if own else text
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,9 @@
-"""A section of a report as data; the terminal, Markdown and HTML render it."""
+"""The content of a report, as data: sections, which the terminal, Markdown and HTML render, and the viewer's samples.
+
+A part of a sample is a mapping with `kind` and `title`: text (text), facts (pairs of name and value), rows (columns, rows),
+answer (key, of an answer on the shelf `answers`), or a benchmark's own kind that the page supports. Content that many samples
+share is on a shelf, under an id.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import html
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -120,3 +125,33 @@ def html_of(pairs: Sequence[tuple[str, object]], frames: Iterable[pl.DataFrame] 
     """A notebook's HTML for a result: a table of names and values, followed by frames. All texts are escaped."""
     rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in pairs)
     return f"<table>{rows}</table>" + "".join(frame._repr_html_() for frame in frames)
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A column of the viewer's list, for sorting and filtering samples."""
+
+    name: str
+    kind: Literal["text", "number", "flag"] = "text"
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRecord:
+    """One sample: its facets and its parts."""
+
+    id: str
+    facets: Mapping[str, Any]
+    parts: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a run, and their shared shelves. Everything is read lazily and only once."""
+
+    facets: Sequence[Facet]
+    samples: Iterable[SampleRecord]
+    shelves: Mapping[str, Iterable[tuple[str, Any]]] = field(default_factory=dict)
+    """Shelf -> its entries, (id, JSON content), sorted by id."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Name -> text of a prompt, with placeholders that the page fills from a sample."""

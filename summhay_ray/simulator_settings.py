@@ -72,7 +72,9 @@ class Settings:
     def of(self, model: str) -> Settings:
         """The settings of a model, by its name in a request; a prefix `openai/` in `models` is ignored."""
         changes = self.models.get(model) or self.models.get(f"openai/{model}") or {}
-        return dataclasses.replace(self, models={}, **_whole(changes)) if changes else self
+        whole = ("concurrency", "context_window")
+        given: dict[str, Any] = {name: int(value) if name in whole else value for name, value in changes.items()}
+        return dataclasses.replace(self, models={}, **given) if changes else self
 
     @property
     def never_fails(self) -> bool:
@@ -125,8 +127,3 @@ def _check(name: str, value: float | None) -> None:
         raise UserError(f"{name} is {value}; expected a number from 0")
     elif name in _FRACTIONS and value > (0.9 if name == "token_skew" else 1.0):
         raise UserError(f"{name} is {value:g}; expected a fraction from 0 to {0.9 if name == 'token_skew' else 1}")
-
-
-def _whole(changes: Mapping[str, float]) -> dict[str, Any]:
-    whole = ("concurrency", "context_window")
-    return {name: int(value) if name in whole else value for name, value in changes.items()}

@@ -71,7 +71,11 @@ def load(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
-        raise YamlError(f"{where} not YAML: {_problem(error)}") from error
+        problem = str(getattr(error, "problem", None) or "cannot be parsed")
+        if isinstance(error, yaml.reader.ReaderError):
+            letter = chr(error.character) if isinstance(error.character, int) else error.character
+            problem = f"character {ascii(letter)} is not allowed"
+        raise YamlError(f"{where} not YAML: {problem}") from error
     except RecursionError:
         raise YamlError(" not YAML: nested too deeply") from None
     except (ValueError, OverflowError) as error:
@@ -79,10 +83,3 @@ def load(text: str) -> Any:
         raise YamlError(f" not YAML: {error}") from error
     except (LookupError, AttributeError, TypeError) as error:
         raise YamlError(" not YAML: a value does not fit its tag, such as !!bool x; remove the tag") from error
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    if isinstance(error, yaml.reader.ReaderError):
-        letter = chr(error.character) if isinstance(error.character, int) else error.character
-        return f"character {ascii(letter)} is not allowed"
-    return str(getattr(error, "problem", None) or "cannot be parsed")

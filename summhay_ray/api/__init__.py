@@ -1,5 +1,6 @@
 """The Python API: each command as a function that returns a typed result. Used as `summhay_ray.run` and so on."""
 
+from summhay_ray.api.arguments import load, store_uri
 from summhay_ray.api.haystacks import (
     accept,
     audit,
@@ -12,9 +13,19 @@ from summhay_ray.api.haystacks import (
     synth,
     verify,
 )
-from summhay_ray.api.judging import bench_support_judges, judge_bench, recite, rejudge, support
-from summhay_ray.api.opened import load, store_uri
-from summhay_ray.api.scores import compare, compare_systems, label, make_report, results, score
+from summhay_ray.api.judging import (
+    bench_support_judges,
+    compare,
+    compare_systems,
+    judge_bench,
+    label,
+    make_report,
+    recite,
+    rejudge,
+    results,
+    score,
+    support,
+)
 from summhay_ray.api.specs import coverage, doctor, plan, run, submit
 from summhay_ray.api.stores import (
     clean,

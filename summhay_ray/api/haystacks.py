@@ -5,47 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
-from summhay_ray import engine
-from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Spec, load_made_by, run_options, store_of, store_uri, stored_run
+from summhay_ray import benchmarks, engine
+from summhay_ray.api.arguments import Spec, checked, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import PlanOptions, StartOptions
 from summhay_ray.store import Store
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks import summhay as haystacks
-    from summhay_ray.benchmarks import synth as synthesis
-    from summhay_ray.benchmarks.mine import Mine
-    from summhay_ray.benchmarks.odsum import CollectionImport
-
 
 MANY_VERIFIED = 8
 """Up to this many files are verified without Ray, which takes seconds to start."""
 
 
 @checked
-def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
+def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> benchmarks.summhay.ImportResult:
     """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
-    from summhay_ray.benchmarks import summhay as haystacks
-
     listed = [paths] if isinstance(paths, str | Path) else paths
     if not listed:
         raise UserError("paths: expected at least one released SummHay file, found none")
-    return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)))
+    return benchmarks.summhay.import_released([str(path) for path in listed], Store(store_uri(store)))
 
 
 @checked
-def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
+def import_collection(folder: str | Path, store: str | None = None) -> benchmarks.odsum.CollectionImport:
     """Import a folder of documents and queries (docs/how-to/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
     Raises SpecError, with one line that names the file.
     """
-    from summhay_ray.benchmarks import odsum
-
-    return odsum.import_collection(folder, Store(store_uri(store)))
+    return benchmarks.odsum.import_collection(folder, Store(store_uri(store)))
 
 
 @checked
@@ -67,8 +55,6 @@ def mine(
     any work. Also raises UserError for a file that may not be written: an existing sheet, or an `out` with a person's work unless
     `replace_review`.
     """
-    from summhay_ray.benchmarks import mine as mining
-
     start = run_options(options)
     if absent is not None:
         options["overrides"] = [*options["overrides"], f"absent={absent}"]
@@ -77,23 +63,23 @@ def mine(
     for path in (haystack, sheet):
         if path and not path.absolute().parent.is_dir():
             raise UserError(f"{path.parent} is not a folder; make it first")
-    mining.check_files(haystack, sheet, replace_review)
+    benchmarks.mine.check_files(haystack, sheet, replace_review)
     opened = store_of(loaded, store)
     result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
     files: list[str] = []
     notes: list[str] = []
     if result.results.details["insights"]:
-        replaced = mining.read_mined(haystack) if haystack is not None and haystack.exists() else None
-        mining.carry_over(run, mining.haystack_of(run, reviewed=False), replaced)
-        raw = mining.haystack_of(run)
+        replaced = benchmarks.mine.read_mined(haystack) if haystack is not None and haystack.exists() else None
+        benchmarks.mine.carry_over(run, benchmarks.mine.haystack_of(run, reviewed=False), replaced)
+        raw = benchmarks.mine.haystack_of(run)
         if decided := raw["topic_metadata"]["mine"].get("review"):
             notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
         if haystack is not None:
-            mining.write_haystack(raw, haystack)
+            benchmarks.mine.write_haystack(raw, haystack)
             files.append(str(haystack))
         if sheet is not None:
-            files += mining.write_review(run, sheet)
+            files += benchmarks.mine.write_review(run, sheet)
     found = result.results
     details = {**found.details, "path": str(out) if str(out) in files else None, "files": files}
     return replace(result, results=replace(found, details=details, notes=(*found.notes, *notes)))
@@ -116,16 +102,14 @@ def show_text(
     return asdict(_mining(folder, store, given).text_read(document_id))
 
 
-def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: PlanOptions) -> Mine:
+def _mining(folder: str | Path | Mapping[str, Any], store: str | None, options: PlanOptions) -> benchmarks.mine.Mine:
     """The workload of mining a folder or a spec. Raises SpecError."""
-    from summhay_ray.benchmarks import mine as mining
-
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
         raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
-    loaded = load_made_by(mining.Mine.kind, spec, store, options)
-    assert isinstance(loaded, mining.Mine)
+    loaded = load_made_by(benchmarks.mine.Mine.kind, spec, store, options)
+    assert isinstance(loaded, benchmarks.mine.Mine)
     return loaded
 
 
@@ -138,10 +122,8 @@ def accept(
     Raises UserError with row and column, and changes nothing, if an edit is invalid, or if a later review's decision would be
     lost (unless `replace_review`).
     """
-    from summhay_ray.benchmarks import mine as mining
-
     path = None if out is None else Path(out)
-    return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
+    return benchmarks.mine.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
 
 
 @checked
@@ -158,15 +140,13 @@ def check_pairs(
     Writes a sheet of pairs for `accept`, or asks immediately: `ask` receives the number of the pair, the total, and the pair; it
     returns None to skip a pair. The answers are stored in the file, and in the run that made the haystack.
     """
-    from summhay_ray.benchmarks import mine as mining
-
     path = Path(haystack)
-    raw = mining.read_mined(path)
-    pairs = mining.drawn_pairs(raw, n)
+    raw = benchmarks.mine.read_mined(path)
+    pairs = benchmarks.mine.drawn_pairs(raw, n)
     if ask is None:
         if sheet is None:
             raise UserError("give a sheet to write, or a function that asks")
-        mining.write_pairs(pairs, Path(sheet))
+        benchmarks.mine.write_pairs(pairs, Path(sheet))
         return {"path": str(path), "pairs": len(pairs), "files": [str(sheet)]}
     answers = {}
     for number, pair in enumerate(pairs, start=1):
@@ -174,7 +154,7 @@ def check_pairs(
             answers[pair.insight_id, pair.document_id] = right
     if not answers:
         raise UserError(f"{path}: no pair was answered; nothing is kept")
-    return mining.keep_answers(raw, answers, path, lambda run_id: stored_run(run_id, store)[1])
+    return benchmarks.mine.keep_answers(raw, answers, path, lambda run_id: stored_run(run_id, store)[1])
 
 
 @checked
@@ -183,18 +163,16 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
 
     A haystack's `entry` names it in the spec of a run in the same store. Raises SpecError or StoreError before any call is made.
     """
-    from summhay_ray.benchmarks import synth as synthesis
-
     start = run_options(options)
-    loaded = load_made_by(synthesis.Synth.kind, spec, store, options)
-    assert isinstance(loaded, synthesis.Synth)
+    loaded = load_made_by(benchmarks.synth.Synth.kind, spec, store, options)
+    assert isinstance(loaded, benchmarks.synth.Synth)
     opened, folder = store_of(loaded, store), None if out is None else Path(out)
     if folder is not None:
         opened.files.check()
-        synthesis.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)
+        benchmarks.synth.check_folder(engine.open_run(loaded, opened), loaded.recipe, folder)
     result = engine.run_workload(loaded, opened, start)
     run = opened.run(result.run)
-    written = [str(path) for path in synthesis.export_made(run, folder, again=True)] if folder is not None else []
+    written = [str(path) for path in benchmarks.synth.export_made(run, folder, again=True)] if folder is not None else []
     details, scores = {**result.results.details, "files": written}, replace(result.results.scores, files=written)
     return replace(result, results=replace(result.results, details=details, scores=scores))
 
@@ -202,25 +180,23 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
 @checked
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
-) -> list[synthesis.VerifiedFile]:
+) -> list[benchmarks.synth.VerifiedFile]:
     """Check haystack files against their own annotations, offline, and list mismatches. `out`: a CSV file for all checks.
 
     More than eight files are checked by a local Ray, or by the Ray cluster at `address`, whose nodes must see them. Raises
     InvalidHaystack, and UserError if `out` exists.
     """
-    from summhay_ray.benchmarks import synth as synthesis
-
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
     files = [str(path) for path in listed]
     if not address and len(files) <= MANY_VERIFIED:
-        verified = synthesis.verify_files(files)
+        verified = benchmarks.synth.verify_files(files)
     else:
         with engine.ray_session(address or "local"):
-            verified = synthesis.verify_files(files, engine.map_in_tasks)
+            verified = benchmarks.synth.verify_files(files, engine.map_in_tasks)
     if out is not None:
-        synthesis.write_checks(verified, Path(out))
+        benchmarks.synth.write_checks(verified, Path(out))
     return verified
 
 
@@ -240,18 +216,14 @@ def audit(
     The sheet asks for the subtopics of `insights` insights and for the insights in `documents` documents, taken from at most
     `haystacks` haystacks.
     """
-    from summhay_ray.benchmarks import synth as synthesis
-
-    return synthesis.write_sheet(
+    return benchmarks.synth.write_sheet(
         stored_run(run_id, store)[1],
         Path(sheet),
-        synthesis.Sample(insights=insights, documents=documents, haystacks=haystacks, seed=seed),
+        benchmarks.synth.Sample(insights=insights, documents=documents, haystacks=haystacks, seed=seed),
     )
 
 
 @checked
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """Evaluate a labelled sheet: the paper's Tables 4 and 5 for a run's haystacks, as lists of rows."""
-    from summhay_ray.benchmarks import synth as synthesis
-
-    return synthesis.read_sheet(stored_run(run_id, store)[1], Path(sheet))
+    return benchmarks.synth.read_sheet(stored_run(run_id, store)[1], Path(sheet))

@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from summhay_ray import engine
-from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import Spec, check_budget, load, load_with, run_options, store_of, store_uri, uri_of
-from summhay_ray.api.scores import make_report
+from summhay_ray import benchmarks, engine
+from summhay_ray.api.arguments import Spec, check_budget, checked, load, load_with, run_options, store_of, store_uri, uri_of
+from summhay_ray.api.judging import make_report
 from summhay_ray.engine import (
     Check,
     Compat,
@@ -64,20 +63,18 @@ def retrieve(
     `trec`: a folder to write each retriever's rankings to, as RETRIEVER.run, and `qrels`. `beir`: a folder to write each corpus
     to, as a BEIR folder. Raises SpecError for a kind without retrieval, and UserError rather than overwrite a file.
     """
-    from summhay_ray.benchmarks import retrieval
-
     start = run_options(options)
     for folder in (one for one in (trec, beir) if one is not None):
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
-    place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
+    place, change = (lambda parsed: Store(uri_of(parsed, store))), benchmarks.retrieval.retrieval_alone
     loaded = engine.load_workload(spec, options["overrides"], place, change, options["untrusted"])
     opened = store_of(loaded, store)
     result = engine.run_workload(loaded, opened, start)
     if trec is not None:
-        retrieval.write_trec(opened.run(result.run), Path(trec))
+        benchmarks.retrieval.write_trec(opened.run(result.run), Path(trec))
     if beir is not None:
-        retrieval.write_beir(loaded, Path(beir))
+        benchmarks.retrieval.write_beir(loaded, Path(beir))
     return result
 
 
@@ -96,17 +93,15 @@ def coverage(
     `spec`: the path of any benchmark's spec, or of one of kind coverage. `evaluators`: models, `offline/coverage`,
     `offline/coverage-embed`. `sample`: questions per task and domain. Raises SpecError or StoreError before any call is made.
     """
-    from summhay_ray.benchmarks import coverage as measuring
-
     start = run_options(options)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
     given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
     (fields, folder), changes = engine.Spec.read_fields(str(spec)), tuple(options["overrides"])
     opened = Store(store_uri(store))
-    measured = measuring.coverage_fields(Path(spec), fields, given, changes)
-    own = changes if fields.get("kind") == measuring.Coverage.kind else ()
+    measured = benchmarks.coverage.coverage_fields(Path(spec), fields, given, changes)
+    own = changes if fields.get("kind") == benchmarks.coverage.Coverage.kind else ()
     loaded = engine.load_workload(measured, own, opened, untrusted=options["untrusted"], folder=folder)
-    if not isinstance(loaded, measuring.Coverage):
+    if not isinstance(loaded, benchmarks.coverage.Coverage):
         raise SpecError(f"{spec}: is of kind {loaded.kind}; expected a benchmark's spec")
     return engine.run_workload(loaded, opened, start)
 

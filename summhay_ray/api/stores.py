@@ -6,17 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from summhay_ray import engine, plugins
-from summhay_ray.api.checked import checked
-from summhay_ray.api.opened import opened_run, store_uri, stored_run
+import polars as pl
+
+from summhay_ray import benchmarks, engine, plugins
+from summhay_ray.api.arguments import checked, opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
 from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ExportFormat = Literal["released", "trec-rag"]
 """The result of `export`."""
@@ -88,8 +86,6 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
 
     `scores` and `judgments` get the columns WHOSE of their summary.
     """
-    import polars as pl
-
     stored = opened_run(run_id, store)
     if name not in stored.declared:
         raise plugins.unknown("table", name, stored.declared)
@@ -114,9 +110,7 @@ def export(
     """
     workload, stored = stored_run(run_id, store)
     if kind == "trec-rag":
-        from summhay_ray.benchmarks.support import export_rag_answers
-
-        return export_rag_answers(stored, Path(out))
+        return benchmarks.support.export_rag_answers(stored, Path(out))
     return workload.export(stored, Path(out), judge)
 
 

@@ -1,12 +1,48 @@
 """The built-in benchmarks, one folder each. They use the engine through `summhay_ray.benchmark`.
 
-Importing this package loads none of them; the engine's registry finds each by its kind.
+Importing this package loads none of them; the engine's registry finds each by its kind. As an attribute of this package, a
+folder's door (`benchmarks.summhay`) is imported on first use.
 """
 
+from __future__ import annotations
+
+import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.errors import UserError
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks import (
+        coverage as coverage,
+    )
+    from summhay_ray.benchmarks import (
+        extract_evaluate as extract_evaluate,
+    )
+    from summhay_ray.benchmarks import (
+        judge_bench as judge_bench,
+    )
+    from summhay_ray.benchmarks import (
+        mine as mine,
+    )
+    from summhay_ray.benchmarks import (
+        odsum as odsum,
+    )
+    from summhay_ray.benchmarks import (
+        rejudge as rejudge,
+    )
+    from summhay_ray.benchmarks import (
+        retrieval as retrieval,
+    )
+    from summhay_ray.benchmarks import (
+        summhay as summhay,
+    )
+    from summhay_ray.benchmarks import (
+        support as support,
+    )
+    from summhay_ray.benchmarks import (
+        synth as synth,
+    )
 
 KINDS = {
     "coverage": "summhay_ray.benchmarks.coverage:Coverage",
@@ -36,3 +72,9 @@ def kind_of(fields: Mapping[str, Any]) -> str:
         mend = "a spec names it, as in haystacks: [FILE.json] (summhay init writes one); summhay verify checks a haystack"
         raise UserError(f"this is a haystack and no spec; {mend}")
     return "synth" if "topics" in fields and "haystacks" not in fields else "summhay"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in {path.split(".")[2].partition(":")[0] for path in KINDS.values()} | {"retrieval"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -10,7 +10,7 @@ from typing import Any
 from summhay_ray.cli.show import answer, console, facts, part, say, tables
 from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import amiss_table, answers_table, documents_table, kinds_table
+from summhay_ray.report import answers_table, explained_tables
 
 MOST_CHECKS = 20
 CHECK = "check"
@@ -117,9 +117,7 @@ def _synthesis(found: Mapping[str, Any]) -> None:
         _document(document)
     else:
         _facts([*pairs, *(_of_haystack(haystack) if haystack else [])])
-        amiss = amiss_table(found["amiss"], made=bool(haystack))
-        grids = [kinds_table(found["checks_by_kind"]), amiss, documents_table(found["documents"])]
-        tables(grid for grid in grids if grid.rows)
+        tables(explained_tables(found))
         if haystack:
             say(f"a document: summhay explain {found['run']} {haystack['name']}/{found['documents'][0]['document_id']}")
 

@@ -1,7 +1,6 @@
-"""The commands that start a run: `run`, `retrieve`, `coverage`, `rejudge`, `support` and `synth`; and `recite`, which creates a
-run.
+"""The commands that start a run, plan one, or submit one as a job; and `recite`, which creates a run.
 
-Each starts a run under a live display and prints its results. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+Each that starts a run shows a live display, then its results. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
 """
 
 from __future__ import annotations
@@ -15,23 +14,33 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 import typer
 
+import summhay_ray
 from summhay_ray.cli.shared_options import (
+    BUDGET,
     EXIT_CODES,
+    FAILED,
     AllOption,
+    CompatOption,
     JsonOption,
+    LogLevelOption,
     RunArgument,
     SpecArgument,
     StoreOption,
     with_options,
 )
-from summhay_ray.run_options import RunOptions, StartOptions
+from summhay_ray.cli.show import document, facts, note, say, sections, show_result, store_option, tables, warn
+from summhay_ray.errors import printable
+from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 
 if TYPE_CHECKING:
-    from summhay_ray.engine import RunResult
+    from summhay_ray.engine import RayJob, RunResult
+
 
 SynthArgument = Annotated[
     str, typer.Argument(help="The synth spec, a YAML file: topics, size, difficulty, models.", metavar="SPEC")
 ]
+
+
 JudgeOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,6 +49,11 @@ JudgeOption = Annotated[
         "panel(JUDGE,JUDGE,...), or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
         metavar="NAME",
     ),
+]
+
+
+NodesStoreOption = Annotated[
+    str | None, typer.Option("--store", help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")
 ]
 
 
@@ -55,9 +69,43 @@ def run(
 
     Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
     """
-    from summhay_ray import api
 
-    carry_out(partial(api.run, spec, store), ["run", spec], store, options, as_json, everything)
+    carry_out(partial(summhay_ray.run, spec, store), ["run", spec], store, options, as_json, everything)
+
+
+@with_options
+def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = False, **options: Unpack[PlanOptions]) -> None:
+    """Show the calls and cost of a run before it makes any, and what is already paid."""
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, minutes, plan_table
+
+    result = summhay_ray.plan(spec, store, **options)
+    warn(result.warnings)
+    if as_json:
+        document(result.to_json())
+        return
+    stages = [stage.to_json() for stage in result.stages]
+    bounded = any("max_calls" in stage for stage in stages)
+    tables([bounds_table(stages) if bounded else plan_table(stages)])
+    for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
+        say(line)
+    usd = result.usd
+    # What judges that read extracts save.
+    spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
+    unaskable = [
+        ("too long for the model's window", result.too_long),
+        ("cannot be prepared", result.no_context),
+    ]
+    pairs = [
+        ("run", result.run),
+        (result.unit, f"{result.cells}, {result.cells_finished} finished"),
+        *([] if bounded else unaskable),
+        ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
+        *([("extracts spare", f"{spared:,} input tokens, ${usd_spared:.4f} of ${usd_spared + left:.4f}")] if spared else []),
+        ("dollars so far", dollars_line(result.so_far)),
+        ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
+        ("minimum minutes at the rate limits", minutes(result.minutes)),
+    ]
+    facts(pairs)
 
 
 @with_options
@@ -100,12 +148,11 @@ def coverage(
 
     SPEC is the spec of any benchmark, or one of kind coverage. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
-    from summhay_ray import api
 
     words = [word for name in evaluators or () for word in ("--evaluator", name)]
     lengths = {"--sample": sample, "--chunk-tokens": chunk_tokens}
     words += [word for name, n in lengths.items() if n for word in (name, str(n))]
-    start = partial(api.coverage, spec, evaluators or (), store, sample=sample, chunk_tokens=chunk_tokens)
+    start = partial(summhay_ray.coverage, spec, evaluators or (), store, sample=sample, chunk_tokens=chunk_tokens)
     carry_out(start, ["coverage", spec, *words], store, options, as_json)
 
 
@@ -124,11 +171,10 @@ def rejudge(
     The same command resumes. Without --judge, all judges of the spec are used. A cascade(offline,MODEL) without a share gets the
     largest share that --budget pays for. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
-    from summhay_ray import api
 
     if workers is not None:
         options["overrides"] = [*options.get("overrides", ()), f"workers={workers}"]
-    carry_out(partial(api.rejudge, run, judges or (), store, spec=spec), ["rejudge", run], store, options, as_json)
+    carry_out(partial(summhay_ray.rejudge, run, judges or (), store, spec=spec), ["rejudge", run], store, options, as_json)
 
 
 @with_options
@@ -160,10 +206,9 @@ def support(
 
     Free, without a model, unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
-    from summhay_ray import api
 
     words = [*(["--judge", judge] if judge else []), *(["--documents", documents] if documents else []), "--per", per]
-    start = partial(api.support, what, judge, store, documents=documents, per=per)
+    start = partial(summhay_ray.support, what, judge, store, documents=documents, per=per)
     carry_out(start, ["support", what, *words], store, options, as_json, everything)
 
 
@@ -179,11 +224,10 @@ def recite(
     Coverage judgments carry over. It is post-processing that any system could have: compare like with like.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, sections, store_option
 
     if drop_only and add_only:
         raise typer.BadParameter("give one of --drop-only and --add-only; without either, both are done")
-    result = api.recite(run, store, mode="drop" if drop_only else "add" if add_only else "both")
+    result = summhay_ray.recite(run, store, mode="drop" if drop_only else "add" if add_only else "both")
     if as_json:
         document(result.to_json())
         return
@@ -207,9 +251,8 @@ def synth(
     `summhay plan SPEC` shows calls and cost beforehand. To use the haystacks in a run, give `haystacks: [SPEC]` in its spec.
     Exit codes: 0 done, 3 stopped at the budget, 4 finished, with topics that failed.
     """
-    from summhay_ray import api
 
-    carry_out(partial(api.synth, spec, store, out=out), ["synth", spec], store, options, as_json)
+    carry_out(partial(summhay_ray.synth, spec, store, out=out), ["synth", spec], store, options, as_json)
 
 
 def carry_out(
@@ -226,8 +269,6 @@ def carry_out(
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
-    from summhay_ray.cli.results import show_result
-    from summhay_ray.cli.show import document
 
     # User code may print, and stdout is reserved for results.
     with ProgressDisplay(first=f"reading {again[1]}") as display, contextlib.redirect_stdout(sys.stderr):
@@ -241,3 +282,63 @@ def carry_out(
         command = "" if again[0] == "rejudge" else shlex.join(["summhay", *words])
         show_result(result, api.store_uri(store), command, everything)
     raise typer.Exit(EXIT_CODES[result.status])
+
+
+@with_options
+def submit(
+    spec: SpecArgument,
+    address: Annotated[str, typer.Option(help="URL of the head's dashboard: http://HEAD:8265.")],
+    store: NodesStoreOption = None,
+    compat: CompatOption = "default",
+    log_level: LogLevelOption = None,
+    wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
+    as_json: JsonOption = False,
+    **options: Unpack[PlanOptions],
+) -> None:
+    """Run or resume the work of a spec as a job on a Ray cluster; if the job is running already, watch it.
+
+    Sends the spec, its files and your own modules, but never a key: keys come from the nodes' environment or files. Haystacks are
+    passed through the s3:// store if it can be reached from here. Exit codes: the run's own (0 done, 3 stopped at the budget, 4
+    failures listed), or 1 if the job died or is left running.
+    """
+
+    job = summhay_ray.submit(spec, address, store, compat=compat, **options)
+    for line in job.notes:
+        note(f"note: {line}")
+    note(f"job {job.job} of run {job.run} " + ("is already running; this is its log" if job.attached else "is sent"))
+    if not wait:
+        note(f"look: {job.look()}; stop: {job.stop()}")
+        _show(job, None, None, as_json)
+        return
+    try:
+        end = job.follow(_writer(as_json))
+    except KeyboardInterrupt:
+        note(f"\njob {job.job} runs on; look: {job.look()}; stop: {job.stop()}; the same command watches it again")
+        raise typer.Exit(FAILED) from None
+    if end.message:
+        note(f"summhay: {end.message}")
+    if end.exit_code == BUDGET:
+        note(f"stopped at its budget; to go on: summhay submit {spec} with a larger --budget, as before otherwise")
+    _show(job, end.status, end.exit_code, as_json)
+    raise typer.Exit(end.exit_code)
+
+
+def _writer(as_json: bool) -> Callable[[str], None]:
+    """A function that prints parts of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
+    stream = sys.stderr if as_json else sys.stdout
+
+    def write(text: str) -> None:
+        stream.write(printable(text, "\n\t"))
+        stream.flush()
+
+    return write
+
+
+def _show(job: RayJob, status: str | None, code: int | None, as_json: bool) -> None:
+
+    fields = {name: getattr(job, name) for name in ("run", "job", "address", "store", "attached")}
+    fields |= {"status": status, "exit_code": code}
+    if as_json:
+        document(fields)
+    elif status is None:
+        facts([(name, fields[name]) for name in ("run", "job", "store")])

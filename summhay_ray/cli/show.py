@@ -1,4 +1,4 @@
-"""Prints results: one JSON document on stdout, or tables for people."""
+"""Prints results: one JSON document on stdout, or tables for people. The tables' modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
 
 from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import BENCH_LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown, table_legends
 
 if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+
     from summhay_ray.benchmarks.judge_bench import BenchResult
+    from summhay_ray.benchmarks.rejudge import Rejudged
+    from summhay_ray.benchmarks.summhay import ScoreResult
     from summhay_ray.engine import RunResult, Section
+    from summhay_ray.report import TextTable
 
 PLAIN_WIDTH = 160
 PROMPT_SHOWN = 1500
@@ -26,6 +27,8 @@ PROMPT_SHOWN = 1500
 
 def console() -> Console:
     """The console for tables on stdout: as wide as the terminal, or `PLAIN_WIDTH` if stdout is not a terminal."""
+    from rich.console import Console
+
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
 
 
@@ -57,6 +60,11 @@ def say(text: str) -> None:
 
 def tables(grids: Iterable[TextTable]) -> None:
     """Print tables; one wider than the terminal is printed in parts, so that no figure is cut off."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from summhay_ray.report import fitted, folded
+
     out = console()
     for grid in grids:
         for part in fitted(_plain(grid), out.width):
@@ -74,6 +82,8 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 def starred(grids: Sequence[TextTable]) -> None:
     """Print tables of scores, and the meaning of their marks."""
+    from summhay_ray.report import table_legends
+
     tables(grids)
     for line in table_legends(grids):
         say(line)
@@ -81,6 +91,8 @@ def starred(grids: Sequence[TextTable]) -> None:
 
 def show_agreement(result: BenchResult) -> None:
     """Print how well the judges agree with people, and their bias."""
+    from summhay_ray.report import BENCH_LEGEND, bench_tables
+
     tables(bench_tables(result.judges))
     for line in BENCH_LEGEND:
         say(line)
@@ -88,6 +100,8 @@ def show_agreement(result: BenchResult) -> None:
 
 def sections(found: Iterable[Section], more: bool = False) -> None:
     """Print a benchmark's sections: title, text, table, notes and chart."""
+    from summhay_ray.report import shown
+
     for section in shown(found, console().width, more):
         for text in (section.title, section.text):
             sys.stdout.write(printable(text, "\n\t") + "\n" if text else "")
@@ -102,6 +116,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
 
     `head`: name and id of the run; `unit`: the word for its cells; `go_on`: the command that resumes it.
     """
+    from summhay_ray.report import dollars_line
+
     cells, calls, left = result.cells, result.calls, result.left
     pairs: list[tuple[str, object]] = [
         head,
@@ -172,7 +188,7 @@ def left_over(left: Mapping[str, Any], unit: str, go_on: str) -> str:
 def _plain(grid: TextTable) -> TextTable:
     """The table with control characters made visible."""
     rows = tuple(tuple(map(printable, row)) for row in grid.rows)
-    return TextTable(printable(grid.title), tuple(map(printable, grid.columns)), rows, grid.heads)
+    return replace(grid, title=printable(grid.title), columns=tuple(map(printable, grid.columns)), rows=rows)
 
 
 def lines(grid: TextTable) -> None:
@@ -206,7 +222,11 @@ def answer(row: Mapping[str, Any]) -> None:
     """Print an answer with its prompt."""
     raw, prompt = row.get("raw_answer"), row.get("prompt")
     if prompt:
-        part("prompt", cut(prompt))
+        # Its beginning and end contain its instructions.
+        end = PROMPT_SHOWN // 3
+        left_out = f"[... {len(prompt)} characters; --json has all ...]"
+        whole = len(prompt) <= PROMPT_SHOWN
+        part("prompt", prompt if whole else f"{prompt[: PROMPT_SHOWN - end]}\n{left_out}\n{prompt[-end:]}")
     elif raw:
         part("prompt", "this version of summhay_ray asks with another prompt, so that it cannot be shown")
     if raw:
@@ -216,15 +236,71 @@ def answer(row: Mapping[str, Any]) -> None:
         part(f"answer of {raw['model']}{origin}, key {raw['key']}, {raw['finish_reason']}, {tokens}, {price}", raw["text"])
 
 
-def cut(prompt: str) -> str:
-    """The beginning and end of a long prompt, which contain its instructions."""
-    if len(prompt) <= PROMPT_SHOWN:
-        return prompt
-    end = PROMPT_SHOWN // 3
-    left_out = f"[... {len(prompt)} characters; --json has all ...]"
-    return f"{prompt[: PROMPT_SHOWN - end]}\n{left_out}\n{prompt[-end:]}"
-
-
 def part(title: str, text: str | None) -> None:
     """Print a text under a title."""
     sys.stdout.write(f"\n--- {printable(title)}\n" + printable(text or "", "\n\t") + "\n")
+
+
+def show_result(result: RunResult, store: str, command: str, everything: bool) -> None:
+    """Print the results of a run, by kind, and how it ended. `command`: repeats the run; empty for a rejudge."""
+    if result.kind == "summhay":
+        show_scores(result.scores, store, everything, intervals=everything)
+    elif result.kind == "rejudge":
+        _show_judges(result.scores)
+    elif result.kind == "synth":
+        from summhay_ray.report import made_tables
+
+        tables(made_tables(result.scores.haystacks, result.scores.failed))
+    elif result.kind == "judge_bench":
+        show_agreement(result.scores)
+    else:
+        sections(result.sections, everything)
+    head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
+    go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
+    written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
+    facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
+
+
+def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bool = True) -> None:
+    """Print the scores of a SummHay run. `everything`: print all tables, not only joint. `intervals`: print the figures'
+    intervals."""
+    from summhay_ray.benchmarks.retrieval import retrieval_section
+    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
+    from summhay_ray.report import names_line, score_lines, score_tables
+
+    claims = claims_section(scores.by_query, scores.judge)
+    if not any(system.n_scored for system in scores.by_query):
+        sections([] if claims is None else [claims])
+        say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
+        return
+    if (decision := decision_of(scores)) is not None:
+        say(decision.text)
+    for line in score_lines(scores, everything, intervals):
+        say(line)
+    starred(score_tables(scores, everything, intervals))
+    sections([] if claims is None else [claims])
+    if everything:
+        if names := names_line(scores.by_query):
+            say(names)
+        sections(filter(None, [nuggets_section(scores.by_query, scores.judge)]))
+        if scores.retrieval is not None:
+            sections([retrieval_section(scores.retrieval, None)])
+    elif scores.by_query:
+        say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
+
+
+def _show_judges(scores: Rejudged) -> None:
+    """Print a table of the judges' results; and how many insights a cascade sends to its model, at what cost, and the
+    uncertainty of the others."""
+    from summhay_ray.report import rejudge_table
+
+    starred([rejudge_table(scores)])
+    for choice in scores.choices:
+        paid = left = of = ""
+        if choice.by_budget:
+            paid = f", at most ${choice.usd_max:.6f} and about ${choice.usd_expected:.6f}: what the budget pays for"
+        if choice.uncertainty_left is not None:
+            left = f"; the others keep a mean uncertainty of {choice.uncertainty_left:.3f}"
+        if choice.uncertainty_asked is not None:
+            of = f" (mean uncertainty {choice.uncertainty_asked:.3f})"
+        say(f"{choice.judge} asks about {choice.n_asked:,} of {choice.n:,} insights{of}{paid}{left}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
@@ -202,8 +203,6 @@ class _Asked:
 
 def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
     """The comparison in one figure; None if no pair has a common scored query."""
-    import numpy as np
-
     runs, sides, n_systems = asked.runs, asked.sides, len(asked.sides)
     unit, cluster, counted = runs[0].units[figure], runs[0].cluster, runs[0].counted
     own = asked.scores.filter(pl.col("figure") == figure)
@@ -295,8 +294,6 @@ def _corrected(
     paired: Paired, observed: Observed, pairs: Sequence[tuple[int, int]], biases: Sequence[Any], most: float
 ) -> pl.Series:
     """The differences without the judges' bias, whose uncertainty is added. `biases`: the `Unbiased` of each system."""
-    import numpy as np
-
     ends = [one.slope * one.bias.se for one in biases]
     extra = [abs(ends[a] - ends[b]) if biases[a].bias == biases[b].bias else math.hypot(ends[a], ends[b]) for a, b in pairs]
     factor, shift = (np.array([getattr(one, name) for one in biases]) for name in ("factor", "shift"))
@@ -307,8 +304,6 @@ def _corrected(
 def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
     """The ranked systems, best first, then those without a rank; systems without expected answers are left out. Ranks and
     candidates for the best follow from the `pairs` of complete systems. `found`: the result of `metrics.Paired.differences`."""
-    import numpy as np
-
     due = systems["n_expected"].to_numpy() > 0
     ranked = due & ~observed.incomplete
     means, floors = (

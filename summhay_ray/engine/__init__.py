@@ -40,8 +40,7 @@ from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.engine.submit import JobOrder, RayJob, submit
 from summhay_ray.errors import SpecError
 from summhay_ray.run_options import Compat
-from summhay_ray.samples import Facet, SampleRecord, Samples
-from summhay_ray.sections import Chart, Section
+from summhay_ray.sections import Chart, Facet, SampleRecord, Samples, Section
 
 __all__ = [
     "FILL_IN",

@@ -25,8 +25,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, is_local
 from summhay_ray.plugins import code_identity
 from summhay_ray.run_options import Compat
-from summhay_ray.samples import Samples
-from summhay_ray.sections import Section
+from summhay_ray.sections import Samples, Section
 from summhay_ray.store import RUN_FORMAT, Count, RunStore, Store, Table
 from summhay_ray.text import semantic_hash
 

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from summhay_ray.haystack.identity import haystack_id_of
-from summhay_ray.haystack.systems import PREFIX
+from summhay_ray.haystack.identity import PREFIX, haystack_id_of
 from summhay_ray.records import Judgment, Ranking, Summary
 
 
@@ -68,15 +67,14 @@ def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mappin
         verdicts = judged.get(summary.cell_id, [])
         if verdicts:
             evaluated[key] = [
-                _judgment(judgment)
+                {
+                    "coverage": judgment.coverage,
+                    **({"bullet_id": json.loads(judgment.bullet_id)} if judgment.bullet_id else {}),
+                    "insight_id": judgment.insight_id,
+                }
                 for judgment in sorted(verdicts, key=lambda judgment: (order[judgment.insight_id], judgment.position))
             ]
     return {"summaries": summaries, "eval_summaries": evaluated}
-
-
-def _judgment(judgment: Judgment) -> dict[str, Any]:
-    bullet = {"bullet_id": json.loads(judgment.bullet_id)} if judgment.bullet_id else {}
-    return {"coverage": judgment.coverage, **bullet, "insight_id": judgment.insight_id}
 
 
 def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[str, float]]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.haystack.identity import imported_cell_id
+from summhay_ray.haystack.identity import System, imported_cell_id, parse_system
 from summhay_ray.haystack.released import ReleasedFile
-from summhay_ray.haystack.systems import System, parse_system
 from summhay_ray.records import Failure, Judgment, Summary
 
 RELEASED_JUDGE = "released"
@@ -65,7 +64,18 @@ def _rows_of_cell(
         )
     for position, judged in enumerate((subtopic.get("eval_summaries") or {}).get(key, [])):
         if bullets is None:
-            yield _without_summary(cell_id, key, judged["insight_id"], position)
+            yield Failure(
+                cell_id=cell_id,
+                stage="judge",
+                judge=RELEASED_JUDGE,
+                insight_id=judged["insight_id"],
+                kind="malformed",
+                error="summary_missing",
+                message=f"eval_summaries judges {ascii(key)}, but summaries does not have it (judgment {position + 1})",
+                key="",
+                attempts=0,
+                usd_micros=0,
+            )
             continue
         yield Judgment(
             cell_id=cell_id,
@@ -76,21 +86,6 @@ def _rows_of_cell(
             coverage=_COVERAGE.get(judged["coverage"], judged["coverage"]),
             bullet_id=_bullet_id(judged),
         )
-
-
-def _without_summary(cell_id: str, key: str, insight_id: str, position: int) -> Failure:
-    return Failure(
-        cell_id=cell_id,
-        stage="judge",
-        judge=RELEASED_JUDGE,
-        insight_id=insight_id,
-        kind="malformed",
-        error="summary_missing",
-        message=f"eval_summaries judges {ascii(key)}, but summaries does not have it (judgment {position + 1})",
-        key="",
-        attempts=0,
-        usd_micros=0,
-    )
 
 
 def _bullet_id(judged: Mapping[str, Any]) -> str:

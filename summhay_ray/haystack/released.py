@@ -16,9 +16,8 @@ from typing import Any
 
 from summhay_ray import plugins
 from summhay_ray.haystack.check import InvalidHaystack, Node, described, parse
-from summhay_ray.haystack.identity import haystack_id_of
+from summhay_ray.haystack.identity import RELEASED_RETRIEVERS, haystack_id_of, parse_system
 from summhay_ray.haystack.nuggets import NUGGETS, UNREAD, holds_nuggets
-from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import NUGGET_WEIGHTS, Document, Haystack, Insight, Subtopic
 
 _SAMPLES = resources.files("summhay_ray.haystack").joinpath("sample")

@@ -5,20 +5,17 @@ It imports only `records`; any higher package may import it.
 
 from summhay_ray.metrics.agreement import (
     Agreement,
+    BinaryScores,
     RankAgreement,
     Verdicts,
     agreement_between,
     alpha,
+    binary_scores,
     cohens_kappa,
     kappa,
     pearson,
     rank_agreement,
-    ranks,
 )
-from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
-from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
-from summhay_ray.metrics.binary import BinaryScores, binary_scores
-from summhay_ray.metrics.by_column import score_columns
 from summhay_ray.metrics.citation_parsing import (
     MAY_BE_UNREAD,
     Compat,
@@ -26,6 +23,16 @@ from summhay_ray.metrics.citation_parsing import (
     extract_citations,
     ids_of,
     read_citations,
+)
+from summhay_ray.metrics.corrections import (
+    FEWEST,
+    JudgeBias,
+    LabelledScore,
+    bias_of,
+    by_labels,
+    corrected,
+    corrected_mean,
+    standard_error,
 )
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
@@ -36,13 +43,12 @@ from summhay_ray.metrics.correlation import (
     correlations,
     mean_within,
 )
-from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
-from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
+from summhay_ray.metrics.coverage_citation_joint import VALUES, score_columns, score_summary
 from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
-from summhay_ray.metrics.paired_differences import INCOMPLETE, LEVEL, LITTLE, Observed, Over, Paired, holm
+from summhay_ray.metrics.overlap import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
+from summhay_ray.metrics.paired_differences import LEVEL, LITTLE, Observed, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
-from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
-from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
+from summhay_ray.metrics.retrieval import Ranking, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_FEW, Z_95, floor_of, mean_interval, unit_means
 from summhay_ray.metrics.scores_by_system import (
     BULLET_FIGURES,
@@ -50,7 +56,6 @@ from summhay_ray.metrics.scores_by_system import (
     WEIGHTINGS,
     Corrected,
     SystemScore,
-    TakenOff,
     Weighting,
     added,
     column_place,
@@ -70,7 +75,6 @@ __all__ = [
     "FEWEST",
     "FEWEST_UNITS",
     "FIGURES",
-    "INCOMPLETE",
     "LEVEL",
     "LITTLE",
     "MAY_BE_UNREAD",
@@ -95,9 +99,7 @@ __all__ = [
     "PositionSensitivity",
     "RankAgreement",
     "Ranking",
-    "RetrievalScore",
     "SystemScore",
-    "TakenOff",
     "Verdicts",
     "Weighting",
     "added",
@@ -117,11 +119,9 @@ __all__ = [
     "corrected_mean",
     "correlations",
     "extract_citations",
-    "figures",
     "floor_of",
     "has_bertscore",
     "haystack_scores",
-    "holm",
     "ids_of",
     "insight_sums",
     "kappa",
@@ -135,12 +135,10 @@ __all__ = [
     "position_sensitivity",
     "query_means",
     "rank_agreement",
-    "ranks",
     "read_citations",
     "retrieval_scores",
     "rouge",
     "score_columns",
-    "score_judgment",
     "score_summary",
     "scores_at_cuts",
     "standard_error",

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.metrics.agreement import pearson, rank_agreement
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, SAMPLES, generator
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 FEWEST = 3
@@ -133,8 +131,6 @@ class Bootstrap:
     """
 
     def __init__(self, human: Sequence[float], weights: NDArray[np.float64], n_clusters: int) -> None:
-        import numpy as np
-
         self._human, self._weights, self.n_clusters = np.asarray(human, dtype=np.float64), weights, n_clusters
 
     @classmethod
@@ -143,8 +139,6 @@ class Bootstrap:
 
         The draws depend only on `seed` and the names of the clusters.
         """
-        import numpy as np
-
         names, place = _places(clusters)
         drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
         return cls(human, drawn[:, place].astype(np.float64), len(names))
@@ -154,8 +148,6 @@ class Bootstrap:
         cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, splits: int = 200
     ) -> tuple[Bootstrap, Bootstrap]:
         """Split the clusters into random halves, `splits` times: one half for choosing, the other for measuring."""
-        import numpy as np
-
         names, place = _places(clusters)
         draw = generator(seed, ["halves", *names])
         first = np.zeros((splits, len(names)))
@@ -166,8 +158,6 @@ class Bootstrap:
 
     def of(self, ratings: Sequence[float | None]) -> Mapping[str, NDArray[np.float64]]:
         """Coefficient -> its value in each resample; NaN if it is undefined in a resample."""
-        import numpy as np
-
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         there = np.isfinite(given)
         x, y, weights = given[there], self._human[there], self._weights[:, there]
@@ -175,8 +165,6 @@ class Bootstrap:
 
     def within(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
         """Like `of`, for `mean_within`. Each group must be inside one cluster."""
-        import numpy as np
-
         found = _within(ratings, self._human.tolist(), groups)
         first = [next(row for row, other in enumerate(groups) if other == group) for group in found]
         weights = self._weights[:, first]
@@ -188,8 +176,6 @@ class Bootstrap:
 
     def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
         """Like `of`, for `between_means`."""
-        import numpy as np
-
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         names = list(dict.fromkeys(groups))
         member = np.array([[group == name for name in names] for group in groups]) & np.isfinite(given)[:, None]
@@ -204,8 +190,6 @@ class Bootstrap:
     def interval(self, values: NDArray[np.float64]) -> Interval | None:
         """The 95 % interval of resampled values; None for fewer than FEWEST_UNITS clusters, if most resamples are undefined, or
         if all are equal, which does not show the spread."""
-        import numpy as np
-
         kept = values[np.isfinite(values)]
         if self.n_clusters < FEWEST_UNITS or 2 * len(kept) < len(values) or np.ptp(kept) < _ALIKE:
             return None
@@ -222,8 +206,6 @@ def _places(clusters: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weighted Pearson correlation of each resample. `x`, `y`: shape (pairs,) or (resamples, pairs)."""
-    import numpy as np
-
     with np.errstate(invalid="ignore", divide="ignore"):
         total = weights.sum(axis=1, keepdims=True)
         dx = x - (weights * x).sum(axis=1, keepdims=True) / total
@@ -242,8 +224,6 @@ def _spearman(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[n
 def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Average ranks in each resample, in which each pair occurs `weights` times. `values`: shape (pairs,) or (resamples,
     pairs)."""
-    import numpy as np
-
     below, equal = values[..., :, None] < values[..., None, :], values[..., :, None] == values[..., None, :]
     if values.ndim == 1:
         ranks: NDArray[np.float64] = weights @ below + (weights @ equal + 1) / 2
@@ -253,8 +233,6 @@ def _ranks(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray
 
 
 def _kendall(x: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
     a, b = (np.sign(values[..., :, None] - values[..., None, :]) for values in (x, y))
     products = (a * b, a * a, b * b)
     if x.ndim == 1:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS, SystemScore, over_haystacks, query_intervals
 from summhay_ray.records import NUGGET_WEIGHTS
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NUGGET_SCORES = tuple(f"{name}{strict}" for name in NUGGET_WEIGHTS for strict in ("", "_strict"))
 """Names of the scores: all, all_strict, vital, ..."""
@@ -29,8 +27,6 @@ def nugget_sums(judged: pl.DataFrame) -> pl.DataFrame:
 
     `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be added up.
     """
-    import polars as pl
-
     full = (pl.col("coverage") == 1).sum().cast(pl.Float64).alias("strict")
     return judged.group_by(*_QUERY, "importance").agg(pl.len().cast(pl.Float64).alias("n"), pl.col("coverage").sum(), full)
 
@@ -41,8 +37,6 @@ def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame,
     `sums`: parts of `nugget_sums`. `expected`: KEYS, CLUSTER, n_expected. `nuggets`: CLUSTER, importance, a row per nugget.
     A score is null if no nugget of the query was judged, or if no nugget of the haystack has a weight.
     """
-    import polars as pl
-
     counts = nuggets.group_by(*CLUSTER, "importance").agg(pl.len().alias("nuggets"))
     due = expected.join(counts, on=CLUSTER).with_columns(
         due=pl.col("n_expected") * pl.col("nuggets") / pl.col("nuggets").sum().over(_QUERY)
@@ -71,8 +65,6 @@ def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[S
 
     `queries`: the result of `nugget_scores_by_query`.
     """
-    import polars as pl
-
     expected = dict(queries.group_by(KEYS, maintain_order=True))
     values = pl.col(NUGGET_SCORES).fill_null(0.0)
     counted = [pl.col(name).is_not_null().cast(pl.Float64).alias(f"n_{name}") for name in NUGGET_SCORES]

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, between_clusters, strata_of, within_strata
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
     Places = NDArray[np.intp]
 
@@ -56,8 +56,6 @@ class Observed:
     @classmethod
     def whole(cls, values: Floats) -> Observed:
         """Scores without missing values: a NaN means that no score was expected."""
-        import numpy as np
-
         return cls(values, values, values, np.zeros(values.shape[1]))
 
     @property
@@ -106,7 +104,6 @@ class Paired:
         Uncertainties are null with too few queries, and for systems that are equal on every query, since that does not prove a
         zero width.
         """
-        import numpy as np
         import polars as pl
         from scipy import special
 
@@ -150,7 +147,6 @@ class Paired:
 
     def _fit(self, values: Floats, pairs: Places, extra: Floats | None) -> dict[str, Any]:
         """Columns of `differences` for each pair alone, NaN where unknown."""
-        import numpy as np
         from scipy import special
 
         step, ordered = max(1, _CELLS // max(1, len(values))), values[self._order]
@@ -166,8 +162,6 @@ class Paired:
 
     def _moments(self, a: Floats, b: Floats) -> dict[str, Any]:
         """Means, differences and standard errors of pairs: (queries, pairs), in the order of strata and haystacks."""
-        import numpy as np
-
         there = ~np.isnan(a - b)
         n, apart = there.sum(axis=0), np.where(there, a - b, 0.0)
         means = [np.where(there, side, 0.0).sum(axis=0) / n for side in (a, b)]
@@ -191,8 +185,6 @@ class Paired:
 def holm(p: Floats) -> tuple[Floats, Floats]:
     """(Holm's adjusted p-values, the level of each test.) A p-value is below its level exactly if its adjusted value is below
     LEVEL. All others get the level at which the smallest of them failed."""
-    import numpy as np
-
     order, left = np.argsort(p, kind="stable"), np.arange(len(p), 0, -1)
     stepped = np.minimum(1.0, np.maximum.accumulate(p[order] * left))
     adjusted, level = np.empty((2, len(p)))
@@ -211,8 +203,6 @@ def _detectable(freedom: Floats, level: Floats) -> Floats:
 
 def _needed(found: dict[str, Any], level: Floats) -> Floats:
     """Total queries needed, assuming that further queries have the same spread; NaN if that is too many."""
-    import numpy as np
-
     n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])
     low, high = np.ones(len(n)), np.full(len(n), float(MOST_QUERIES))
     while (high - low > 1).any():

@@ -79,11 +79,9 @@ def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list
         # Use scores that fall by one per rank: trec_eval would break ties by the documents' names.
         runs = {query: dict(zip(rankings[int(query)].documents[:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
         for query, found in evaluator.evaluate(runs).items():
-            order = (found[_ndcg(cut[query])], found["map"], found["recip_rank"]) if ordered else (None, None, None)
+            k = cut[query]
+            # trec_eval has no cut 0, where every cut gives 0.
+            ndcg = "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"
+            order = (found[ndcg], found["map"], found["recip_rank"]) if ordered else (None, None, None)
             scores[int(query)].append(RetrievalScore(found["set_P"], found["set_recall"], found["set_F"], *order))
     return scores
-
-
-def _ndcg(k: int | None) -> str:
-    """trec_eval's name of nDCG at a cut. It has none for cut 0, where every cut gives 0."""
-    return "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
+if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVEL_95 = 0.025
@@ -39,8 +39,6 @@ _NO_SPREAD = 1e-9
 
 def generator(seed: int, names: Sequence[str] = ()) -> np.random.Generator:
     """A random generator that depends only on the seed and `names`."""
-    import numpy as np
-
     digest = hashlib.sha256(json.dumps([seed, *names]).encode("ascii")).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
@@ -91,7 +89,6 @@ def unit_means(
     If all units are equal, it is the interval for the same number of units at one end of the scale. Without bounds it is
     Student's t interval. None with fewer than FEWEST_UNITS units. tools/mean_coverage.py measures how often the intervals hold.
     """
-    import numpy as np
     from scipy import special
 
     used = weights > 0
@@ -117,7 +114,6 @@ def unit_means(
 
 def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bounds = FRACTION) -> tuple[float, float]:
     """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within bounds."""
-    import numpy as np
     from scipy import special
 
     reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
@@ -130,8 +126,6 @@ def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp]
 
     A stratum is a haystack. The only query of a haystack has no spread within it, so all such queries form one stratum.
     """
-    import numpy as np
-
     _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
     stratum = np.where(counts[haystack] > 1, haystack, -1)
     order = np.lexsort((haystack, stratum))
@@ -144,8 +138,6 @@ def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]
 
     `off`: shape (units, columns) in the order of `strata_of`, the difference of each unit from the mean; 0 if it is not `used`.
     """
-    import numpy as np
-
     counts, sums = np.add.reduceat(used, starts, axis=0, dtype=np.int64), np.add.reduceat(off, starts, axis=0)
     own = np.repeat(sums / np.maximum(1, counts), np.diff(starts, append=len(off)), axis=0)
     n, freedom = used.sum(axis=0), used.sum(axis=0) - (counts > 0).sum(axis=0).astype(np.float64)
@@ -154,8 +146,6 @@ def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]
 
 def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
     """Like `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
-    import numpy as np
-
     with np.errstate(invalid="ignore", divide="ignore"):
         rest = 1 - weights / total
         # The squared trace of a matrix divided by the sum of its squared elements. Its diagonal is `weights`; other elements are
@@ -168,7 +158,6 @@ def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Float
 
 def _beta(mean: Floats, se: Floats, n: Floats, reach: Floats, bounds: Bounds) -> tuple[Floats, Floats]:
     """The ends of the interval within bounds. `n`: units, NaN for none; `reach`: the t quantile."""
-    import numpy as np
     from scipy import special
 
     low, width = bounds[0], bounds[1] - bounds[0]
@@ -206,7 +195,6 @@ def mean_interval(
     Rows are assumed to be independent, but rows with the same value in the column `cluster` are one unit. Without `cluster`, rows
     with the same value in the column `item` are one unit.
     """
-    import numpy as np
     import polars as pl
 
     names = [by] if isinstance(by, str) else list(by)
@@ -244,8 +232,6 @@ def mean_interval(
 
 def floor_of(value: str) -> pl.Expr:
     """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null if nothing is expected."""
-    import polars as pl
-
     expected = pl.max_horizontal("n", "n_expected")
     return pl.when(expected > 0).then(pl.col(value).fill_null(0.0) * pl.col("n") / expected)
 

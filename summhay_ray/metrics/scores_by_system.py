@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
 from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
 from summhay_ray.records import column_of, system_label
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
 
 KEYS = ("system", "retriever", "ordering", "model", "judge")
@@ -72,8 +72,6 @@ class TakenOff:
 
 def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows (with `retriever`, `ordering` and `model`) with an added column `label`: the system's name for people."""
-    import polars as pl
-
     parts = pl.struct("retriever", "ordering", "model")
     return rows.with_columns(parts.map_elements(lambda one: system_label(**one), pl.String).alias("label"))
 
@@ -122,7 +120,7 @@ class SystemScore:
 
     `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
     figure's name to its 95 % interval; `ci_reasons` gives the reason for a missing interval. The corrected figures are None if
-    the judge's bias against people is unknown (`metrics.bias`).
+    the judge's bias against people is unknown (`metrics.corrections`).
     """
 
     system: str
@@ -147,7 +145,7 @@ class SystemScore:
     coverage_labelled: float | None = None
     joint_labelled: float | None = None
     labels: ByLabels | None = None
-    """Figures corrected by people's labels (`metrics.labelled`); None without labels."""
+    """Figures corrected by people's labels (`metrics.corrections`); None without labels."""
     weighting: Weighting = "insights"
     n_queries: int = 0
     """Number of queries with a scored insight."""
@@ -230,8 +228,6 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
     `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns are null if the insight is not
     covered). Insights may be given in parts: `added` combines the frames.
     """
-    import polars as pl
-
     counts = [pl.len().cast(pl.Int64).alias("scored")]
     counts += [pl.col(name).count().cast(pl.Int64).alias(of) for name, of in (("citation_f1", "covered"), ("joint", "graded"))]
     return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *map(_exact_sum, VALUES))
@@ -239,16 +235,12 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
 
 def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Combine frames of `insight_sums`. The result does not depend on how the insights were divided."""
-    import polars as pl
-
     return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_COUNTS, *VALUES).sum()).sort(*KEYS, *CLUSTER)
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
     """Columns KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and the numbers
     of scored (`n`), covered (`covered`) and graded (`graded`, with known gold documents) insights."""
-    import polars as pl
-
     means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
     return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"), "covered", "graded")
 
@@ -287,7 +279,6 @@ def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
-    import numpy as np
     import polars as pl
 
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
@@ -331,8 +322,6 @@ def query_intervals(
 
     `sums`, `counts`: shape (queries, figures), as in `unit_means`. `haystacks`: the haystack of each query, sorted into groups.
     """
-    import numpy as np
-
     strata: NDArray[Any] | None = haystacks
     if is_over_haystacks and len(haystacks):
         firsts, strata = np.flatnonzero(np.append(True, haystacks[1:] != haystacks[:-1])), None
@@ -347,8 +336,6 @@ def query_intervals(
 def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, float | None]:
     """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its
     figures."""
-    import numpy as np
-
     scored, covered, graded = totals[:, : len(_COUNTS)].T
     missing, found = np.maximum(0, n_expected - scored), {}
     for place, name in enumerate(FIGURES):
@@ -361,12 +348,8 @@ def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, floa
 
 
 def _exact_sum(name: str) -> pl.Expr:
-    import polars as pl
-
     return (pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum()
 
 
 def _total(name: str) -> pl.Expr:
-    import polars as pl
-
     return pl.col(name).cast(pl.Float64) / _UNIT

@@ -8,35 +8,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.failures import failure_blocks, failures_table
-from summhay_ray.report.judge_bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.layout import fitted, folded
-from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
-from summhay_ray.report.sections import markdown, section_table, shown
+from summhay_ray.report.run_tables import (
+    dollars_line,
+    failure_blocks,
+    failures_table,
+    minutes,
+    plan_table,
+    runs_table,
+    usage_table,
+)
+from summhay_ray.report.sections import TextTable, fitted, folded, markdown, section_table, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     BOUNDS_LEGEND,
     VERIFIED_LEGEND,
-    amiss_table,
     answers_table,
     audited_tables,
     bounds_table,
-    documents_table,
-    failed_table,
-    kinds_table,
-    made_table,
-    otherwise_table,
-    verified_table,
+    explained_tables,
+    made_tables,
+    verified_tables,
 )
 from summhay_ray.report.terminal_tables import (
-    TextTable,
-    bias_lines,
-    label_lines,
+    BENCH_LEGEND,
+    bench_tables,
     names_line,
-    position_table,
     rejudge_table,
-    release_table,
-    runs_table,
     score_lines,
     score_tables,
     table_legends,
@@ -56,31 +53,22 @@ __all__ = [
     "VERIFIED_LEGEND",
     "Report",
     "TextTable",
-    "amiss_table",
     "answers_table",
     "audited_tables",
     "bench_tables",
-    "bias_lines",
     "bounds_table",
-    "documents_table",
     "dollars_line",
-    "extracts_spare",
-    "failed_table",
+    "explained_tables",
     "failure_blocks",
     "failures_table",
     "fitted",
     "folded",
-    "kinds_table",
-    "label_lines",
-    "made_table",
+    "made_tables",
     "markdown",
     "minutes",
     "names_line",
-    "otherwise_table",
     "plan_table",
-    "position_table",
     "rejudge_table",
-    "release_table",
     "report",
     "runs_table",
     "score_lines",
@@ -90,7 +78,7 @@ __all__ = [
     "shown",
     "table_legends",
     "usage_table",
-    "verified_table",
+    "verified_tables",
 ]
 
 

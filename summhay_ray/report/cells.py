@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import TOO_FEW, of_column
-from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain
+from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, is_too_few, lacks, plain, with_unit
 
 MOST_ROWS = 2000
 """Maximum rows shown on a page; CSV and JSON have all rows."""
@@ -94,7 +94,7 @@ def grids_of(section: Section, links: Links | None = None, most: int = MOST_ROWS
         [_cell(section, row, name, figure, links) for name, figure in zip(columns, figures, strict=True)]
         for row in section.table.head(most).iter_rows(named=True)
     ]
-    heads = [_head(section, name) for name in columns]
+    heads = [plain(with_unit(section, name)) for name in columns]
     n_heads = next((place for place, figure in enumerate(figures) if figure), len(columns))
     return [Grid(heads, rows, max(1, n_heads), cut=section.table.height if section.table.height > most else 0)]
 
@@ -143,15 +143,11 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
         n, expected = ([row[key] for row in own if row.get(key) is not None] for key in ("n", "n_expected"))
         total = f"{sum(n):,}/{sum(expected):,}" if expected else f"{sum(n):,}"
         made.append([*line, Cell(total, str(sum(n)), cls="figure") if n else Cell("-", cls="figure")])
-    groups = [Group("", 1), *(Group(_head(section, figure), len(across)) for figure in figures), Group("", len(pivot.rest) + 1)]
-    shared = [_head(section, name) for name in pivot.rest]
+    named = [Group(plain(with_unit(section, figure)), len(across)) for figure in figures]
+    groups = [Group("", 1), *named, Group("", len(pivot.rest) + 1)]
+    shared = [plain(with_unit(section, name)) for name in pivot.rest]
     heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *shared, "n"]
     return Grid(heads, made, 1, groups)
-
-
-def _head(section: Section, name: str) -> str:
-    """The head of a column: its name, and its unit."""
-    return plain(f"{name} ({section.units[name]})" if name in section.units else name)
 
 
 def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, links: Links | None) -> Cell:

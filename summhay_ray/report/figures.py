@@ -17,9 +17,11 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES, is_finite, lacks, plain
+from summhay_ray.report.sections import SHARES, is_finite, lacks, plain, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,10 +185,6 @@ def _text(value: Any, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}"
 
 
-def _axis(section: Section, name: str) -> str:
-    return _text(f"{name} ({section.units[name]})" if name in section.units else name)
-
-
 def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Label -> rows of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
     found: dict[Any, list[Row]] = {}
@@ -262,7 +260,7 @@ def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> Non
     axes.set_yticks(list(places.values()), list(names.values()))
     axes.set_ylim(-0.7, len(names) - 0.3)
     _from_zero(axes, "x")
-    axes.set_xlabel(_axis(section, chart.y))
+    axes.set_xlabel(_text(with_unit(section, chart.y)))
     axes.grid(visible=False, axis="y") if len(series) == 1 else None
     _legend(axes)
 
@@ -284,8 +282,8 @@ def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> No
         axes.set_xticks(range(len(names)), list(names.values()))
         axes.margins(x=0.08)
     _from_zero(axes, "y")
-    axes.set_xlabel(_axis(section, chart.x))
-    axes.set_ylabel(_axis(section, chart.y))
+    axes.set_xlabel(_text(with_unit(section, chart.x)))
+    axes.set_ylabel(_text(with_unit(section, chart.y)))
     _legend(axes)
 
 
@@ -304,8 +302,8 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
                 line.append((x, y))
         axes.plot(*zip(*line, strict=True), color=axes.xaxis.label.get_color(), linewidth=0.8, drawstyle="steps-post", zorder=1)
     _from_zero(axes, "x", "y")
-    axes.set_xlabel(_axis(section, chart.x))
-    axes.set_ylabel(_axis(section, chart.y))
+    axes.set_xlabel(_text(with_unit(section, chart.x)))
+    axes.set_ylabel(_text(with_unit(section, chart.y)))
     _legend(axes)
 
 
@@ -333,7 +331,7 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     if section.units.get(chart.x) in SHARES:
         # Differences of shares lie within 100 points, even if an interval from few haystacks exceeds that.
         axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
-    axes.set_xlabel(_axis(section, chart.x))
+    axes.set_xlabel(_text(with_unit(section, chart.x)))
     axes.grid(visible=False, axis="y")
 
 
@@ -344,8 +342,6 @@ def _fields(chart: Chart, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
 
 
 def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    import numpy as np
-
     every, across = _fields(chart, rows)
     _left_out(axes, len(every), len(every[:MOST_ROWS]), "")
     names, heads = _labelled(every[:MOST_ROWS]), _labelled(across[:MOST_ROWS])
@@ -360,12 +356,12 @@ def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     axes.set_xticks([place + 0.5 for place in range(len(heads))], list(heads.values()), rotation=turned, fontsize="x-small")
     axes.set_yticks([place + 0.5 for place in range(len(names))], list(names.values()), fontsize="x-small")
     if across is not every:
-        axes.set_xlabel(_axis(section, chart.x))
+        axes.set_xlabel(_text(with_unit(section, chart.x)))
     axes.invert_yaxis()
     axes.grid(visible=False)
     assert axes.figure is not None
     bar = axes.figure.colorbar(step, ax=axes, shrink=0.6)
-    bar.set_label(_axis(section, chart.series))
+    bar.set_label(_text(with_unit(section, chart.series)))
     sure = [row for row in rows if chart.sure and is_finite(row[chart.sure]) and row[chart.sure] < 0.05]
     for row in sure:
         axes.plot(right[row[chart.x]] + 0.5, down[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
@@ -391,7 +387,13 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
         for attribute, value in list(element.attrib.items()):
             if attribute == "style":
                 del element.attrib["style"]
-                element.attrib.update(_attributes(value))
+                for part in value.split(";"):
+                    field, _, given = (one.strip() for one in part.partition(":"))
+                    if field == "font":
+                        size = re.search(r"([\d.]+)px", given)
+                        element.attrib["font-size"] = size[1] if size else "9"
+                    elif field:
+                        element.attrib[field] = given
             elif attribute == "id":
                 element.attrib["id"] = own + value
             elif attribute.endswith("href") and value.startswith("#"):
@@ -404,15 +406,3 @@ def _plain_svg(content: bytes, section: Section, name: str) -> str:
         {"role": "img", "aria-label": f"Chart: {_text(section.title)}", "class": "figure", "stroke-linejoin": "round"}
     )
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _attributes(style: str) -> dict[str, str]:
-    found = {}
-    for part in style.split(";"):
-        name, _, value = (one.strip() for one in part.partition(":"))
-        if name == "font":
-            size = re.search(r"([\d.]+)px", value)
-            found["font-size"] = size[1] if size else "9"
-        elif name:
-            found[name] = value
-    return found

@@ -213,7 +213,18 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "config": record.get("spec", {}),
         "versions": versions(),
         "hashes": hashes(record),
-        "sections": [_section(section) for section in reported.sections],
+        "sections": [
+            {
+                "name": one.slug,
+                "title": one.title,
+                "text": one.text,
+                "units": dict(one.units),
+                "rows": [] if one.table is None else [{key: _finite(row[key]) for key in row} for row in one.table.to_dicts()],
+                "notes": notes(one),
+                **({"listing": one.listing} if one.listing else {}),
+            }
+            for one in reported.sections
+        ],
     }
 
 
@@ -240,23 +251,6 @@ def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
         yield f"{figure}_ci95,none", [low, high]
     if (floor := _finite(row.get(f"{figure}_floor"))) is not None:
         yield f"{figure}_floor,none", floor
-
-
-def _section(section: Section) -> dict[str, Any]:
-    rows = (
-        []
-        if section.table is None
-        else [{name: _finite(value) for name, value in row.items()} for row in section.table.to_dicts()]
-    )
-    return {
-        "name": section.slug,
-        "title": section.title,
-        "text": section.text,
-        "units": dict(section.units),
-        "rows": rows,
-        "notes": notes(section),
-        **({"listing": section.listing} if section.listing else {}),
-    }
 
 
 def _finite(value: Any) -> Any:

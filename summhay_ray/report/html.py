@@ -1,6 +1,7 @@
-"""The HTML page of a report: the page has tables and figures, and files in its folder have the samples.
+"""The HTML page of a report, with tables and figures, and its data files: samples, their shared contents, and their index.
 
-Text from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
+The data files are scripts that the page loads on demand. They are written in one pass, with one chunk in memory at a time. Text
+from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
 only the page's own script.
 """
 
@@ -8,35 +9,38 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
+import itertools
+import json
+import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import version
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.engine import Section
+from summhay_ray.engine import Facet, SampleRecord, Samples, Section
 from summhay_ray.errors import printable
 from summhay_ray.report.cells import Links, grids_of
 from summhay_ray.report.figures import drawable, page_svg
 from summhay_ray.report.sections import names, notes, plain
+from summhay_ray.store import Files
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from summhay_ray.report.run_sections import ReportedRun
+
+CHUNK_BYTES = 400_000
+"""Size of a file of samples or of shared contents."""
+ROWS_A_LIST = 50_000
+"""Number of samples in one index file."""
+LONGEST = 200_000
+"""Maximum characters of a text in a report. Longer texts are cut, with their length noted."""
 _PARTS_OF_NAMES = re.compile(r"(?<=[_/,])(?=\S)")
-
-
-@dataclass(frozen=True)
-class PageRun:
-    """A run as shown on a page."""
-
-    id: str
-    kind: str
-    title: str
-    status: str
-    sections: Sequence[Section]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class PageData:
     """Whether the page is served, and checks for a newer version."""
 
 
-def page(runs: Sequence[PageRun], data: PageData | None = None) -> str:
+def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     """The HTML of the page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -67,10 +71,25 @@ def page(runs: Sequence[PageRun], data: PageData | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = breakable
+    shown = []
+    for place, reported in enumerate(runs):
+        run, several, status = reported.run, len(runs) > 1, reported.status
+        begin, links = f"s{place if several else ''}", Links(data.facets, run.run_id if several else "")
+        sections = zip(names(reported.sections), reported.sections, strict=True)
+        shown.append(
+            {
+                "id": run.run_id,
+                "kind": str(run.record["kind"]),
+                "title": plain(reported.title),
+                "status": status,
+                "status_class": {"done": status, "imported": status, "partial": "bad", "damaged": "bad"}.get(status, ""),
+                "sections": [_section(section, f"{begin}-{name}", links) for name, section in sections],
+            }
+        )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
-        runs=[_run(run, place if len(runs) > 1 else None, data) for place, run in enumerate(runs)],
+        runs=shown,
         n_samples=data.n_samples,
         version=data.version,
         live=data.live,
@@ -89,24 +108,6 @@ def breakable(text: str) -> Markup:
     return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))
 
 
-def _run(run: PageRun, place: int | None, data: PageData) -> dict[str, Any]:
-    begin, links = ("s", Links(data.facets)) if place is None else (f"s{place}", Links(data.facets, run.id))
-    return {
-        "id": run.id,
-        "kind": run.kind,
-        "title": plain(run.title),
-        "status": run.status,
-        "status_class": run.status
-        if run.status in ("done", "imported")
-        else "bad"
-        if run.status in ("partial", "damaged")
-        else "",
-        "sections": [
-            _section(section, f"{begin}-{name}", links) for name, section in zip(names(run.sections), run.sections, strict=True)
-        ],
-    }
-
-
 def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
     return {
         "id": name,
@@ -118,3 +119,131 @@ def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
         "tables": grids_of(section, links),
         "listing": printable(section.listing, keep="\n", instead=" "),
     }
+
+
+def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
+    """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each text facet."""
+    every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
+    facets = list({one.name: one for one in every}.values())
+    book = _Book(files, facets)
+    for run_id, one in runs:
+        for sample in one.samples:
+            facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
+            book.add(SampleRecord(f"{run_id}/{sample.id}" if len(runs) > 1 else sample.id, facts, sample.parts))
+    book.close()
+    shelves = {}
+    for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):
+        found = heapq.merge(*(one.shelves.get(shelf, ()) for _, one in runs), key=itemgetter(0))
+        shelves[shelf] = _shelve(files, shelf, found)
+    prompts = {judge: text for _, one in runs for judge, text in one.prompts.items()}
+    manifest = {
+        "facets": [{"name": one.name, "kind": one.kind, "unit": one.unit} for one in facets],
+        "dictionaries": {name: list(words) for name, words in book.dictionaries.items()},
+        "index": book.lists,
+        "samples": book.starts,
+        "shelves": shelves,
+        "prompts": prompts,
+    }
+    _put(files, "manifest", _json(manifest))
+    return book.n, book.dictionaries
+
+
+class _Book:
+    """Writes samples in chunks, together with the columns of their index."""
+
+    def __init__(self, files: Files, facets: Sequence[Facet]) -> None:
+        self._files, self._facets = files, facets
+        self.n = 0
+        self.starts: list[int] = []
+        self.lists: list[int] = []
+        self.dictionaries: dict[str, dict[str, int]] = {one.name: {} for one in facets if one.kind == "text"}
+        self._chunk: list[str] = []
+        self._bytes = 0
+        self._ids: list[str] = []
+        self._columns: dict[str, list[Any]] = {one.name: [] for one in facets}
+
+    def add(self, sample: SampleRecord) -> None:
+        """Add a sample."""
+        if not self._chunk:
+            self.starts.append(self.n)
+        text = _json({"id": sample.id, "parts": sample.parts})
+        self._chunk.append(text)
+        self._bytes += len(text)
+        self._ids.append(sample.id)
+        for facet in self._facets:
+            value = sample.facets.get(facet.name)
+            if value is not None and facet.kind == "text":
+                words = self.dictionaries[facet.name]
+                value = words.setdefault(_bounded(str(value)), len(words))
+            elif value is not None:
+                value = int(bool(value)) if facet.kind == "flag" else _bounded(value)
+            self._columns[facet.name].append(value)
+        self.n += 1
+        if self._bytes >= CHUNK_BYTES:
+            self._end_chunk()
+        if len(self._ids) >= ROWS_A_LIST:
+            self._end_list()
+
+    def close(self) -> None:
+        """Write the last chunk and the last part of the index."""
+        if self._chunk:
+            self._end_chunk()
+        if self._ids:
+            self._end_list()
+
+    def _end_chunk(self) -> None:
+        _put(self._files, f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
+        self._chunk, self._bytes = [], 0
+
+    def _end_list(self) -> None:
+        _put(self._files, f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
+        self.lists.append(len(self._ids))
+        self._ids, self._columns = [], {one.name: [] for one in self._facets}
+
+
+def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
+    """Write the shared contents of one kind, given sorted by id. Returns the first id of each chunk."""
+    firsts: list[str] = []
+    chunk: list[str] = []
+    size = 0
+    for key, same in itertools.groupby(found, key=itemgetter(0)):
+        content = next(same)[1]
+        if not chunk:
+            firsts.append(key)
+        text = f"{_json(key)}:{_json(content)}"
+        chunk.append(text)
+        size += len(text)
+        if size >= CHUNK_BYTES:
+            _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+            chunk, size = [], 0
+    if chunk:
+        _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+    return firsts
+
+
+def _put(files: Files, name: str, text: str) -> None:
+    files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+
+
+def put_version(files: Files, version: str) -> None:
+    """Write the version of the data, from which an open, served page notices changes."""
+    _put(files, "version", _json(version))
+
+
+def _json(content: Any) -> str:
+    """JSON for use in a script: ASCII only, with `<` escaped so that it can neither start nor end a tag."""
+    text = json.dumps(content, ensure_ascii=True, separators=(",", ":"), default=str)
+    if "NaN" in text or "Infinity" in text or len(text) > LONGEST:
+        text = json.dumps(_bounded(content), ensure_ascii=True, separators=(",", ":"), allow_nan=False, default=str)
+    return text.replace("<", "\\u003c")
+
+
+def _bounded(content: Any) -> Any:
+    """The content with long texts cut to LONGEST, and NaN and infinities as None."""
+    if isinstance(content, str):
+        return content if len(content) <= LONGEST else f"{content[:LONGEST]}\n… ({len(content):,} letters in all)"
+    if isinstance(content, Mapping):
+        return {name: _bounded(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_bounded(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

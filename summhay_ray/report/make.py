@@ -13,9 +13,8 @@ from summhay_ray.engine import Compat, ReadOptions, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
-from summhay_ray.report.html import PageData, page
+from summhay_ray.report.html import PageData, page, put_version, write_data
 from summhay_ray.report.run_sections import ReportedRun, reported_run
-from summhay_ray.report.sample_files import put_version, write_data
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 
@@ -50,7 +49,7 @@ class Report:
         """The page in a sandboxed frame that cannot access the surrounding notebook."""
         from html import escape
 
-        look, text = "width:100%;height:640px;border:1px solid #ccc", page([reported.page_run() for reported in self.runs])
+        look, text = "width:100%;height:640px;border:1px solid #ccc", page(self.runs)
         return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'
 
     def write(self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = ()) -> list[str]:
@@ -59,33 +58,30 @@ class Report:
         Raises OSError, StoreError, UserError.
         """
         with engine.reading_tables(*(reported.run for reported in self.runs)):
-            return self._write(open_files(out), kind, figures)
-
-    def _write(self, files: Files, kind: ReportFormat, figures: Sequence[FigureFormat]) -> list[str]:
-        written = [f"figures/{name}.{ending}" for name, ending in self._figures(files, figures)]
-        if kind == "html":
-            self.write_page(files)
-            return ["index.html", *written]
-        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
-        title = " + ".join(dict.fromkeys(reported.title for reported in self.runs))
-        texts = {
-            "md": lambda: {
-                "report.md": "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
-            },
-            "latex": lambda: {"report.tex": latex_document(title, dict(self._named()))},
-            "csv": lambda: {f"{name}.csv": csv_text(section) for name, section in self._named() if section.table is not None},
-            "json": lambda: {
-                "results.json": json.dumps(
-                    [results_json(reported) for reported in self.runs] if len(self.runs) > 1 else results_json(self.runs[0]),
-                    indent=1,
-                    allow_nan=False,
-                )
-            },
-        }
-        made = texts[kind]()
-        for name, text in made.items():
-            files.put(name, text.encode("utf-8"))
-        return [*made, *written]
+            files, made = open_files(out), dict[str, bytes]()
+            named = self._named()
+            for name, section in named if figures else ():
+                if drawable(section):
+                    made |= {f"figures/{name}.{ending}": figure_bytes(section, ending) for ending in figures}
+            if kind == "html":
+                self.write_page(files)
+            elif kind == "md":
+                heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
+                text = "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
+                made["report.md"] = text.encode()
+            elif kind == "latex":
+                title = " + ".join(dict.fromkeys(reported.title for reported in self.runs))
+                made["report.tex"] = latex_document(title, dict(named)).encode()
+            elif kind == "csv":
+                made |= {f"{name}.csv": csv_text(section).encode() for name, section in named if section.table is not None}
+            else:
+                results = [results_json(reported) for reported in self.runs]
+                whole = results if len(results) > 1 else results[0]
+                made["results.json"] = json.dumps(whole, indent=1, allow_nan=False).encode()
+            for name, content in made.items():
+                files.put(name, content)
+            in_order = sorted(made, key=lambda name: name.startswith("figures/"))
+            return ["index.html", *in_order] if kind == "html" else in_order
 
     def _named(self) -> list[tuple[str, Section]]:
         several = len(self.runs) > 1
@@ -96,12 +92,6 @@ class Report:
             for name, section in zip(names(reported.sections), reported.sections, strict=True)
         ]
 
-    def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
-        drawn = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]
-        for name, section, kind in drawn:
-            files.put(f"figures/{name}.{kind}", figure_bytes(section, kind))
-        return [(name, kind) for name, _, kind in drawn]
-
     def write_page(self, files: Files, live: bool = False) -> None:
         """Write the page and its data. `live`: the page is served, and checks for a newer version of itself."""
         n, facets = write_data(
@@ -109,7 +99,7 @@ class Report:
             [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs],
         )
         version = state_of([reported.run for reported in self.runs])
-        text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
+        text = page(self.runs, PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
         put_version(files, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,8 +16,7 @@ import yaml
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, ReadOptions, Section, StatusResult, Workload, results_of, scores_by_query, status
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.html import PageRun
-from summhay_ray.report.money import dollars_line
+from summhay_ray.report.run_tables import dollars_line
 from summhay_ray.report.sections import plain
 from summhay_ray.store import RunStore
 
@@ -49,18 +48,28 @@ class ReportedRun:
         """The name of the run, or else its id."""
         return str(self.run.record.get("name") or self.run.run_id)
 
-    def page_run(self) -> PageRun:
-        """The run as input of `page`."""
-        return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
-
 
 def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
-    """The run with all its sections: the decision first, its benchmark's sections in the middle."""
+    """The run with all its sections: the decision first, with the warnings that limit it; its benchmark's sections in the middle.
+
+    A benchmark that gives scores by query gets the ranking of its systems, and their differences with tests.
+    """
     now = status(run)
     results = results_of(workload, run, replace(options, whole=True))
-    made = [_overview(run, now, results.warnings), *results.sections, *_compared(workload, run, options)]
-    made += [_failures(run), _money(run, now), _made(run)]
-    sections = sorted(made, key=lambda section: section.name != "decision")
+    by_query = scores_by_query(workload, run)
+    comparison = None
+    if by_query is not None and not by_query.scores.is_empty():
+        comparison = every_pair(RunScores(run.run_id, by_query), over=options.over)
+    found = [*results.sections, *(() if comparison is None else comparison_sections(comparison))]
+    decided = [one for one in found if one.name == "decision"]
+    sections = [
+        *(replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in decided),
+        _overview(run, now, () if decided else results.warnings),
+        *(one for one in found if one.name != "decision"),
+        _failures(run),
+        _money(run, now),
+        _made(run),
+    ]
     return ReportedRun(workload, run, sections, now.status, results.judge, options)
 
 
@@ -83,16 +92,6 @@ def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Sect
         notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
     table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")
     return Section("Overview", table=table, notes=notes, name="overview")
-
-
-def _compared(workload: Workload[Any], run: RunStore, options: ReadOptions) -> Iterator[Section]:
-    """The ranking of the run's systems, and their differences with tests, for a benchmark that gives scores by query."""
-    by_query = scores_by_query(workload, run)
-    if by_query is None or by_query.scores.is_empty():
-        return
-    comparison = every_pair(RunScores(run.run_id, by_query), over=options.over)
-    if comparison is not None:
-        yield from comparison_sections(comparison)
 
 
 def _failures(run: RunStore) -> Section:

@@ -1,4 +1,4 @@
-"""Sections as tables and charts for the terminal, and as Markdown."""
+"""Sections as tables and charts for the terminal, and as Markdown; and tables fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.cells import cell_len
@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from summhay_ray.engine import Section
 from summhay_ray.errors import printable
 from summhay_ray.metrics import FEWEST_UNITS, TOO_FEW
-from summhay_ray.report.terminal_tables import TextTable
 
 ENDS = ("_low", "_high", "_floor")
 HIDDEN = (*ENDS, "_reason", "n_expected")
@@ -33,6 +32,22 @@ _MEANS = re.compile(r"[\\`*|<]|~(?=~)|!(?=\[)|\](?=[(\[:])|:(?=//)|(?<=www)\.|&(
 _BEGINS = re.compile(r"^(?=[#>+-])|(?<=^\d)(?=[.)])|(?<=^\d\d)(?=[.)])")
 """Where the start of a paragraph would make it a heading, a quotation or a list."""
 _BLOCKS = " ▏▎▍▌▋▊▉█"
+FRAME = 3
+"""Width of a column in addition to its text: a border, and a space on either side."""
+_NARROWEST_COLUMN = 4
+_PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
+"""Text that stays on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table of text: title, column heads and rows. Figures are in per cent with one decimal, as in the paper."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    heads: int = 1
+    """Number of columns, from the left, that identify the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,7 @@ def section_table(section: Section) -> TextTable | None:
     # The columns that identify a row come first, and n comes last.
     columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
     n_heads = next((place for place, name in enumerate(columns) if is_figure(section, name)), len(columns))
-    heads = tuple(f"{name} ({section.units[name]})" if name in section.units else name for name in columns)
+    heads = tuple(with_unit(section, name) for name in columns)
     rows = tuple(tuple(_cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
     return TextTable("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
 
@@ -116,7 +131,7 @@ def chart_lines(section: Section, width: int) -> list[str]:
     figures = [f"{_figure(section, row, chart.y)}{'  n ' + _n(row) if 'n' in row else ''}" for row in rows]
     wide, wide_figure = max(map(cell_len, labels)), max(map(len, figures))
     room = min(_LONGEST, max(_NARROWEST, width - wide - wide_figure - 4))
-    lines = [f"{chart.y}{' (' + section.units[chart.y] + ')' if chart.y in section.units else ''}, by {chart.x}"]
+    lines = [f"{with_unit(section, chart.y)}, by {chart.x}"]
     series = list(dict.fromkeys(row[chart.series] for row in rows)) if chart.series else [None]
     for one in series:
         if one is not None:
@@ -149,6 +164,11 @@ def markdown(sections: Sequence[Section], title: str = "") -> str:
 def _as_it_stands(lines: Iterable[str]) -> str:
     """Lines as a preformatted block. It is indented, not fenced, so that no text of a document can end it."""
     return "\n".join(f"    {printable(line, instead=' ')}".rstrip() for line in lines)
+
+
+def with_unit(section: Section, name: str) -> str:
+    """The name of a column, with its unit if it has one."""
+    return f"{name} ({section.units[name]})" if name in section.units else name
 
 
 def is_figure(section: Section, name: str) -> bool:
@@ -239,3 +259,57 @@ def plain(value: Any) -> str:
     if value is None:
         return ""
     return " ".join(printable(f"{value:g}" if isinstance(value, float) else str(value), instead=" ").split())
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A table or a part of one, with the width of each column in characters. Longer cells are folded."""
+
+    grid: TextTable
+    widths: tuple[int, ...]
+
+
+def fitted(grid: TextTable, width: int) -> list[Fitted]:
+    """The table split into parts that fit `width` characters. Every part repeats the columns that identify the rows.
+
+    Columns that identify rows are folded if they exceed both two fifths of the width and the space that the others leave. Columns
+    of figures are folded only if one alone exceeds the space next to the names.
+    """
+    available = width - 1
+    natural = [max(map(cell_len, column)) for column in zip(grid.columns, *grid.rows, strict=True)]
+    heads = natural[: grid.heads]
+    for_heads = max(available * 2 // 5, available - sum(one + FRAME for one in natural[grid.heads :]))
+    while sum(heads) + FRAME * len(heads) > for_heads and max(heads) > _NARROWEST_COLUMN:
+        heads[heads.index(max(heads))] -= 1
+    most = max(available - sum(heads) - FRAME * (len(heads) + 1), _NARROWEST_COLUMN)
+    rest = [min(one, most) for one in natural[grid.heads :]]
+    room = available - sum(one + FRAME for one in heads)
+    parts: list[list[int]] = [[]]
+    used = 0
+    for place, one in enumerate(rest):
+        if parts[-1] and used + one + FRAME > room:
+            parts.append([])
+            used = 0
+        parts[-1].append(place)
+        used += one + FRAME
+    found = []
+    for index, part in enumerate(parts, start=1):
+        places = [*range(grid.heads), *(grid.heads + place for place in part)]
+        columns, *rows = (tuple(row[place] for place in places) for row in (grid.columns, *grid.rows))
+        title = grid.title + (f" ({index}/{len(parts)})" if len(parts) > 1 else "")
+        own = replace(grid, title=title, columns=columns, rows=tuple(rows))
+        found.append(Fitted(own, (*heads, *(rest[place] for place in part))))
+    return found
+
+
+def folded(text: str, width: int) -> str:
+    """The text with line breaks after a blank, a slash, a dash or an underscore if it is wider than the column; wider pieces
+    stay whole."""
+    if cell_len(text) <= width:
+        return text
+    lines = [""]
+    for piece in _PIECE.findall(text):
+        if lines[-1] and cell_len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)

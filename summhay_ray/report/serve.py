@@ -60,11 +60,6 @@ class _Server(ThreadingHTTPServer):
         ends = [f":{self.server_port}", *([""] if self.server_port == 80 else [])]
         self.names = [[f"{host}{end}"] for host in (HOST, "localhost") for end in ends]
 
-    @property
-    def url(self) -> str:
-        """The address of the report."""
-        return f"http://{HOST}:{self.server_port}{self.path}"
-
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -120,18 +115,14 @@ def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[
             report = make()
             report.write_page(files, live=True)
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            say(server.url)
+            say(f"http://{HOST}:{server.server_port}{server.path}")
+            written, clock = state_of([reported.run for reported in report.runs]), threading.Event()
             try:
-                _follow(make, report, files)
+                while not clock.wait(LOOK_EVERY_S):
+                    newest = [reported.run.store.run(reported.run.run_id) for reported in report.runs]
+                    if state_of(newest) != written:
+                        report = make()
+                        report.write_page(files, live=True)
+                        written = state_of([reported.run for reported in report.runs])
             finally:
                 server.shutdown()
-
-
-def _follow(make: Callable[[], Report], report: Report, files: _Written) -> None:
-    written, clock = state_of([reported.run for reported in report.runs]), threading.Event()
-    while not clock.wait(LOOK_EVERY_S):
-        newest = [reported.run.store.run(reported.run.run_id) for reported in report.runs]
-        if state_of(newest) != written:
-            report = make()
-            report.write_page(files, live=True)
-            written = state_of([reported.run for reported in report.runs])

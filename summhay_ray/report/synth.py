@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.terminal_tables import TextTable
+from summhay_ray.report.sections import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
@@ -25,6 +25,9 @@ _FAILED = ("Topic", "Stage", "Error", "Dollars", "Message")
 _BOUNDS = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars")
 _ASSIGNED = ("Domain", "Insights annotated", "Assigned to 2+ subtopics (%)", "Accuracy (%)")
 _PRESENT = ("Domain", "Samples", "Stated there", "Accuracy", "Precision", "Recall", "F1")
+_OF_SUBTOPICS = (("insights_annotated",), ("assigned_to_several", "accuracy"))
+_OF_DOCUMENTS = (("num_samples", "stated_present"), ("accuracy", "precision", "recall", "f1"))
+"""The counts, and the figures in per cent, of Table 4 and of Table 5."""
 _KINDS = ("Check", "Checks", "As stated", "Otherwise", "Unsure")
 _OTHERWISE = ("Sure", "Check", "Of", "Against", "Stated", "Found", "Score", "Text")
 _LETTERS = 100
@@ -48,25 +51,29 @@ BOUNDS_LEGEND = (
 """The legend of `bounds_table`, one line each. The assumptions are those of `summhay_ray.synth.making.bounds`."""
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""
-_Rows = Sequence[Mapping[str, Any]]
 
 
-def made_table(made: Sequence[MadeHaystack]) -> TextTable:
-    """The haystacks that a synthesis made, one row each, and their sum. Distractors have a column only if there are any."""
-    sizes = [(head, name) for head, name in _SIZES if name != "distractors" or any(one.distractors for one in made)]
-    rows = [
-        (one.name, one.domain, *(f"{getattr(one, name):,}" for _, name in sizes), f"{one.usd:.4f}") for one in made[:MOST_ROWS]
-    ]
-    total = (f"all {len(made)}", "", *(f"{sum(getattr(one, name) for one in made):,}" for _, name in sizes))
-    heads = ("Haystack", "Domain", *(head for head, _ in sizes), "Dollars")
-    title = f"Haystacks: {_number(made)}" if len(made) > MOST_ROWS else "Haystacks"
-    return TextTable(title, heads, (*rows, (*total, f"{sum(one.usd for one in made):.4f}")), heads=2)
+def made_tables(made: Sequence[MadeHaystack], failed: Sequence[FailedTopic]) -> list[TextTable]:
+    """The haystacks that a synthesis made, one row each, and their sum; and the topics without a haystack.
 
-
-def failed_table(failed: Sequence[FailedTopic]) -> TextTable:
-    """The topics without a haystack, one row each."""
-    rows = tuple((one.name, one.stage, one.error, f"{one.usd:.4f}", one.message) for one in failed[:MOST_ROWS])
-    return TextTable(f"Topics without a haystack: {_number(failed)}", _FAILED, rows, heads=3)
+    Distractors have a column only if there are any.
+    """
+    tables = []
+    if made:
+        sizes = [(head, name) for head, name in _SIZES if name != "distractors" or any(one.distractors for one in made)]
+        rows = [
+            (one.name, one.domain, *(f"{getattr(one, name):,}" for _, name in sizes), f"{one.usd:.4f}")
+            for one in made[:MOST_ROWS]
+        ]
+        sums = (f"{sum(getattr(one, name) for one in made):,}" for _, name in sizes)
+        total = (f"all {len(made)}", "", *sums, f"{sum(one.usd for one in made):.4f}")
+        heads = ("Haystack", "Domain", *(head for head, _ in sizes), "Dollars")
+        title = f"Haystacks: {_number(made)}" if len(made) > MOST_ROWS else "Haystacks"
+        tables.append(TextTable(title, heads, (*rows, total), heads=2))
+    if failed:
+        topics = tuple((one.name, one.stage, one.error, f"{one.usd:.4f}", one.message) for one in failed[:MOST_ROWS])
+        tables.append(TextTable(f"Topics without a haystack: {_number(failed)}", _FAILED, topics, heads=3))
+    return tables
 
 
 def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
@@ -88,43 +95,37 @@ def bounds_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
 
 def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
     """The results of human labels in per cent, as Table 4 and Table 5 of the paper; `-` if a figure is undefined."""
-    assigned = tuple(
-        (row["domain"], str(row["insights_annotated"]), *(_figure(row[name]) for name in ("assigned_to_several", "accuracy")))
-        for row in found["insight_subtopic"]
-    )
-    figures = ("accuracy", "precision", "recall", "f1")
-    present = tuple(
-        (row["domain"], str(row["num_samples"]), str(row["stated_present"]), *(_figure(row[name]) for name in figures))
-        for row in found["document_insight"]
-    )
-    return [
-        TextTable("Insights and their subtopics (Table 4)", _ASSIGNED, assigned),
-        TextTable("Insights in documents (Table 5)", _PRESENT, present),
-    ]
+    tables = []
+    for title, heads, table, counts, figures in (
+        ("Insights and their subtopics (Table 4)", _ASSIGNED, "insight_subtopic", *_OF_SUBTOPICS),
+        ("Insights in documents (Table 5)", _PRESENT, "document_insight", *_OF_DOCUMENTS),
+    ):
+        rows = tuple(
+            (
+                row["domain"],
+                *(str(row[name]) for name in counts),
+                *("-" if row[name] is None else f"{row[name]:.2f}" for name in figures),
+            )
+            for row in found[table]
+        )
+        tables.append(TextTable(title, heads, rows))
+    return tables
 
 
-def verified_table(verified: VerifiedFile) -> TextTable:
-    """The checks of a haystack file by kind."""
+def verified_tables(verified: VerifiedFile) -> tuple[TextTable, TextTable]:
+    """The checks of a haystack file by kind, and those whose result differs from the file, certain ones first."""
     counts = tuple(
         (row["kind"], *(f"{row[name]:,}" for name in ("checks", "as_stated", "surely", "unsure"))) for row in verified.kinds()
     )
-    return TextTable("Checks without a model", _KINDS, counts)
-
-
-def otherwise_table(verified: VerifiedFile) -> TextTable:
-    """The checks whose result differs from the file, certain ones first."""
     otherwise = verified.mismatches
-    rows = tuple(
-        (
-            "yes" if row["sure"] else "unsure",
-            *(str(row[name]) for name in ("kind", "subject", "object", "expected", "found")),
-            f"{row['score']:.2f}",
-            text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "...",
-        )
-        for row in otherwise[:MOST_ROWS]
-        for text in [row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]]
-    )
-    return TextTable(f"Otherwise than stated, or unsure: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
+    rows = []
+    for row in otherwise[:MOST_ROWS]:
+        text = row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]
+        text = text if len(text) <= _LETTERS else text[: _LETTERS - 3] + "..."
+        cells = (str(row[name]) for name in ("kind", "subject", "object", "expected", "found"))
+        rows.append(("yes" if row["sure"] else "unsure", *cells, f"{row['score']:.2f}", text))
+    title = f"Otherwise than stated, or unsure: {_number(otherwise)}"
+    return TextTable("Checks without a model", _KINDS, counts), TextTable(title, _OTHERWISE, tuple(rows), heads=8)
 
 
 def _number(rows: Sequence[object]) -> str:
@@ -132,37 +133,21 @@ def _number(rows: Sequence[object]) -> str:
     return f"{len(rows):,}" + (f", the first {MOST_ROWS}; --json has all" if len(rows) > MOST_ROWS else "")
 
 
-def _figure(value: float | None) -> str:
-    """A figure that is already a percentage; a dash if there is none."""
-    return "-" if value is None else f"{value:.2f}"
+def explained_tables(found: Mapping[str, Any]) -> list[TextTable]:
+    """The tables of `explain` for a topic that has rows: its checks by kind (their number, how many had an unexpected result, and
+    who made them), the checks whose final result was not the expected one, and its documents.
 
-
-def kinds_table(kinds: _Rows) -> TextTable:
-    """The checks by kind: their number, how many had an unexpected result, and who made them."""
-    rows = []
-    for one in kinds:
-        by = ", ".join(f"{name} {count:,}" for name, count in sorted(one["by"].items()))
-        rows.append((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", by))
-    return TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), tuple(rows))
-
-
-def amiss_table(checks: _Rows, made: bool) -> TextTable:
-    """The checks whose final result was not the expected one, with the score of the offline check.
-
-    `made`: whether a haystack was made; if so, none of these checks makes it wrong.
+    If a haystack was made, none of the unexpected checks makes it wrong.
     """
-    rows = [
+    kinds = []
+    for one in found["checks_by_kind"]:
+        by = ", ".join(f"{name} {count:,}" for name, count in sorted(one["by"].items()))
+        kinds.append((one["kind"], f"{one['n']:,}", f"{one['unexpected']:,}", by))
+    amiss = [
         (one["kind"], f"{one['subject']} {one['object']}", one["expected"], one["found"], one["by"], f"{one['score']:.2f}")
-        for one in checks
+        for one in found["amiss"]
     ]
-    heads = ("Kind", "Of", "Expected", "Found", "By", "Score")
-    why = " (they corrected the plan, or were not sure enough to count)" if made else ""
-    return _cut(f"Unexpected at the end{why}", heads, rows, 2)
-
-
-def documents_table(documents: _Rows) -> TextTable:
-    """The documents of a haystack, one row each."""
-    rows = [
+    documents = [
         (
             one["document_id"],
             f"{one['words']:,}",
@@ -172,13 +157,18 @@ def documents_table(documents: _Rows) -> TextTable:
             one["date"] or "-",
             ", ".join(one["refers_to"] or ()) or "-",
         )
-        for one in documents
+        for one in found["documents"]
     ]
-    heads = ("Document", "Words", "Insights", "Distractors", "Corrections", "Date", "Refers to")
-    return _cut("Documents", heads, rows, 1)
+    why = " (they corrected the plan, or were not sure enough to count)" if found["haystack"] else ""
+    tables = [
+        TextTable("Checks", ("Kind", "Made", "Unexpected", "By"), tuple(kinds)),
+        _cut(f"Unexpected at the end{why}", ("Kind", "Of", "Expected", "Found", "By", "Score"), amiss, 2),
+        _cut("Documents", ("Document", "Words", "Insights", "Distractors", "Corrections", "Date", "Refers to"), documents, 1),
+    ]
+    return [table for table in tables if table.rows]
 
 
-def answers_table(answers: _Rows) -> TextTable:
+def answers_table(answers: Sequence[Mapping[str, Any]]) -> TextTable:
     """The model answers behind a document, each with the beginning of its key, which `explain` accepts."""
     rows = [
         (one["task"], one["key"][:16], one["model"], f"{one['output_tokens']:,}", f"{one['usd_micros'] / MICROS:.6f}")

@@ -1,4 +1,4 @@
-"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper.
+"""Tables for the terminal: scores, after Table 2 and Table 3 of the paper, and judges, after Table 1 and Table 6.
 
 The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/paper_tables.py`.
 """
@@ -6,10 +6,8 @@ The sections of a report page are made by each benchmark: SummHay's in `benchmar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from summhay_ray.benchmarks.rejudge import Rejudged
 from summhay_ray.metrics import (
     FEWEST,
     FEWEST_UNITS,
@@ -22,6 +20,12 @@ from summhay_ray.metrics import (
     column_place,
     over_haystacks,
 )
+from summhay_ray.report.sections import TextTable
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks.judge_bench import BenchRow
+    from summhay_ray.benchmarks.rejudge import Rejudged
+    from summhay_ray.benchmarks.summhay import ScoreResult
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
@@ -32,33 +36,37 @@ LEGEND = "* fewer insights scored than expected, see n; floor: every missing one
 TOO_FEW_LEGEND = f"{TOO_FEW}: a 95 % interval needs {FEWEST_UNITS} queries or more"
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of text: title, column heads and rows. Figures are in per cent with one decimal, as in the paper."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    heads: int = 1
-    """Number of columns, from the left, that identify the row."""
-
-    @property
-    def figures(self) -> str:
-        """All cells except those that identify the rows."""
-        return " ".join(cell for row in self.rows for cell in row[self.heads :])
-
-
-def score_lines(scores: Any, more: bool = True, ends: bool = True) -> list[str]:
-    """The lines above the tables of a `ScoreResult`: how much was asked, the weighting, what intervals cover, and each judge's
-    bias. `more`: the release's table follows. `ends`: the tables have intervals."""
+def score_lines(scores: ScoreResult, more: bool = True, ends: bool = True) -> list[str]:
+    """The lines above the tables: how much was asked, the weighting, what intervals cover, each judge's bias, and people's
+    labels. `more`: the release's table follows. `ends`: the tables have intervals."""
     over = "further haystacks" if over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
     last = ", but in the last table, the release's" if more else ""
     intervals = f"; [low, high]: 95 % intervals, for {over}" if ends else ""
     about = f"{WEIGHTINGS['queries'].capitalize()}{last}{intervals}"
-    return [*([scores.so_far] if scores.so_far else []), about, *bias_lines(scores.biases, scores.run)]
+    lines = [*([scores.so_far] if scores.so_far else []), about, *bias_lines(scores.biases, scores.run)]
+    if not scores.n_labels:
+        return lines
+    found = [
+        f"{name} {percent(one.value)} [{percent(one.low)}, {percent(one.high)}]"
+        for name in ("joint", "coverage")
+        if (one := scores.labelled_mean.get(name)) is not None
+    ]
+    mean = f"; mean of all systems, corrected by {scores.n_labels} labels, pooled: {', '.join(found)}" if found else ""
+    fewer = sum(one.labels is None for one in scores.by_query if one.judge == scores.judge)
+    lacking = (
+        f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
+    )
+    return [*lines, f"Labels: {lacking}{mean}"]
 
 
-def score_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
+def score_tables(scores: ScoreResult, more: bool = True, ends: bool = True) -> list[TextTable]:
+    """The tables of a run's scores: those of `system_tables`, and with `more` those of document orders and of the release."""
+    tables = system_tables(scores.by_query, more, ends)
+    order = position_table(scores.position) if more else None
+    return [*tables, *([order] if order else []), *([release_table(scores.systems)] if more else [])]
+
+
+def system_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
     """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, with judges
     in the order of the systems.
 
@@ -67,24 +75,21 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool =
     returned. `ends`: with 95 % intervals. `*` marks a figure with fewer insights scored than expected, `-` one without any scored
     insight. `n` is scored/expected insights of the row.
     """
-    judges = dict.fromkeys(system.judge for system in systems)
-    found = [_of_judge([one for one in systems if one.judge == judge], judge, ends) for judge in judges]
-    return [table for tables in found for table in (tables if more else tables[:1])]
-
-
-def _of_judge(systems: Sequence[SystemScore], judge: str, ends: bool) -> list[TextTable]:
-    by = f"judged by {judge}"
-    # Without gold documents, only coverage is known.
-    ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
-    metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
-    bias = next((system.bias for system in systems if system.bias is not None), None)
-    of = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}{of}", ends, BULLETS) for field, name in metrics]
-    if any(system.coverage_corrected is not None for system in systems):
-        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
-    if n := sum(system.labels.n for system in systems if system.labels is not None):
-        how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
-        tables += [_grid(systems, field, f"{name} (%), {how}, {by}", ends) for field, name in of_labels]
+    tables = []
+    for judge in dict.fromkeys(system.judge for system in systems):
+        own, by = [system for system in systems if system.judge == judge], f"judged by {judge}"
+        # Without gold documents, only coverage is known.
+        ungraded = any(system.n_scored for system in own) and all(system.joint is None for system in own)
+        raw, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
+        bias = next((system.bias for system in own if system.bias is not None), None)
+        about = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
+        found = [_grid(own, field, f"{name} (%), raw, {by}{about}", ends, BULLETS) for field, name in raw]
+        if any(system.coverage_corrected is not None for system in own):
+            found += [_grid(own, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
+        if n := sum(system.labels.n for system in own if system.labels is not None):
+            how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
+            found += [_grid(own, field, f"{name} (%), {how}, {by}", ends) for field, name in of_labels]
+        tables += found if more else found[:1]
     return tables
 
 
@@ -122,26 +127,9 @@ def release_table(systems: Sequence[SystemScore]) -> TextTable:
     return TextTable(title, (*heads, *(name for _, name in METRICS), "n"), rows, len(heads))
 
 
-def label_lines(scores: Any) -> list[str]:
-    """A summary of people's labels for a whole `ScoreResult`."""
-    if not scores.n_labels:
-        return []
-    found = [
-        f"{name} {percent(one.value)} [{percent(one.low)}, {percent(one.high)}]"
-        for name in ("joint", "coverage")
-        if (one := scores.labelled_mean.get(name)) is not None
-    ]
-    mean = f"; mean of all systems, corrected by {scores.n_labels} labels, pooled: {', '.join(found)}" if found else ""
-    fewer = sum(one.labels is None for one in scores.by_query if one.judge == scores.judge)
-    lacking = (
-        f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
-    )
-    return [f"Labels: {lacking}{mean}"]
-
-
 def table_legends(tables: Sequence[TextTable]) -> list[str]:
     """The meaning of the marks that occur in tables of scores."""
-    figures = " ".join(table.figures for table in tables)
+    figures = " ".join(cell for table in tables for row in table.rows for cell in row[table.heads :])
     return [legend for mark, legend in (("*", LEGEND), (TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
 
 
@@ -185,27 +173,19 @@ def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
     if not rows:
         return None
     judges = {row.judge for row in rows}
-    cells = tuple(
-        (
-            row.model,
-            *((row.judge,) if len(judges) > 1 else ()),
-            *(_placed(row, name) for name in ("top", "bottom", "baseline")),
-            row.baseline or "-",
-            percent(row.sensitivity) + ("*" if row.n_scored < row.n_expected and row.sensitivity is not None else ""),
-            f"{row.n_scored}/{row.n_expected}",
-        )
-        for row in rows
-    )
+    cells = []
+    for row in rows:
+        joint = []
+        for name, figure in (("top", row.top), ("bottom", row.bottom), ("baseline", row.baseline_joint)):
+            scored, expected = row.n.get(name, (0, 0))
+            joint.append(percent(figure) + ("*" if scored < expected else ""))
+        sensitivity = percent(row.sensitivity) + ("*" if row.n_scored < row.n_expected and row.sensitivity is not None else "")
+        names = (row.model, row.judge) if len(judges) > 1 else (row.model,)
+        cells.append((*names, *joint, row.baseline or "-", sensitivity, f"{row.n_scored}/{row.n_expected}"))
     heads = ("Summarizer", "Judge") if len(judges) > 1 else ("Summarizer",)
     columns = (*heads, "Top", "Bottom", "Baseline", "(order)", "Sensitivity", "n")
-    return TextTable(f"Joint (%), raw, by document order, judged by {', '.join(sorted(judges))}", columns, cells, len(heads))
-
-
-def _placed(row: PositionSensitivity, name: str) -> str:
-    """The joint score of top, bottom or the baseline; `*` marks missing insights."""
-    scored, expected = row.n.get(name, (0, 0))
-    figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
-    return percent(figure) + ("*" if scored < expected else "")
+    title = f"Joint (%), raw, by document order, judged by {', '.join(sorted(judges))}"
+    return TextTable(title, columns, tuple(cells), len(heads))
 
 
 def _figure(system: SystemScore | None, field: str, ends: bool) -> str:
@@ -244,22 +224,61 @@ def rejudge_table(scores: Rejudged) -> TextTable:
     return TextTable(title, ("Judge", "Joint", "Coverage", "Failures", "n"), tuple(rows))
 
 
-def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
-    """A store's runs, from the `runs` of `summhay runs --json`."""
-    rows = tuple(
-        (
-            one["run"],
-            one["status"],
-            "-" if cells is None else f"{cells['done']}/{cells['total']}{f', {failed} failed' if failed else ''}",
-            *("-" if one["usd"] is None else f"{one['usd'][name]:.4f}" for name in ("spent", "reserved", "uncertain")),
-            one["name"][:24],
-            one["kind"],
-            one["created"][:16].replace("T", " "),
-            f"{one['bytes'] / 2**20:,.1f}",
-        )
-        for one in runs
-        for cells, failed in [(one["cells"], (one["cells"] or {}).get("failed"))]
+_AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")
+BENCH_LEGEND = (
+    "Kappa: Cohen's, Alpha: Krippendorff's for ordinal data, of the judge's labels and people's: 0 is chance, 1 perfect",
+    "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that "
+    "the paper's bills differ, ? nobody knows; n: insights judged of those expected, * fewer than expected; - nothing to measure",
+    "Mean: over summarizers, as in Table 6; score takes off the mean over insights, which --out writes",
+)
+
+
+def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
+    """Agreement with people and dollars (Table 1), and bias by summarizer and length (Table 6); one row per judge.
+
+    Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure; `*` means fewer
+    insights than expected. There is no table of kappa and alpha if neither is defined, and none of panels without a panel.
+    """
+    summarizers = sorted({name for row in rows for name in row.figures.bias})
+    agreement, beyond_chance, biases = list[tuple[str, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
+    for row in rows:
+        found = row.figures
+        star = "*" if found.n_scored < found.n_expected else ""
+        n = f"{found.n_scored}/{found.n_expected}"
+        correlation, linking = _digits(found.correlation) + star, percent(found.linking_accuracy) + star
+        if found.correlation_ci is not None:
+            correlation += f" ({'..'.join(map(_digits, found.correlation_ci))})"
+        if found.linking_ci is not None:
+            linking += f" ({'..'.join(map(percent, found.linking_ci))})"
+        if row.usd_per_200 is None:
+            dollars = "?"
+        elif row.usd_source == "estimated":
+            dollars = f"~{row.usd_per_200:.2f}"
+        else:
+            dollars = f"{row.usd_per_200:.4f}" if row.usd_per_200 else "0"
+        labels = _digits(found.correlation_labels) + star
+        agreement.append((row.judge, correlation, labels, linking, str(found.linking_n), dollars, n))
+        beyond_chance.append((row.judge, _digits(found.kappa) + star, _digits(found.alpha) + star, str(found.n_scored)))
+        points = [None if one is None else f"{100 * one:+.1f}" for one in (*map(found.bias.get, summarizers), found.bias_mean)]
+        lengths = (_digits(found.length_score_corr), _digits(found.length_delta_corr))
+        biases.append((row.judge, *(f"{one or '-'}{star}" for one in (*points, *lengths)), n))
+    panels = tuple(
+        (row.judge, str(one.members), percent(one.unanimous / one.n), str(one.tied), _digits(one.alpha), str(one.n))
+        for row in rows
+        if (one := row.panel)
     )
-    return TextTable(
-        "", ("Run", "Status", "Done", "$ spent", "$ reserved", "$ uncertain", "Name", "Kind", "Created (UTC)", "MiB"), rows
-    )
+    tables = [TextTable("Agreement with people", _AGREEMENT, tuple(agreement))]
+    if any(row.figures.kappa is not None or row.figures.alpha is not None for row in rows):
+        heads: tuple[str, ...] = ("Judge", "Kappa", "Alpha", "n")
+        tables.append(TextTable("Agreement of labels beyond chance", heads, tuple(beyond_chance)))
+    if panels:
+        heads = ("Panel", "Members", "Unanimous %", "Tied", "Alpha of members", "n")
+        tables.append(TextTable("Members of a panel among each other", heads, panels))
+    heads = ("Judge", *summarizers, "Mean", "Length~score", "Length~delta", "n")
+    title = "Bias: coverage above people's (points), by summarizer and by words a bullet"
+    return [*tables, TextTable(title, heads, tuple(biases))]
+
+
+def _digits(value: float | None) -> str:
+    """A coefficient with three decimal places; a dash if there is none."""
+    return "-" if value is None else f"{value:.3f}"

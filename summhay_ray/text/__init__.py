@@ -16,25 +16,44 @@ from summhay_ray.text.answers import (
     without_fences,
     without_thinking,
 )
-from summhay_ray.text.chunks import chunks
-from summhay_ray.text.contradictions import Contradiction, find_contradictions
+from summhay_ray.text.contradictions import find_contradictions
 from summhay_ray.text.facts import plain_numeral, values_of
-from summhay_ray.text.hashes import canonical_json, encoded, semantic_hash, text_hash
-from summhay_ray.text.legal_citations import BACK, citations
-from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
+from summhay_ray.text.hashes import canonical_json, encoded, parsed_json, semantic_hash, text_hash
+from summhay_ray.text.material import (
+    BEGINS_FORMULA,
+    END_MARK,
+    NAMES,
+    NOTE,
+    Block,
+    Material,
+    enclosed,
+    fill,
+    headed,
+    inline,
+    json_line,
+    neutral,
+    quoted,
+    unquoted,
+)
+from summhay_ray.text.names import BACK, TITLES, citations, name_words, placed_turns, turns
 from summhay_ray.text.pages import page_text
-from summhay_ray.text.parsed_json import parsed_json
-from summhay_ray.text.prose import LeftOut, Prose, ProseStatement, boilerplate, read_prose
+from summhay_ray.text.prose import LeftOut, ProseStatement, boilerplate, read_prose
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.rag_answers import RagAnswer, rag_answer_json, read_rag_answer
-from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
-from summhay_ray.text.sentences import sentences
-from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
-from summhay_ray.text.stems import root
+from summhay_ray.text.sentences import chunks, sentences
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
-from summhay_ray.text.turns import TITLES, name_words, placed_turns, turns
-from summhay_ray.text.whole_nltk import whole_nltk
-from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
+from summhay_ray.text.words import (
+    FUNCTION_WORDS,
+    MONTHS,
+    UNSPACED,
+    Script,
+    is_latin,
+    plain_words,
+    root,
+    sentences_of,
+    whole_nltk,
+    words_of,
+)
 
 __all__ = [
     "BACK",
@@ -47,10 +66,8 @@ __all__ = [
     "TITLES",
     "UNSPACED",
     "Block",
-    "Contradiction",
     "LeftOut",
     "Material",
-    "Prose",
     "ProseStatement",
     "RagAnswer",
     "Script",

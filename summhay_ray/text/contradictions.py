@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
 from summhay_ray.text.sentences import sentences
-from summhay_ray.text.stems import root
+from summhay_ray.text.words import root
 
 _WINDOW = 3
 """Number of adjacent sentences in a window."""

@@ -15,10 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from summhay_ray.text.scripts import is_latin
-from summhay_ray.text.stems import root
-from summhay_ray.text.turns import TITLES
-from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED
+from summhay_ray.text.names import TITLES
+from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED, is_latin, root
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
 Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]

@@ -1,4 +1,4 @@
-"""The hashes that identify texts and JSON content."""
+"""JSON content and texts: how they are read, and the hashes that identify them."""
 
 from __future__ import annotations
 
@@ -35,3 +35,18 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def parsed_json(content: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises ValueError, with a short reason, also if a text or a key has a lone surrogate: half a character, which UTF-8, and so
+    tables and requests, cannot encode. Raises RecursionError if the JSON is nested too deeply.
+    """
+    value = json.loads(content)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ord(error.object[error.start])
+        raise ValueError(f"a text has the lone surrogate \\u{half:04x}, which is half a character; write whole ones") from None
+    return value

@@ -180,3 +180,18 @@ def _is_seen(char: str) -> bool:
 
 def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0][0]):04x}{found[0][1:]}"
+
+
+BEGINS_FORMULA = r"^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+"""Matches texts that a spreadsheet would read as a formula, and texts that are quoted already, so that `unquoted` is exact."""
+_FORMULA = re.compile(BEGINS_FORMULA)
+
+
+def quoted(text: str) -> str:
+    """The text, with an apostrophe in front if it would begin a formula."""
+    return "'" + text if _FORMULA.match(text) else text
+
+
+def unquoted(text: str) -> str:
+    """The inverse of `quoted`."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -12,7 +12,7 @@ import pytest
 from annotated import summary, write
 from commands import Said, released, write_json
 
-from summhay_ray.cli.judge_bench import FITTED
+from summhay_ray.cli.judge import FITTED
 
 pytestmark = pytest.mark.core
 
@@ -117,7 +117,7 @@ def test_figures_are_shown_before_biases_are_written(
 
 def test_a_file_that_the_free_judge_was_fitted_on_is_told(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topics = {hashlib.sha256(topic.encode()).hexdigest() for topic in ("ferries", "trams")}
-    monkeypatch.setattr("summhay_ray.cli.judge_bench.FITTED", topics)
+    monkeypatch.setattr("summhay_ray.cli.judge.FITTED", topics)
     rows = [summary(PEOPLE * 7, {GPT: PEOPLE * 7}, topic=topic) for topic in ("ferries", "trams") for _ in range(2)]
     path = write(tmp_path / "fitted.json", rows)
     told = "offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out\n"

@@ -13,7 +13,7 @@ from inline_runs import rows
 from runs import summhay, write_spec
 from simulated_provider import KEY, in_thread, simulated_provider
 
-from summhay_ray.cli.status import status_facts
+from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import entries, status
 from summhay_ray.store import LogIndex
 

@@ -198,7 +198,7 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
 
 
 def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
-    from summhay_ray.cli.status import status as command
+    from summhay_ray.cli.read import status as command
 
     keep_start(run, 1, 5.0)
     write_log(run, answer("judge", "m"))

@@ -14,7 +14,7 @@ from inline_runs import SAMPLE
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
-from summhay_ray.cli.status import status_facts
+from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import RunResult, StatusResult, status
 from summhay_ray.store import RunStore, Store, StoreError
 

@@ -14,8 +14,8 @@ import pytest
 from synth_runs import run_inline, small
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.cli import status as status_command
-from summhay_ray.cli.status import status_facts
+from summhay_ray.cli.read import status as show_status
+from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
 from summhay_ray.engine.state.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
@@ -144,7 +144,7 @@ def test_a_synthesis_that_is_done_is_held_against_its_bounds(tmp_path: Path, cap
         assert 0 < bounds["min_calls"] <= made <= bounds["max_calls"]
         assert 0 < bounds["usd_min"] <= row["real"]["usd"] <= bounds["usd_max"]
         shown = f"{made} of {told['min_calls']:,} / {told['calls']:,} / {told['max_calls']:,}"
-        status_command.status(done.run_id, store.uri)
+        show_status(done.run_id, store.uri)
         out = capsys.readouterr().out
         assert "planned at least / expected / at most" in out and shown in out
 

@@ -17,9 +17,8 @@ import polars as pl
 import pytest
 
 from summhay_ray.encoders import NoModel
-from summhay_ray.generators import Generator
 from summhay_ray.llm import Generation, Request, user
-from summhay_ray.local_models import LocalModels, check_model
+from summhay_ray.local_models import Generator, LocalModels, check_model
 
 pytestmark = pytest.mark.embed
 

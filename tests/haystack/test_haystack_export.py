@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from released_files import GPT, KEYWORDS, released_files, small_file
 
-from summhay_ray.haystack import ImportedRows, ReleasedFile, export_run, haystack_id_of, imported_rows, read_released
+from summhay_ray.haystack import ReleasedFile, export_run, haystack_id_of, imported_rows, read_released
+from summhay_ray.haystack.imported import ImportedRows
 from summhay_ray.records import Judgment, Ranking, Summary
 
 pytestmark = pytest.mark.core

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.haystack import PREFIX, System, parse_system, system_key
-from summhay_ray.haystack.systems import RELEASED_RETRIEVERS
+from summhay_ray.haystack import RELEASED_RETRIEVERS, parse_system, system_key
+from summhay_ray.haystack.identity import PREFIX, System
 
 pytestmark = pytest.mark.core
 

@@ -11,16 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from released_files import GPT, KEYWORDS, released_files, small_file
 
-from summhay_ray.haystack import (
-    ImportedRows,
-    ReleasedFile,
-    imported_cell_id,
-    imported_rows,
-    load_sample,
-    read_released,
-    released_from,
-    sample_names,
-)
+from summhay_ray.haystack import ReleasedFile, imported_rows, load_sample, read_released, released_from
+from summhay_ray.haystack.identity import imported_cell_id
+from summhay_ray.haystack.imported import ImportedRows
+from summhay_ray.haystack.released import sample_names
 
 pytestmark = pytest.mark.core
 

@@ -27,20 +27,18 @@ IMPORTS: Mapping[str, set[str]] = {
     "outcome": set(),
     "plugins": {"errors"},
     "inputs": {"errors"},
-    "outputs": {"errors"},
     "yaml_text": set(),
     "loops": set(),
     "logs": set(),
     # The content of a report, as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
-    "samples": set(),
     "run_options": set(),
     # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
     # formula. `inputs`: a store's files are opened like a user's.
     "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
     "engine": {
-        *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "samples", "sections"},
+        *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "sections"},
         *{"store", "text", "yaml_text"},
     },
     # The papers' subjects: the other side. It imports only types from `llm` (`TYPES`).
@@ -59,15 +57,14 @@ IMPORTS: Mapping[str, set[str]] = {
     # Citations are read in the same way as for scores.
     "citations": {"metrics", "text"},
     # Where both sides meet.
-    "generators": {"encoders", "llm", "summarize"},
-    "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
+    "local_models": {"encoders", "judge", "llm", "plugins", "summarize"},
     # Differs from the design, in which it imports only `llm`: its answers come from the models that need no key. The settings are
     # separate, so that the command line has its options without loading the simulator.
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # From `engine`: the contract of benchmarks. The benchmarks and the report compare and show results.
     "comparison": {"engine", "errors", "metrics"},
-    "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "samples", "store"},
+    "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "store"},
     "benchmarks": {
         *{"benchmark", "comparison", "encoders", "local_models"},
         *{
@@ -80,12 +77,10 @@ IMPORTS: Mapping[str, set[str]] = {
             "metrics",
             "mine",
             "outcome",
-            "outputs",
             "plugins",
             "errors",
             "records",
             "retrieve",
-            "samples",
             "sections",
             "citations",
             "summarize",
@@ -164,7 +159,7 @@ HEAVY = {
     "typer": {"cli"},
     "pytrec_eval": {"metrics"},
     # Vectors of texts, and texts that models write.
-    "torch": {"encoders", "generators"},
+    "torch": {"encoders", "local_models"},
 }
 """Library -> the packages that import it: one, unless a reason is given."""
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import Verdicts, agreement_between, alpha, cohens_kappa, pearson, rank_agreement, ranks
+from summhay_ray.metrics import Verdicts, agreement_between, alpha, cohens_kappa, pearson, rank_agreement
+from summhay_ray.metrics.agreement import ranks
 
 pytestmark = pytest.mark.core
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import JudgeBias, SystemScore, TakenOff, bias_of, corrected
+from summhay_ray.metrics import JudgeBias, SystemScore, bias_of, corrected
+from summhay_ray.metrics.scores_by_system import TakenOff
 
 pytestmark = pytest.mark.core
 

@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import (
-    Compat,
-    figures,
-    score_judgment,
-    score_summary,
-)
+from summhay_ray.metrics import Compat, score_summary
+from summhay_ray.metrics.coverage_citation_joint import figures, score_judgment
 from summhay_ray.records import Failure, Judgment, Score
 
 pytestmark = pytest.mark.core

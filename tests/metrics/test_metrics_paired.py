@@ -12,7 +12,8 @@ import pytest
 import scipy
 from compare_errors import Design, measured
 
-from summhay_ray.metrics import LEVEL, Observed, Over, Paired, holm
+from summhay_ray.metrics import LEVEL, Observed, Over, Paired
+from summhay_ray.metrics.paired_differences import holm
 
 pytestmark = pytest.mark.core
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from summhay_ray.metrics import RetrievalScore, retrieval_scores
+from summhay_ray.metrics import retrieval_scores
+from summhay_ray.metrics.retrieval import RetrievalScore
 
 pytestmark = pytest.mark.core
 GOLD = {"a": 1.0, "b": 1.0, "c": 1.0}

@@ -10,7 +10,8 @@ from test_report_tables import system
 from summhay_ray.benchmarks.judge_bench import BenchRow
 from summhay_ray.judge import bench
 from summhay_ray.metrics import JudgeBias
-from summhay_ray.report import BENCH_LEGEND, bench_tables, bias_lines, score_tables
+from summhay_ray.report import BENCH_LEGEND, bench_tables, table_legends
+from summhay_ray.report.terminal_tables import LEGEND, bias_lines, system_tables
 
 pytestmark = pytest.mark.core
 
@@ -51,7 +52,7 @@ def test_figures_of_fewer_insights_than_expected_are_marked() -> None:
     figures = ("0.730* (0.696..0.764)", "0.730*", "88.5* (85.6..91.2)", "706", "~6.90", "1000/1094")
     assert agreement.rows[0] == ("stored/x", *figures)
     assert bias.rows[0] == ("stored/x", "+12.6*", "-1.7*", "+5.5*", "-0.122*", "0.020*", "1000/1094")
-    assert "*" in agreement.figures and not any("*" in cell for cell in (*agreement.rows[1], *bias.rows[1]))
+    assert table_legends([agreement]) == [LEGEND] and not any("*" in cell for cell in (*agreement.rows[1], *bias.rows[1]))
     assert any("* fewer than expected" in line for line in BENCH_LEGEND)
 
 
@@ -79,7 +80,7 @@ def test_coverage_is_also_shown_corrected_where_the_judges_bias_is_known() -> No
     intervals = {"coverage": (0.4, 0.6), "coverage_corrected": (0.30, 0.50), "joint_corrected": (0.08, 0.12)}
     known = {"coverage_corrected": 0.41, "joint_corrected": 0.1, "ci": intervals}
     systems = [system("random", **known), system("oracle", coverage_corrected=0.45), system("full")]
-    *raw, joint, corrected = score_tables(systems)
+    *raw, joint, corrected = system_tables(systems)
     assert [table.title.split(" (")[0] for table in raw] == ["Joint", "Coverage", "Citation"]
     assert corrected.title == "Coverage (%), corrected for bias, judged by j"
     assert joint.title == "Joint (%), corrected for bias, judged by j"
@@ -101,8 +102,8 @@ def test_people_are_told_what_was_taken_off_or_how_to_measure_it() -> None:
 
 
 def test_the_raw_tables_are_the_same_with_and_without_a_correction() -> None:
-    assert score_tables([system("random", coverage_corrected=0.41)])[:3] == score_tables([system("random")])
-    assert len(score_tables([system("random")])) == 3
-    partly = score_tables([system("random", coverage_corrected=0.41, n_scored=9)])[4]
+    assert system_tables([system("random", coverage_corrected=0.41)])[:3] == system_tables([system("random")])
+    assert len(system_tables([system("random")])) == 3
+    partly = system_tables([system("random", coverage_corrected=0.41, n_scored=9)])[4]
     # The floor of 50.0 is nine tenths of it, so that of 41.0 is, too.
     assert partly.rows[0][1] == "41.0* (floor 36.9, 10.0 % missing)"

@@ -7,8 +7,9 @@ import pytest
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report import markdown, shown
+from summhay_ray.report import shown
 from summhay_ray.report.cells import grids_of
+from summhay_ray.report.sections import markdown
 
 pytestmark = pytest.mark.core
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
-from summhay_ray.report import audited_tables, bounds_table, failed_table, made_table, otherwise_table
+from summhay_ray.report import audited_tables, bounds_table, made_tables, verified_tables
 from summhay_ray.report.synth import MOST_ROWS
 
 pytestmark = pytest.mark.core
@@ -18,7 +18,7 @@ def haystack(name: str, usd: float = 0.25, distractors: int = 0) -> MadeHaystack
 
 
 def test_haystacks_have_a_row_each_and_a_sum() -> None:
-    table = made_table([haystack("one"), haystack("two", 0.5)])
+    [table] = made_tables([haystack("one"), haystack("two", 0.5)], [])
     assert table.rows[0] == ("one", "news", "100", "9", "63", "101,000", "6,500", "12", "3", "0.2500")
     # 2 x 101,000 tokens; 0.25 + 0.5 dollars.
     assert table.rows[2] == ("all 2", "", "200", "18", "126", "202,000", "13,000", "24", "6", "0.7500")
@@ -26,15 +26,15 @@ def test_haystacks_have_a_row_each_and_a_sum() -> None:
 
 
 def test_what_distracts_stands_apart_where_any_has_some() -> None:
-    assert "Distracting" not in made_table([haystack("one")]).columns
-    table = made_table([haystack("one"), haystack("two", distractors=3)])
+    assert "Distracting" not in made_tables([haystack("one")], [])[0].columns
+    [table] = made_tables([haystack("one"), haystack("two", distractors=3)], [])
     place = table.columns.index("Distracting")
     assert [row[place - 1 : place + 1] for row in table.rows] == [("9", "0"), ("9", "3"), ("18", "3")]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_a_long_list_is_cut_and_summed_whole() -> None:
-    table = made_table([haystack(f"h{number}") for number in range(MOST_ROWS + 10)])
+    [table] = made_tables([haystack(f"h{number}") for number in range(MOST_ROWS + 10)], [])
     assert len(table.rows) == MOST_ROWS + 1 and table.rows[-1][:3] == ("all 50", "", "5,000")
 
 
@@ -44,19 +44,16 @@ def test_a_table_that_is_cut_says_so() -> None:
     verified = VerifiedFile("a.json", "h" * 16, ({**row, "sure": True, "score": 1.0, "evidence": "", "text": ""},) * 60)
     told = "60, the first 40; --json has all"
     made = [haystack(one.name) for one in failed]
-    for table, title in (
-        (made_table(made), "Haystacks"),
-        (failed_table(failed), "Topics without a haystack"),
-        (otherwise_table(verified), "Otherwise than stated, or unsure"),
-    ):
-        assert table.title == f"{title}: {told}"
-    assert made_table(made[:MOST_ROWS]).title == "Haystacks"
-    assert failed_table(failed[:MOST_ROWS]).title == "Topics without a haystack: 40"
+    cut = [*made_tables(made, failed), verified_tables(verified)[1]]
+    titles = ["Haystacks", "Topics without a haystack", "Otherwise than stated, or unsure"]
+    assert [table.title for table in cut] == [f"{title}: {told}" for title in titles]
+    whole = made_tables(made[:MOST_ROWS], failed[:MOST_ROWS])
+    assert [table.title for table in whole] == ["Haystacks", "Topics without a haystack: 40"]
 
 
 def test_failures_say_how_many_and_why() -> None:
     failed = [FailedTopic("a ferry", "ferry", "c" * 32, "queries", "leak", "every query gave it away", 0.125)]
-    table = failed_table(failed)
+    [table] = made_tables([], failed)
     assert table.title.endswith(": 1") and table.rows == (("ferry", "queries", "leak", "0.1250", "every query gave it away"),)
 
 

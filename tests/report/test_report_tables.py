@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import PositionSensitivity, SystemScore
-from summhay_ray.report import TextTable, fitted, folded, position_table, score_tables, table_legends
+from summhay_ray.report import TextTable, fitted, folded, table_legends
+from summhay_ray.report.terminal_tables import LEGEND, position_table, system_tables
 
 pytestmark = pytest.mark.core
 
@@ -43,13 +44,13 @@ def test_one_table_a_metric_summarizers_down_and_retrievers_across() -> None:
         system("oracle", coverage=0.766, citation=0.546, joint=0.434, words_per_bullet=37.0),
         system("random", "command-r", coverage=0.470, citation=0.177, joint=0.089, words_per_bullet=33.1),
     ]
-    joint, coverage, citation = score_tables(systems)
+    joint, coverage, citation = system_tables(systems)
     assert [table.title for table in (joint, coverage, citation)] == [
         "Joint (%), raw, judged by j",
         "Coverage (%), raw, judged by j",
         "Citation (%), raw, judged by j",
     ]
-    assert score_tables(systems, more=False) == [joint]
+    assert system_tables(systems, more=False) == [joint]
     assert coverage.columns == citation.columns == joint.columns == ("Summarizer", "random", "oracle", "W/bullet", "n")
     assert coverage.rows == (("command-r", "47.0", "", "33.1", "10/10"), ("gpt-4o", "54.0", "76.6", "36.5", "20/20"))
     assert citation.rows[1] == ("gpt-4o", "21.9", "54.6", "36.5", "20/20")
@@ -59,7 +60,7 @@ def test_one_table_a_metric_summarizers_down_and_retrievers_across() -> None:
 def test_columns_go_from_the_lowest_to_the_highest_bound() -> None:
     names = ["full", "oracle", "vector", "random", "bm25", "none", "released/oracle"]
     systems = [system(name) for name in names] + [system("full", ordering=order) for order in ("top", "bottom")]
-    head = score_tables(systems)[0].columns
+    head = system_tables(systems)[0].columns
     bounds = ("oracle", "released/oracle", "full", "full bottom", "full top")
     assert head == ("Summarizer", "none", "random", "bm25", "vector", *bounds, "W/bullet", "n")
 
@@ -70,7 +71,7 @@ def test_what_lacks_scores_is_marked() -> None:
         system("random", citation=None, n_covered=0),
         system("oracle", coverage=None, citation=None, joint=None, n_scored=0, n_covered=0, words_per_bullet=None),
     ]
-    _, coverage, citation = score_tables(systems)
+    _, coverage, citation = system_tables(systems)
     assert coverage.columns[1:4] == ("random", "bm25", "oracle")
     nothing = "-* (floor 0.0, 100.0 % missing)"
     assert coverage.rows == (("gpt-4o", "50.0", "50.0* (floor 35.0, 30.0 % missing)", nothing, "30.0", "17/30"),)
@@ -78,25 +79,25 @@ def test_what_lacks_scores_is_marked() -> None:
     [(_, _, silent, *_)] = citation.rows
     n_covered = systems[0].n_covered
     assert silent == f"25.0* (floor {25 * n_covered / (n_covered + 3):.1f}, 30.0 % missing)"
-    assert "*" in coverage.figures and "*" not in score_tables([system("bm25")])[0].figures
+    assert table_legends([coverage]) == [LEGEND] and table_legends(system_tables([system("bm25")])[:1]) == []
 
 
 def test_a_figure_of_too_few_queries_says_so_instead_of_an_interval() -> None:
     few, enough = {"ci_reasons": {"joint": "too few queries: 5, an interval needs 6"}}, {"ci": {"joint": (0.1, 0.2)}}
-    joint, *_ = score_tables([system("bm25", **few), system("random", **enough)])
+    joint, *_ = system_tables([system("bm25", **few), system("random", **enough)])
     assert joint.rows[0][1:3] == ("12.5 [10.0, 20.0]", "12.5 [too few]")
     assert table_legends([joint]) == ["too few: a 95 % interval needs 6 queries or more"]
 
 
 def test_each_judge_has_its_own_tables() -> None:
-    found = score_tables([system("bm25", judge="b"), system("bm25", judge="a", joint=0.75)])
+    found = system_tables([system("bm25", judge="b"), system("bm25", judge="a", joint=0.75)])
     assert [table.title for table in found[::3]] == ["Joint (%), raw, judged by b", "Joint (%), raw, judged by a"]
     assert [table.rows[0][1] for table in found[::3]] == ["12.5", "75.0"]
     assert len(found) == 6
 
 
 def test_no_systems_no_tables() -> None:
-    assert score_tables([]) == []
+    assert system_tables([]) == []
 
 
 def test_position_sensitivity_as_in_the_papers_table_3() -> None:

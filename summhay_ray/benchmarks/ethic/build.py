@@ -43,9 +43,8 @@ from summhay_ray.benchmarks.ethic.records import LOOKUP, jsonl
 from summhay_ray.benchmarks.ethic.spec import CitedSource, CollectionSource, EthicBuildSpec, TextSource
 from summhay_ray.benchmarks.ethic.tables import LABELS, MADE, ChunkLabels, EthicRecord
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.inputs import read_file
+from summhay_ray.inputs import read_file, write_new
 from summhay_ray.local_models import check_models
-from summhay_ray.outputs import write_new
 from summhay_ray.text import chunks, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"

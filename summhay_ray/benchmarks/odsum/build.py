@@ -44,8 +44,8 @@ from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query,
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
+from summhay_ray.inputs import write_new
 from summhay_ray.outcome import Answer
-from summhay_ray.outputs import write_new
 from summhay_ray.text import FUNCTION_WORDS, Block, Material, enclosed, fill, inline, plain_words, root
 
 if TYPE_CHECKING:

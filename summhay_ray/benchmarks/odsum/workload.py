@@ -62,9 +62,9 @@ from summhay_ray.benchmarks.summarizing import (
 )
 from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
+from summhay_ray.inputs import write_new
 from summhay_ray.local_models import check_model
 from summhay_ray.outcome import Answer
-from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import CitedAnswer, CitedAnswers, Subtopic
 from summhay_ray.summarize import Shown, Task, make_summarizer

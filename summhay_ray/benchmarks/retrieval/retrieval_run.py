@@ -48,7 +48,7 @@ from summhay_ray.benchmarks.retrieval.rankings import (
 from summhay_ray.benchmarks.retrieval.retrievers import Retrievers, missing_scores, no_ranking
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import SpecError
-from summhay_ray.outputs import write_new
+from summhay_ray.inputs import write_new
 from summhay_ray.retrieve import Corpus, Query, Ranked, beir_files, long_name, qrels_lines, run_lines
 from summhay_ray.text import semantic_hash
 

@@ -62,7 +62,7 @@ from summhay_ray.errors import SpecError
 from summhay_ray.metrics import MAY_BE_UNREAD, Compat, read_citations
 from summhay_ray.plugins import unknown
 from summhay_ray.records import CitedAnswer, CitedAnswers, Context, system_label
-from summhay_ray.samples import Samples
+from summhay_ray.sections import Samples
 from summhay_ray.text import semantic_hash
 
 S = TypeVar("S", bound=Spec)

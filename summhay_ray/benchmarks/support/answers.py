@@ -12,8 +12,8 @@ from typing import Any
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.citations import CitedDocuments
 from summhay_ray.errors import SpecError
+from summhay_ray.inputs import write_new
 from summhay_ray.mine import read_folder
-from summhay_ray.outputs import write_new
 from summhay_ray.records import CitedAnswer, CitedAnswers
 from summhay_ray.summarize import bullets_of, without_references
 from summhay_ray.text import RagAnswer, UnusableAnswer, rag_answer_json, read_rag_answer, without_thinking

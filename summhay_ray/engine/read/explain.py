@@ -21,7 +21,7 @@ from summhay_ray.engine.state.items_left import checked_items
 from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.samples import Facet, SampleRecord, Samples
+from summhay_ray.sections import Facet, SampleRecord, Samples
 from summhay_ray.store import Dimensions, LogIndex, RunStore, StoreError
 
 SHORTEST = 4

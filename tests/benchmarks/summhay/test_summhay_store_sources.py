@@ -159,7 +159,7 @@ def test_the_api_opens_the_store_where_the_spec_needs_it(folder: Path, monkeypat
     monkeypatch.setenv("SUMMHAY_STORE", store.uri)
     assert api.load(spec).run_id == grid.run_id
     opened: list[str] = []
-    monkeypatch.setattr("summhay_ray.api.opened.Store", opened.append)
+    monkeypatch.setattr("summhay_ray.api.arguments.Store", opened.append)
     api.load({**SAMPLE, "haystacks": ["sample/news"]}, store="s3://no/where")
     assert opened == []
 

@@ -152,7 +152,7 @@ def _labelled(system: SystemScore) -> dict[str, Unbiased]:
 
 
 def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
-    """Like `metrics.bias.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
+    """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
     if bias is None:
         return {}

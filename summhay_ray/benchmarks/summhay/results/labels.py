@@ -1,7 +1,7 @@
 """People's labels of a run's judgments: the choice of judgments, the sheet, and the scores by judge and people.
 
 The sheet is CSV in UTF-8 and shows neither system nor verdict. Each judgment is drawn with a known probability, so that the
-labels represent all of them (`metrics.labelled`).
+labels represent all of them (`metrics.corrections`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entrie
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
-from summhay_ray.samples import Facet, SampleRecord, Samples
+from summhay_ray.sections import Facet, SampleRecord, Samples
 
 FACETS = (
     *(Facet(name) for name in ("system", "haystack", "query")),

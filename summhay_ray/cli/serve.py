@@ -1,20 +1,19 @@
-"""`summhay simulate`: serves a simulated provider, with an option for each of its settings."""
+"""`summhay simulate`, a simulated provider, and the commands that look after a store and this machine."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
+import summhay_ray
+from summhay_ray.cli.shared_options import DONE, FAILED, JsonOption, StoreOption, UntrustedOption
+from summhay_ray.cli.show import document, facts, note, warn
 from summhay_ray.simulator_settings import Settings
-
-if TYPE_CHECKING:
-    from summhay_ray import simulator as simulation
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
@@ -25,7 +24,6 @@ FAULTS: Mapping[str, str] = {
     "extra": "Fraction of them that state an insight more.",
     "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
 }
-_Parameters = list[inspect.Parameter]
 
 
 def _parameter(name: str, kind: Any, default: Any, about: str, *flags: str) -> inspect.Parameter:
@@ -34,7 +32,7 @@ def _parameter(name: str, kind: Any, default: Any, about: str, *flags: str) -> i
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind)
 
 
-def _parameters() -> _Parameters:
+def _parameters() -> list[inspect.Parameter]:
     found = [
         _parameter("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
         _parameter("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
@@ -70,7 +68,6 @@ def simulate(**given: Any) -> None:
     POST /simulated/reset. SIGTERM or Ctrl-C ends it.
     """
     from summhay_ray import simulator as simulation
-    from summhay_ray.cli.show import note
 
     as_json = given.pop("as_json")
     limits, unknown = given.pop("limits") or [], tuple(given.pop("unknown_models") or ())
@@ -90,8 +87,13 @@ def simulate(**given: Any) -> None:
     }
 
     def announce(base: str) -> None:
-        text = _document(base, serving, price) if as_json else _line(base, price)
-        sys.stdout.write(text + "\n")
+        if as_json:
+            port = int(base.removesuffix("/v1").rpartition(":")[2])
+            document({"api_base": base, "host": serving.host, "port": port, "price": price})
+        else:
+            prices = ", ".join(f"{name}: {value:g}" for name, value in price.items())
+            model = f"{{model: openai/simulated, api_base: {base}, api_key_env: {KEY_VARIABLE}, price: {{{prices}}}}}"
+            sys.stdout.write(f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}\n")
         sys.stdout.flush()
 
     if serving.beyond_this_machine:
@@ -100,16 +102,50 @@ def simulate(**given: Any) -> None:
     sys.stderr.write(f"served {books['served']} of {books['requests']} requests for {books['micros'] / 1e6:.6f} dollars\n")
 
 
-def _document(base: str, serving: simulation.Serving, price: Mapping[str, float]) -> str:
-    port = int(base.removesuffix("/v1").rpartition(":")[2])
-    return json.dumps({"api_base": base, "host": serving.host, "port": port, "price": price})
-
-
-def _line(base: str, price: Mapping[str, float]) -> str:
-    prices = ", ".join(f"{name}: {value:g}" for name, value in price.items())
-    model = f"{{model: openai/simulated, api_base: {base}, api_key_env: {KEY_VARIABLE}, price: {{{prices}}}}}"
-    return f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}"
-
-
 # typer reads a command's options from its signature, which this builds from the settings and the table above.
 simulate.__dict__["__signature__"] = inspect.Signature(_parameters())
+
+
+def clean(
+    store: StoreOption = None,
+    older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed, and delete nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete files of a store that no reader needs any more."""
+
+    result = summhay_ray.clean(store, _seconds(older_than), dry_run)
+    warn(f"{damaged}; see: summhay doctor --store URI" for damaged in result.warnings)
+    if as_json:
+        document(result.to_json())
+        return
+    word = "would free" if dry_run else "freed"
+    kinds = [(what, f"{kind['files']} files, {kind['bytes'] / 2**20:,.1f} MiB") for what, kind in sorted(result.kinds.items())]
+    facts([*kinds, (word, f"{result.files} files, {result.bytes / 2**20:,.1f} MiB")])
+
+
+def _seconds(text: str) -> float:
+    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. Raises BadParameter."""
+    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    if not number.replace(".", "", 1).isdecimal():
+        raise typer.BadParameter(f"--older-than {text!r}: expected a number and d, h, m or s, such as 1d")
+    return float(number) * unit
+
+
+def doctor(
+    spec: Annotated[str | None, typer.Argument(help="A spec whose models are checked too.", metavar="[SPEC]")] = None,
+    store: StoreOption = None,
+    untrusted: UntrustedOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check keys, prices, Ray and offline models; with --store, check the store's files."""
+    from dataclasses import asdict
+
+    checks = summhay_ray.doctor(spec, store, untrusted=untrusted)
+    if as_json:
+        document({"checks": [asdict(check) for check in checks]})
+    else:
+        marks = ("ok  " if check.ok else "BAD " if check.needed else "-   " for check in checks)
+        facts([(f"{mark} {check.name}", check.message) for mark, check in zip(marks, checks, strict=True)])
+    raise typer.Exit(DONE if all(check.ok or not check.needed for check in checks) else FAILED)

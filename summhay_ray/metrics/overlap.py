@@ -1,12 +1,18 @@
-"""ROUGE-1, -2, -L and -Lsum (Lin, 2004), with the results of `rouge_score` with Porter's stems.
+"""Overlap with reference texts: ROUGE and BERTScore. With several references the best score counts.
 
-With several references the best score counts, separately for each type (ODSum, section 3.4; SQuALITY's multi-rouge). The longest
-common subsequence, which takes nearly all of the library's time, is computed here; every figure equals the library's to the bit.
+ROUGE-1, -2, -L and -Lsum (Lin, 2004) have the results of `rouge_score` with Porter's stems, separately for each type (ODSum,
+section 3.4; SQuALITY's multi-rouge). The longest common subsequence, which takes nearly all of the library's time, is computed
+here; every figure equals the library's to the bit.
+
+BERTScore (Zhang et al., 2020; ODSum, section 5.2) is computed as by `bert_score`: no idf, no rescaling. It needs an extra. For a
+folder, or a model unknown to `bert_score`, the layer with the vectors to compare must be given.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -97,3 +103,39 @@ class _Words:
     def _tokenize(self, text: str) -> list[str]:
         words = text.split() if self._latin else words_of(text)
         return [token for word in words for token in (self._word(word) if self._latin or word.isascii() else [word])]
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def has_bertscore() -> bool:
+    """Whether the extra `bertscore` is installed."""
+    return importlib.util.find_spec("bert_score") is not None
+
+
+def bertscore(prediction: str, references: Sequence[str], model: str, layer: int | None = None) -> float:
+    """F1 against the best reference. Thread-safe: one call computes at a time. Raises ValueError without a reference."""
+    if isinstance(references, str) or not references:
+        raise ValueError("bertscore needs a sequence of at least one reference")
+    with _ONE_AT_A_TIME:
+        _, _, found = _bert_scorer(model, layer).score([prediction], [list(references)])
+    return float(found[0])
+
+
+def check_bertscore(model: str, layer: int | None = None) -> None:
+    """Load the model, so that errors are reported before any call. Raises ValueError, in one line."""
+    try:
+        bertscore("a word", ["a word"], model, layer)
+    except KeyError:
+        raise ValueError(f"bertscore: the best layer of {model!r} is not known; write layer: N") from None
+    # bert_score asserts its layers; transformers raises OSError or ValueError for an invalid model, RuntimeError for weights.
+    except (AssertionError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {why})") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _bert_scorer(model: str, layer: int | None) -> Any:
+    from bert_score import BERTScorer
+
+    return BERTScorer(model_type=model, num_layers=layer, idf=False, rescale_with_baseline=False)

@@ -1,0 +1,283 @@
+"""The commands that read, explain, export, stop and report runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+import summhay_ray
+from summhay_ray.cli.shared_options import (
+    FAILED,
+    CompatOption,
+    HashesOption,
+    JsonOption,
+    JudgedOption,
+    LabelsOption,
+    OverOption,
+    RunArgument,
+    StoreOption,
+)
+from summhay_ray.cli.show import console, counted, document, facts, lines, say, sections, starred, tables
+
+if TYPE_CHECKING:
+    from summhay_ray.engine import StatusResult
+
+
+COMMANDS = {"synth": "summhay synth SPEC", "rejudge": "summhay rejudge RUN ..."}
+"""Kind -> the command that starts its runs, unless that is `summhay run SPEC`."""
+
+
+def status(run: RunArgument, store: StoreOption = None, everything: HashesOption = False, as_json: JsonOption = False) -> None:
+    """Show a run's progress, its cost beside the plan, and its scores, during the run or after.
+
+    Missing and damaged files are listed, one line each; the exit code is then 1.
+    """
+    from summhay_ray.report import usage_table
+
+    result = summhay_ray.status(run, store)
+    if as_json:
+        document(result.to_json())
+    else:
+        facts(status_facts(result, everything))
+        table = usage_table(result.usage)
+        tables([table] if table else [])
+        if result.cells["done"] and not result.problems:
+            _show_scores(result.run, store)
+    if result.problems:
+        raise typer.Exit(FAILED)
+
+
+def _show_scores(run: str, store: str | None) -> None:
+    """Print the first table of the run's results."""
+    from summhay_ray.report import score_lines, score_tables
+
+    results = summhay_ray.results(run, store)
+    systems = getattr(results.scores, "by_query", None)
+    if systems is None:
+        sections(results.sections[:1])
+    elif any(system.n_scored for system in systems):
+        for line in score_lines(results.scores, more=False):
+            say(line)
+        starred(score_tables(results.scores, more=False))
+
+
+def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
+    """(name, value) for each line of the status. `everything`: include the hashes of the tables."""
+    from summhay_ray.llm import ExcessTotals
+    from summhay_ray.report import dollars_line
+
+    cells, unit = result.cells, result.unit
+    pairs = [
+        ("run", f"{result.run} ({result.kind}: {result.name})"),
+        ("status", f"{result.status} {result.driver}".rstrip()),
+        ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
+        (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+        ("failures", counted(result.failures) or "none"),
+        ("dollars", dollars_line(result.usd)),
+    ]
+    pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
+    if result.left is not None:
+        pairs.append(("left to do", _left(result, unit)))
+    if result.finish_reasons:
+        pairs.append(("cut or unfinished", f"{counted(result.finish_reasons)} of the answers"))
+    shown = result.tables if everything else {}
+    return [
+        *pairs[:3],
+        *(("warning", line) for line in result.warnings),
+        *(("problem", line) for line in result.problems),
+        *pairs[3:],
+        ("store format", str(result.store_format)),
+        *((f"table {name}", f"{table['rows']} rows, sha256 {table['sha256'][:12]}") for name, table in shown.items()),
+    ]
+
+
+def _left(result: StatusResult, unit: str) -> str:
+    """Remaining work, its possible cost, and how to resume."""
+    left = dict(result.left or {})
+    usd, cells, calls, most = (left.get(name) for name in ("usd", "cells", "calls", "max_calls"))
+    parts = [f"{cells} {unit}", *([] if calls in (None, most) else [f"about {calls} calls"])]
+    parts += [] if most is None else [f"at most {most} calls"]
+    parts += [
+        f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
+    ]
+    again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
+    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, every stored answer is reused")
+    return ", ".join(parts) + how
+
+
+def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List the runs of a store: name, status, dollars spent, reserved and uncertain, size."""
+    from dataclasses import asdict
+
+    from summhay_ray import api
+    from summhay_ray.report import runs_table
+
+    entries = [asdict(entry) for entry in summhay_ray.runs(store)]
+    if as_json:
+        document({"runs": entries})
+    elif entries:
+        tables([runs_table(entries)])
+    else:
+        say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
+
+
+def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Stop a run, also one started in another shell or on another machine; the same command resumes it."""
+    from summhay_ray import api
+
+    driver = summhay_ray.stop(run, store)
+    if as_json:
+        document({"run": api.full_id(run, store), "stopped": driver})
+    else:
+        say(f"stopped, {driver}; the command that started it resumes it")
+
+
+def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Free a run's uncertain money, which a kill left in doubt, so that the run may spend it.
+
+    Look at the provider's bill first: what these calls did cost then comes on top of the budget.
+    """
+    from summhay_ray.report import dollars_line
+
+    result = summhay_ray.release(run, store)
+    if as_json:
+        document(result.to_json())
+        return
+    released = f"{result.released:.6f} dollars" if result.released else "nothing: no money of this run is uncertain"
+    facts([("run", result.run), ("released", released), ("dollars", dollars_line(result.usd))])
+
+
+def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """List every failure of a run: what, where, why, and what it cost.
+
+    One line each, or several if the terminal is too narrow. `summhay explain RUN KEY` shows details of a key or a cell.
+    """
+    from summhay_ray import api
+    from summhay_ray.report import failure_blocks, failures_table
+
+    run, rows = api.full_id(run, store), summhay_ray.failures(run, store)
+    if as_json:
+        document({"run": run, "failures": rows})
+        return
+    table, width = failures_table(run, rows), console().width
+    widest = sum(2 + max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)) if rows else 0
+    if not sys.stdout.isatty() or widest <= width:
+        lines(table)
+        return
+    for line in failure_blocks(run, rows, width):
+        say(line)
+
+
+def explain(
+    run: RunArgument,
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="The id of a cell or key of an answer, or its beginning; of a synth run also NAME or NAME/DOCUMENT_ID.",
+            metavar="KEY",
+        ),
+    ],
+    store: StoreOption = None,
+    compat: CompatOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
+
+    In a synth run: a haystack with its checks and documents, or a document with its planned and found insights.
+    """
+    from summhay_ray.cli.explained import show
+
+    found = summhay_ray.explain(run, key, store, compat)
+    if as_json:
+        document(found)
+    else:
+        show(found)
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files, or TREC RAG answers.")] = "",
+    tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
+    kind: Annotated[
+        Literal["parquet", "csv", "jsonl", "released", "trec-rag"] | None,
+        typer.Option(
+            "--format", help="Of tables: parquet (by default), csv, jsonl; with --out: released (by default), trec-rag."
+        ),
+    ] = None,
+    store: StoreOption = None,
+    judge: JudgedOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a run as released SummHay JSON files, or its tables."""
+    from summhay_ray import api
+
+    if bool(out) == bool(tables):
+        raise typer.BadParameter("give one of --out FOLDER (released JSON files) and --tables FOLDER (the run's tables)")
+    if judge and tables:
+        raise typer.BadParameter("--judge belongs to --out; the tables hold the judgments of every judge")
+    if judge and kind == "trec-rag":
+        raise typer.BadParameter("--judge belongs to the released format; trec-rag holds answers without judgments")
+    if kind in ("parquet", "csv", "jsonl"):
+        if out:
+            raise typer.BadParameter(f"--format belongs to --tables if it is {kind}; --out writes released, or trec-rag")
+        written = list(summhay_ray.export_tables(run, tables, store, kind).values())
+    elif tables:
+        if kind:
+            raise typer.BadParameter(f"--format belongs to --out if it is {kind}; --tables writes parquet, csv or jsonl")
+        written = list(summhay_ray.export_tables(run, tables, store).values())
+    else:
+        written = [
+            str(path) for path in summhay_ray.export(run, out, store, judge, "trec-rag" if kind == "trec-rag" else "released")
+        ]
+    if as_json:
+        document({"run": api.full_id(run, store), "files": written})
+    else:
+        facts([("written", path) for path in written])
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(help="The ids of runs, as run and import print them.", metavar="RUN...")],
+    out: Annotated[str, typer.Option("--out", help="The folder or s3://... for the report.")] = "",
+    kind: Annotated[
+        Literal["html", "md", "latex", "csv", "json"],
+        typer.Option("--format", help="html: index.html and the samples in data/; the others: tables for papers and tools."),
+    ] = "html",
+    figures: Annotated[str, typer.Option(help="Also write each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
+    port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
+    store: StoreOption = None,
+    judge: JudgedOption = "",
+    labels: LabelsOption = None,
+    over: OverOption = None,
+    compat: CompatOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a report of runs, finished or not: tables, figures, and every sample with its verdicts and documents."""
+    from summhay_ray.report import serve_report
+
+    kinds = [name.strip() for name in figures.split(",") if name.strip()]
+    for name in kinds:
+        if name not in ("svg", "pdf"):
+            raise typer.BadParameter(f"--figures {name!r}: expected svg, pdf, or svg,pdf")
+    if serve:
+        if kind != "html" or kinds:
+            raise typer.BadParameter("--serve makes the page alone: give it without --format and --figures")
+
+        def tell(url: str) -> None:
+            document({"runs": runs, "url": url}) if as_json else say(url)
+            # The command continues.
+            sys.stdout.flush()
+
+        serve_report(lambda: summhay_ray.make_report(runs, store, compat, judge, labels or "", over), out, port, tell)
+        return
+    if not out:
+        raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
+    made = summhay_ray.make_report(runs, store, compat, judge, labels or "", over)
+    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
+    places = [f"{out.rstrip('/')}/{name}" for name in written]
+    if as_json:
+        document({"runs": runs, "files": places})
+    else:
+        facts([("written", place) for place in places])

@@ -1,0 +1,170 @@
+"""Corrects scores for a judge's measured bias against people, or by people's labels for a sample.
+
+A judge that finds more insights covered than people do raises every system's coverage (paper, appendix A.3: by 5 to 7 points).
+The correction for bias makes the fewest assumptions: the mean difference is subtracted, and its uncertainty widens the interval.
+
+Labels of a sample correct a mean by prediction-powered inference: Angelopoulos et al. (2023), Science 382; with the weight of the
+judge's scores tuned as in Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:2311.01453. The sample may be drawn with unequal
+chances (Hajek's estimator).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from summhay_ray.metrics.score_intervals import Z_95, bounded_interval, unit_means
+from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScore, TakenOff
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeBias:
+    """A judge's mean coverage minus people's (labels count 0, 0.5, 1), over insights; fractions."""
+
+    judge: str
+    mean: float
+    se: float
+    """Standard error of the mean for a new topic: from resampled summaries and the spread between topics."""
+    n_insights: int
+    n_summaries: int
+    names: tuple[str, ...] = ()
+    """Other names of the judge, as patterns for `bias_of`; `*` matches anything."""
+    summarizers: Mapping[str, float] = field(default_factory=dict)
+    """Summarizer -> the mean over its summaries (Table 6)."""
+    topics: tuple[float, ...] = ()
+    """The mean over the insights of each topic."""
+    source: str = ""
+    """The data on which it was measured."""
+
+
+def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
+    """The bias of a judge: an exact match of its name first, else the first match of one of the `names`.
+
+    `judge` is the model, followed by a blank and the strategy unless that is the model's default. Patterns match only judges with
+    the default strategy: `*/gpt-4o` does not match `openai/gpt-4o blend`.
+    """
+    known = list(biases)
+    exact = next((bias for bias in known if bias.judge == judge), None)
+    patterns = [(bias, name) for bias in known for name in bias.names]
+    found = (bias for bias, name in patterns if judge == name or (" " not in judge and fnmatchcase(judge, name)))
+    return exact or next(found, None)
+
+
+def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
+    """The score with corrected coverage and joint, their intervals, and the bias; unchanged if the bias is unknown.
+
+    Coverage becomes coverage - bias, clipped to 0..1. People annotated only coverage, so citation scores are unchanged;
+    joint, the mean of coverage times citation, is scaled by corrected / raw coverage.
+    Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias (for
+    joint, times joint / coverage). A figure without a raw interval gets none: the bias alone would make it too narrow.
+    Raw figures and intervals are unchanged.
+    """
+    if bias is None or score.coverage is None:
+        return score
+    coverage = _within(score.coverage - bias.mean)
+    share = coverage / score.coverage if score.coverage else 0.0
+    joint = None if score.joint is None else _within(score.joint * share)
+    intervals, reasons = dict(score.ci), dict(score.ci_reasons)
+    reasons |= {f"{figure}_corrected": reasons[figure] for figure in ("coverage", "joint") if figure in reasons}
+    if "coverage" in score.ci:
+        intervals["coverage_corrected"] = _interval(coverage, (score.coverage, 1.0, score.ci["coverage"]), Z_95 * bias.se)
+    if "joint" in score.ci and joint is not None and score.joint is not None:
+        moved = Z_95 * bias.se * score.joint / score.coverage if score.coverage else 0.0
+        intervals["joint_corrected"] = _interval(joint, (score.joint, share, score.ci["joint"]), moved)
+    taken = TakenOff(bias.judge, bias.mean, bias.se, bias.source)
+    figures = replace(score, coverage_corrected=coverage, joint_corrected=joint, bias=taken)
+    return replace(figures, ci=intervals, ci_reasons=reasons)
+
+
+def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:
+    """The interval around `middle`. `raw`: (figure, scale, interval); `other`: the half-width to combine with both halves."""
+    figure, scale, (low, high) = raw
+    below, above = scale * max(figure - low, 0.0), scale * max(high - figure, 0.0)
+    return _within(middle - math.hypot(below, other)), _within(middle + math.hypot(above, other))
+
+
+def _within(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+FEWEST = 10
+"""Minimum number of labels for correcting a system."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledScore:
+    """A labelled item: the judge's score, the person's score, and the (relative) probability with which it was drawn."""
+
+    judge: float
+    people: float
+    chance: float = 1.0
+
+
+def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) -> Corrected | None:
+    """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
+    FEWEST pairs.
+
+    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1. It
+    is 0 (only the labels count) if all labels but one are at the same end of the scale, which is little evidence about the rest.
+    The interval is that of `unit_means` with labels as units, with one degree of freedom less because of the weight, within 0..1.
+    """
+    if len(pairs) < FEWEST:
+        return None
+    shares = [1 / pair.chance for pair in pairs]
+    total = math.fsum(shares)
+    off_ends = min(sum(pair.people > 0 for pair in pairs), sum(pair.people < 1 for pair in pairs))
+    weight = _tuned(pairs, [share / total for share in shares], n_items) if off_ends > 1 else 0.0
+    rests = np.array([[pair.people - weight * pair.judge] for pair in pairs])
+    weights = np.array([[share] for share in shares])
+    found = unit_means(rests * weights, weights, bounds=None)
+    spread = float(found.se[0])
+    value = min(max(weight * mean + float(found.mean[0]), 0.0), 1.0)
+    low, high = bounded_interval(value, 0.0 if math.isnan(spread) else spread, len(pairs), max(1.0, float(found.freedom[0]) - 1))
+    return Corrected(value, low, high, weight, len(pairs))
+
+
+def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
+    """PPI++'s weight: the covariance of both divided by the judge's variance, smaller if there are few items; 1 if the judge's
+    scores are constant."""
+    judge = math.fsum(share * pair.judge for share, pair in zip(shares, pairs, strict=True))
+    people = math.fsum(share * pair.people for share, pair in zip(shares, pairs, strict=True))
+    spread = math.fsum(share * (pair.judge - judge) ** 2 for share, pair in zip(shares, pairs, strict=True))
+    common = math.fsum(share * (pair.judge - judge) * (pair.people - people) for share, pair in zip(shares, pairs, strict=True))
+    return min(max(common / spread / (1 + len(pairs) / n_items), 0.0), 1.0) if spread else 1.0
+
+
+def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore]) -> SystemScore:
+    """The score with `coverage_labelled` and `joint_labelled`, and their intervals, from labels of the system itself; unchanged
+    with fewer than FEWEST of them. A judge's errors differ by system, so labels of other systems are not used.
+
+    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. Without a
+    raw interval there is none: the labels alone would make it too narrow.
+    """
+    if score.coverage is None:
+        return score
+    found = {
+        "coverage": corrected_mean(score.coverage, coverage, score.n_scored),
+        "joint": None if score.joint is None else corrected_mean(score.joint, joint, score.n_scored),
+    }
+    if all(one is None for one in found.values()):
+        return score
+    intervals, reasons = dict(score.ci), dict(score.ci_reasons)
+    for figure, one in found.items():
+        if one is not None and figure in score.ci:
+            raw, (low, high) = getattr(score, figure), score.ci[figure]
+            below, above = math.hypot(raw - low, one.value - one.low), math.hypot(high - raw, one.high - one.value)
+            intervals[f"{figure}_labelled"] = (max(one.value - below, 0.0), min(one.value + above, 1.0))
+        elif one is not None and figure in reasons:
+            reasons[f"{figure}_labelled"] = reasons[figure]
+    values = [None if one is None else one.value for one in found.values()]
+    labels = ByLabels(len(coverage), found["coverage"], found["joint"])
+    return replace(score, ci=intervals, ci_reasons=reasons, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
+
+
+def standard_error(one: Corrected) -> float:
+    """The standard error of a corrected mean: that of a normal distribution with the same interval."""
+    return (one.high - one.low) / (2 * Z_95)
