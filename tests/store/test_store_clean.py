@@ -39,13 +39,12 @@ def clean(files: LocalFiles, older_s: float = 0.0) -> list[str]:
     return [one.what for one in found]
 
 
-def merged_run(root: Path, n: int = 20) -> RunStore:
-    """A run of n commits whose parts were merged."""
+def merged_run(root: Path, n: int = 4) -> RunStore:
+    """A run of n commits whose parts were merged at its end."""
     run = new_run(root)
     committer = run.committer(0)
     for number in range(n):
         committer.add([run.write("item", [done(f"c{number}")])])
-        committer.compact()
     committer.finish()
     return run
 
@@ -123,7 +122,7 @@ def age(folder: Path) -> None:
 
 def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
     """A writer commits, merges and deletes what is older than a read takes, and each reader sees a moment's table."""
-    run, files, stop, seen, wrong, older_s = new_run(tmp_path), LocalFiles(tmp_path), threading.Event(), [], [], 0.5
+    run, files, stop, seen, wrong, older_s = new_run(tmp_path), LocalFiles(tmp_path), threading.Event(), [], [], 0.4
 
     def read() -> None:
         mine = Store(str(tmp_path)).run("run")
@@ -143,7 +142,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    ends = time.monotonic() + 1.5
+    ends = time.monotonic() + 0.9
     while time.monotonic() < ends or not seen:
         committer.add([run.write("item", [done(f"c{number:03d}")])])
         committer.compact()
@@ -163,7 +162,7 @@ def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     assert clean(files) == []
     run.committer(session.number).add([parts])
     session.end("done")
-    assert "merged parts" in clean(files) and run.table("summaries").height == 21
+    assert "merged parts" in clean(files) and run.table("summaries").height == 5
 
 
 def test_what_a_killed_process_has_half_written_goes(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_what_a_killed_process_has_half_written_goes(tmp_path: Path) -> None:
     for name in names:
         then = time.time() - room.UNFINISHED_S - 1
         os.utime(files.path(name), (then, then))
-    assert clean(files) == ["unfinished files"] * 3 and run.table("summaries").height == 20
+    assert clean(files) == ["unfinished files"] * 3 and run.table("summaries").height == 4
 
 
 def test_what_is_being_imported_is_left(tmp_path: Path) -> None:

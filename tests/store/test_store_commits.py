@@ -79,13 +79,13 @@ def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
 def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = run.committer(1)
-    first.add([run.write("item", [done(f"c{place}")]) for place in range(20)])
+    first.add([run.write("item", [done(f"c{place}")]) for place in range(17)])
     known = run.digests()
     run.committer(2)
     for work in (first.compact, first.finish):
         with pytest.raises(Superseded):
             work()
-    assert len(run.manifest().parts) == 20 and run.digests() == known
+    assert len(run.manifest().parts) == 17 and run.digests() == known
 
 
 def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
-def test_of_16_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, driver: int | None) -> None:
+def test_of_8_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, driver: int | None) -> None:
     new_run(tmp_path)
 
     def work(who: int) -> None:
@@ -111,12 +111,12 @@ def test_of_16_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, dr
             else:
                 committer.add([run.write("item", finished)])
 
-    at_once(16, work)
+    at_once(8, work)
     run = Store(str(tmp_path)).run("run")
-    assert (len(run.manifest().parts), run.added(), units_of(run)) == (32, 32, 32)
-    assert len(run.finished("item")) == run.table("summaries").height == 32
+    assert (len(run.manifest().parts), run.added(), units_of(run)) == (16, 16, 16)
+    assert len(run.finished("item")) == run.table("summaries").height == 16
     alone = new_run(tmp_path / "alone")
-    commit(alone, [done(f"c{who}-{place}") for who in range(16) for place in range(2)])
+    commit(alone, [done(f"c{who}-{place}") for who in range(8) for place in range(2)])
     assert run.digests() == alone.digests()
 
 
@@ -128,15 +128,15 @@ def test_of_many_drivers_the_highest_goes_on_and_what_counted_before_stays(tmp_p
         run = Store(str(tmp_path)).run("run")
         try:
             committer = run.committer(who)
-            for place in range(10):
+            for place in range(4):
                 committer.add([run.write("item", [done(f"c{who}-{place}")])])
                 counted.setdefault(who, []).append(f"c{who}-{place}")
         except Superseded:
             pass
 
-    at_once(16, work)
+    at_once(8, work)
     run = Store(str(tmp_path)).run("run")
-    assert run.manifest().session == 15 and len(counted[15]) == 10
+    assert run.manifest().session == 7 and len(counted[7]) == 4
     assert sorted(run.finished("item")) == sorted(cell for cells in counted.values() for cell in cells)
 
 
@@ -145,7 +145,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
     committer = run.committer(1)
 
     def work(who: int) -> None:
-        for place in range(6):
+        for place in range(4):
             if who < 2:
                 committer.compact()
             else:
@@ -153,9 +153,9 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
     at_once(8, work)
     committer.compact()
-    assert run.added() == units_of(run) == 36 and len(run.manifest().parts) <= 17
+    assert run.added() == units_of(run) == 24 and len(run.manifest().parts) <= 17
     committer.finish()
-    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 36
+    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 24
 
 
 def work_of(run: RunStore) -> None:

@@ -46,7 +46,7 @@ def tables_of(run: RunStore) -> dict[str, dict[str, Any]]:
 
 
 @settings(max_examples=4)
-@given(tries=st.lists(TRIES, min_size=1, max_size=40), size=st.integers(1, 5), fewest=st.integers(2, 4), data=st.data())
+@given(tries=st.lists(TRIES, min_size=1, max_size=20), size=st.integers(1, 5), fewest=st.integers(2, 4), data=st.data())
 def test_neither_commits_nor_merges_nor_ends_change_a_table(
     tmp_path_factory: pytest.TempPathFactory, tries: list[tuple[str, bool]], size: int, fewest: int, data: st.DataObject
 ) -> None:
@@ -94,31 +94,33 @@ def test_equal_units_make_equal_parts(tmp_path: Path) -> None:
     assert run.write("prepared", [done("a"), lost("b")]) != first
 
 
-def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -> None:
-    run, committer, most, merged = new_run(tmp_path), None, 0, 0
+def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("summhay_ray.store.commits.FEWEST", 2)
+    monkeypatch.setattr("summhay_ray.store.commits.MOST", 4)
+    run, most, merged = new_run(tmp_path), 0, 0
     committer = run.committer(1)
-    for place in range(36):
+    for place in range(12):
         committer.add([run.write("item", [done(f"c{place:03d}")])])
         merged += committer.compact()
         most = max(most, len(run.manifest().parts))
-    assert most <= 17 and merged < 36 * 3
-    assert run.table("summaries")["cell_id"].to_list() == [f"c{place:03d}" for place in range(36)]
+    assert most <= 5 and 0 < merged < 12 * 3
+    assert run.table("summaries")["cell_id"].to_list() == [f"c{place:03d}" for place in range(12)]
     committer.finish()
     version = run.version()
     committer.finish()
     run.end()
-    assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 36, 1)
+    assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 12, 1)
 
 
 def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
     monkeypatch.setattr("summhay_ray.store.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
     committer = run.committer(1)
-    for place in range(40):
+    for place in range(20):
         committer.add([run.write("item", [done(f"c{place}"), done(f"d{place}")])])
         assert committer.compact() == 0
     committer.finish()
-    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 80
+    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 40
 
 
 def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(tmp_path: Path) -> None:
@@ -239,7 +241,7 @@ def test_every_changed_byte_is_seen_and_the_run_is_made_again(tmp_path: Path, en
     assert list(run.flaws()) == [] and len(named) == (6 if ended else 9)
     for path, change in itertools.product(named, ["flip", "cut", "delete"]):
         content = path.read_bytes()
-        for place in range(0, len(content), max(1, len(content) // 5)):
+        for place in (0, len(content) // 2, len(content) - 1) if change == "flip" else (len(content) // 2,):
             flipped = bytes([*content[:place], content[place] ^ 1, *content[place + 1 :]])
             path.write_bytes(flipped if change == "flip" else content[:place])
             if change == "delete":
@@ -269,7 +271,7 @@ from summhay_ray.store import Store
 run = Store(sys.argv[1]).run("run")
 committer = run.committer(int(sys.argv[2]))
 for number in itertools.count():
-    cells = [f"{sys.argv[2]}-{number}-{cell}" for cell in range(200)]
+    cells = [f"{sys.argv[2]}-{number}-{cell}" for cell in range(20)]
     committer.add([run.write("item", [(lost if number % 2 else done)(cell) for cell in cells])])
     print(number, flush=True)
     committer.compact()
@@ -294,7 +296,7 @@ def test_a_kill_shows_whole_commits_only(tmp_path: Path, place: str, request: py
         process.stdout.close()
         run = Store(uri).run("run")
         units, tables = run.finished("item"), run.tables(["summaries", "judgments", "failures"])
-        assert len(units) % 200 == 0 and len(units) >= heights[-1] + 200 * (2 * driver - 1)
+        assert len(units) % 20 == 0 and len(units) >= heights[-1] + 20 * (2 * driver - 1)
         done_ones = sum(not again for again in units.values())
         assert (tables["summaries"].height, tables["judgments"].height) == (done_ones, done_ones)
         assert tables["failures"].height == len(units) - done_ones

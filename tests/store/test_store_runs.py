@@ -23,7 +23,7 @@ pytestmark = pytest.mark.core
 CELLS = [f"c{number}" for number in range(7)]
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(size=st.integers(1, 7), other=st.integers(1, 7), order=st.permutations(CELLS))
 def test_two_drivers_with_other_batches_give_the_tables_of_one(
     tmp_path_factory: pytest.TempPathFactory, size: int, other: int, order: list[str]
