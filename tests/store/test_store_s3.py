@@ -119,7 +119,8 @@ def test_a_check_passes_again_and_again_and_is_not_seen(files: Files) -> None:
     assert list(files.names("")) == [] and list(files.folders("")) == []
 
 
-def test_another_process_reopens_it_by_uri_and_by_pickle(files: Files) -> None:
+def test_another_process_reopens_it_by_uri_and_by_pickle(s3_bucket: Bucket) -> None:
+    files = open_files(s3_bucket.uri())
     files.create("a", b"content")
     code = "import sys, pickle; from summhay_ray.store import open_files; print(open_files(sys.argv[1]).read('a'))"
     done = subprocess.run([sys.executable, "-c", code, files.uri], env=environment(), capture_output=True, text=True)
