@@ -345,7 +345,7 @@ def ethic(folder: Path, model: dict[str, Any]) -> dict[str, Any]:
         "texts": ["books"],
         "collections": ["reviews.jsonl"],
         "cited": [{"path": "law.jsonl", "marks": "labeler"}],
-        **{"labeler": model, "summarizer": model, "questioner": model},
+        **dict.fromkeys(("labeler", "summarizer", "questioner"), model),
         "chunk_tokens": 600,
     }
     data = f"run/{ran(folder, build)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,32 @@ def figures(result: Any, name: str = "stack") -> dict[str, Any]:
     return next(one for one in json.loads(json.dumps(result.to_json()))["systems"] if one["model"] == name)  # type: ignore[no-any-return]
 
 
-def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other(tmp_path: Path) -> None:
-    store, plain = str(tmp_path / "store"), sample()
-    without = api.run(spec_of(tmp_path, plain, answers_to(plain)), store)
-    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT, {**ABSENT, "subtopic_id": "fees-2"}]}
+@dataclass(frozen=True)
+class Ran:
+    """The sample without and with three absent queries, run in one store: the stack answers two of the three."""
+
+    store: str
+    without: Any
+    found: Any
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder, plain = tmp_path_factory.mktemp("absent"), sample()
+    without = api.run(spec_of(folder, plain, answers_to(plain)), str(folder / "store"))
+    absent = [{**ABSENT, "subtopic_id": name} for name in ("fees", "fees-2", "fees-3")]
     given = {**answers_to(plain), "fees": SAYS_SO, "fees-2": CLAIMS}
-    found = api.run(spec_of(tmp_path, asked, given), store)
+    found = api.run(spec_of(folder, {**plain, "subtopics": [*plain["subtopics"], *absent]}, given), str(folder / "store"))
+    return Ran(str(folder / "store"), without, found)
+
+
+def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other_and_a_missing_answer_is_not_silent(
+    ran: Ran, tmp_path: Path
+) -> None:
+    store, without, found = ran.store, ran.without, ran.found
     own = ("invented", "n_absent", "n_absent_expected")
-    assert [figures(found)[name] for name in own] == [0.5, 2, 2]
-    assert [figures(found, "offline/support")[name] for name in own] == [0.0, 2, 2]
+    assert [figures(found)[name] for name in own] == [0.5, 2, 3]
+    assert [figures(found, "offline/support")[name] for name in own] == [0.0, 3, 3]
     assert [figures(without)[name] for name in own] == [None, 0, 0]
     for name in ("stack", "offline/support"):
         before, after = ({**figures(one, name), **dict.fromkeys(own)} for one in (without, found))
@@ -84,31 +102,20 @@ def test_such_queries_are_a_figure_of_their_own_and_part_of_no_other(tmp_path: P
     assert "| oracle + stack |" in text[text.index("Claims without ground, judged by offline/judge") :]
 
 
-def test_an_answer_that_is_missing_is_not_counted_as_silent(tmp_path: Path) -> None:
-    plain = sample()
-    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT]}
-    found = api.run(spec_of(tmp_path, asked, answers_to(plain)), str(tmp_path / "store"))
-    own = ("invented", "n_absent", "n_absent_expected")
-    assert [figures(found)[name] for name in own] == [None, 0, 1]
-
-
-def test_another_judge_judges_them_again(tmp_path: Path) -> None:
-    plain, store = sample(), str(tmp_path / "store")
-    asked = {**plain, "subtopics": [*plain["subtopics"], ABSENT]}
-    run = api.run(spec_of(tmp_path, asked, {**answers_to(plain), "fees": CLAIMS}), store).run
+def test_another_judge_judges_them_again(ran: Ran) -> None:
+    run, store = ran.found.run, ran.store
     name = "panel(offline,per_insight(offline))"
     api.rejudge(run, [name], store, executor="inline")
-    assert figures(api.score(run, store, judge=name))["invented"] == 1
+    assert figures(api.score(run, store, judge=name))["invented"] == 0.5
     assert api.table(run, "absent_answers", store).filter(pl.col("invents") == 1).height == 1
 
 
-def test_bullets_that_nothing_supports_stand_beside_joint(tmp_path: Path) -> None:
-    plain, store = sample(), str(tmp_path / "store")
-    run = api.run(spec_of(tmp_path, plain, answers_to(plain)), store).run
+def test_bullets_that_nothing_supports_stand_beside_joint(ran: Ran) -> None:
+    run, store = ran.without.run, ran.store
     before = api.score(run, store)
     assert {one.unsupported_bullets for one in before.systems} == {None}
     api.support(run, store=store, executor="inline")
-    n = len(plain["subtopics"])
+    n = len(sample()["subtopics"])
     stack = figures(api.score(run, store))
     assert (stack["unsupported_bullets"], stack["n_bullets"]) == (0.5, 2 * n)
     assert figures(api.score(run, store), "offline/support")["unsupported_bullets"] == 0

@@ -24,7 +24,7 @@ BULLETS = [
     "The price of pears fell at the market [1][2].",
     "Rotten figs were thrown away [1].",
     "Der Preis grüner Birnen ist gefallen, und die faulen Feigen wurden alle weggeworfen [1].",
-    f"{'Apples and plums sold. ' * 2500}[1]",
+    f"{'Apples and plums sold. ' * 500}[1]",
     "[2]",
 ]
 PAIRS = {(1, "a.txt"), (1, "b.txt"), (2, "a.txt"), (3, "a.txt"), (4, "a.txt")}
