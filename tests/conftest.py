@@ -35,7 +35,14 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
 
 
-DEAR = {"s3": "s3", "desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
+DEAR = {
+    "s3": "s3",
+    "desk": "desk",
+    "finished": "finished",
+    "litellm": "libraries",
+    "embed": "libraries",
+    "released_run": "released",
+}
 """Fixtures and marks whose libraries or servers take seconds to start -> a group: one worker runs all its files."""
 
 

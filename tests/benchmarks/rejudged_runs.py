@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES, answered
 from summhay_ray import api
 from summhay_ray.benchmarks.rejudge import Rejudge, RejudgeRequest, load_rejudge
 from summhay_ray.engine import RunResult
-from summhay_ray.store import RunStore
+from summhay_ray.store import RunStore, Store
 
 __all__ = ["N_INSIGHTS", "N_QUERIES", "PRICE", "judged_again", "rejudging", "source_run"]
 
@@ -18,8 +22,17 @@ PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 
 
 def source_run(folder: Path, **fields: Any) -> RunStore:
-    """A finished run on the news sample, its store in the folder."""
-    return answered(folder / "store", **fields)[1]
+    """A finished run on the news sample, its store in the folder: a copy, since many tests judge the same run again."""
+    place, run = _stored(json.dumps(fields))
+    shutil.copytree(place.name, folder / "store")
+    return Store(str(folder / "store")).run(run)
+
+
+@functools.cache
+def _stored(fields: str) -> tuple[tempfile.TemporaryDirectory[str], str]:
+    """The store of such a run, and the run's id."""
+    place = tempfile.TemporaryDirectory()
+    return place, answered(place.name, **json.loads(fields))[1].run_id
 
 
 def rejudging(run: RunStore, *judges: str, **options: Any) -> Rejudge:

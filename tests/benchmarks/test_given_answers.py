@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -105,10 +106,11 @@ def test_thinking_is_no_part_of_an_answer_in_any_kind_of_run(tmp_path: Path, mon
     plain = "The bridge opens in May. [1]"
     queries = list(QUERIES)
     scores = []
-    for text in (plain, f"[THINK]Which bridge? [2]\nThe one of May.[/THINK]{plain}", f"analysisMay [2].assistantfinal{plain}"):
-        given(tmp_path, dict.fromkeys(queries, text))
+    thinking = (f"[THINK]Which bridge? [2]\nThe one of May.[/THINK]{plain}", f"analysisMay [2].assistantfinal{plain}")
+    for texts in ((plain,), thinking):
+        given(tmp_path, dict(zip(queries, itertools.cycle(texts), strict=False)))
         scores.append(run(tmp_path, odsum)["scores"])
-    assert scores[0] == scores[1] == scores[2]
+    assert scores[0] == scores[1]
     given(tmp_path, {**dict.fromkeys(queries, plain), queries[0]: f"<thinking>{plain}"})
     assert {error for error, _ in failed(tmp_path, run(tmp_path, odsum, code=4))} == {"unfinished_thinking"}
 

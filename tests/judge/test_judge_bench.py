@@ -233,8 +233,9 @@ def test_what_ships_is_what_judge_bench_measures_now(summhay_data: Path) -> None
     """Else: summhay judge-bench judge_annotations.json --held-out --out, with the judges of measured_bias.json."""
     summaries = bench.load_summaries(summhay_data / "judge_annotations.json")
     shipped = {bias.judge: bias for bias in bench.shipped_biases()}
+    measured = fit.measure(summaries)
     for name, together in (("offline/judge", True), ("per_insight(offline)", False)):
-        rows = fit.held_out(fit.measure(summaries), together)
+        rows = fit.held_out(measured, together)
         verdicts = [[Verdict(one.coverage, '"NA"', one.value) for one in row] for row in rows]
         found = bench.measured_bias(name, summaries, verdicts, ["all"] * len(summaries))
         assert found is not None

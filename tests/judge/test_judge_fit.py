@@ -245,6 +245,6 @@ def test_the_shipped_file_is_what_the_command_writes(
 
 
 def test_agreement_with_the_released_judgments(summhay_data: Path) -> None:
-    pairs = load_released(summhay_data / "topic_news1.json")[::10]
+    pairs = load_released(summhay_data / "topic_news1.json")[::30]
     ratings = [rate([pair.insight], pair.bullets)[0] for pair in pairs]
     assert (pearson([one.value for one in ratings], [pair.coverage for pair in pairs]) or 0.0) >= 0.68

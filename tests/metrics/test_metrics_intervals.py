@@ -60,7 +60,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(weighting: Weighting) 
         assert all(low < getattr(one, figure) < high for one in found for low, high in [one.ci[figure]])
 
 
-@pytest.mark.parametrize("queries", [(1, 6), (2, 3), (2, 9)], ids=str)
+@pytest.mark.parametrize("queries", [(1, 6), *(pytest.param(one, marks=pytest.mark.soak) for one in ((2, 3), (2, 9)))], ids=str)
 @pytest.mark.parametrize("shape", mean_coverage.SHAPES)
 def test_intervals_hold_from_six_queries_on_whatever_the_shape_of_the_scores(shape: str, queries: tuple[int, int]) -> None:
     share, _ = mean_coverage.held(shape, *queries, times=3000, seed=2)

@@ -204,7 +204,8 @@ def test_incomplete_systems_take_nothing_from_the_others() -> None:
         assert (one.p_adjusted < LEVEL) == (one.low > 0)
 
 
-@pytest.mark.parametrize("missing", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.soak
+@pytest.mark.parametrize("missing", [False, True])
 def test_equal_systems_are_seldom_said_to_differ(missing: bool) -> None:
     # 150 experiments: 5 % are 7.5 of them, with a standard deviation of 2.7.
     assert measured(Design(5, 3, null=True, missing=missing), 150).wrong[0] <= 16

@@ -68,9 +68,10 @@ def test_short_and_empty_texts() -> None:
     assert near_copies({}) == []
 
 
-def test_a_sentence_in_all_documents_adds_no_pairs() -> None:
+@pytest.mark.parametrize("n", [150, pytest.param(1500, marks=pytest.mark.soak)])
+def test_a_sentence_in_all_documents_adds_no_pairs(n: int) -> None:
     common = "This advertisement stands in every single paper of the whole town today."
-    texts = {f"d{number}": f"{text(number, 10)} {common}" for number in range(1500)}
+    texts = {f"d{number}": f"{text(number, 10)} {common}" for number in range(n)}
     began = time.process_time()
     assert near_copies(texts) == []
     assert time.process_time() - began < 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +12,13 @@ import pytest
 import scipy
 from rejudged_runs import source_run
 
-from summhay_ray.benchmarks.summhay import compare_systems, decision_of, import_released, score_run
+from summhay_ray.benchmarks.summhay import compare_systems, decision_of, score_run
 from summhay_ray.benchmarks.summhay.results.compare import judged_scores
 from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 from summhay_ray.comparison import SystemComparison, every_pair, screen_sections
 from summhay_ray.errors import UserError
 from summhay_ray.report import section_table
-from summhay_ray.store import RunStore, Store
+from summhay_ray.store import RunStore
 
 pytestmark = pytest.mark.core
 
@@ -29,28 +28,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     return source_run(tmp_path_factory.mktemp("source"), summarizers=["offline/lead", "offline/support"])
 
 
-@pytest.fixture(scope="module")
-def released(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    store = Store(str(tmp_path_factory.mktemp("released")))
-    made = import_released([str(summhay_data / f"topic_news{number}.json") for number in (1, 2)], store)
-    return store.run(made.run)
-
-
-@pytest.fixture(scope="module")
-def scored(released: RunStore) -> Any:
-    return score_run(released)
-
-
 def pairs(comparison: SystemComparison) -> list[Any]:
     """The pairs of the JSON document, with attributes."""
     told = json.dumps(comparison.to_json()["pairs"], allow_nan=False)
     return list(json.loads(told, object_hook=lambda fields: SimpleNamespace(**fields)))
 
 
-def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released: RunStore, scored: Any) -> None:
-    found = pairs(compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo")))
+def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released_run: RunStore, released_scores: Any) -> None:
+    found = pairs(compare_systems([released_run], ("oracle_gpt-4o", "oracle_gpt4-turbo")))
     assert [one.figure for one in found] == ["joint", "coverage", "citation"]
-    rows = scored.queries
+    rows = released_scores.queries
     values = {
         name: rows.filter(rows["system"] == name).sort("haystack_id", "subtopic_id")["joint"].to_numpy()
         for name in ("oracle_gpt-4o", "oracle_gpt4-turbo")
@@ -60,7 +47,7 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     assert joint.difference == pytest.approx(apart.mean())
     se = np.sqrt((apart.reshape(2, 9).var(axis=1, ddof=1)).mean() / 18)
     assert (joint.se, joint.p) == pytest.approx((se, 2 * scipy.stats.t.sf(abs(apart.mean()) / se, 16)))
-    others = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="haystacks")
+    others = compare_systems([released_run], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="haystacks")
     # Never surer of other haystacks than of these.
     least = max(se, scipy.stats.sem(apart.reshape(2, 9).mean(axis=1)))
     assert pairs(others)[0].paired.p == pytest.approx(2 * scipy.stats.t.sf(abs(apart.mean()) / least, 1))
@@ -70,8 +57,8 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     assert abs(found[0].corrected.difference) < abs(joint.difference) and found[2].corrected is None
 
 
-def test_of_78_systems_many_pairs_differ(scored: Any) -> None:
-    comparison = every_pair(judged_scores(scored, "released"), ("joint",))
+def test_of_78_systems_many_pairs_differ(released_scores: Any) -> None:
+    comparison = every_pair(judged_scores(released_scores, "released"), ("joint",))
     assert comparison is not None
     assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() == 1177
     [first, *_] = comparison.standings["joint"].to_dicts()
@@ -110,13 +97,13 @@ def test_few_queries_decide_nothing(run: RunStore) -> None:
     assert decision_of(score_run(run)) == found.decision
 
 
-def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(scored: Any) -> None:
-    some = replace(scored, systems=[one for one in scored.systems if one.model == "gpt-4o"])
+def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released_scores: Any) -> None:
+    some = replace(released_scores, systems=[one for one in released_scores.systems if one.model == "gpt-4o"])
     [section] = [one for one in sections(some) if one.slug == "lost"]
     assert section.table is not None
     rows = {(row["model"], row["retriever"]): row for row in section.table.iter_rows(named=True)}
     found = rows["gpt-4o", "vector"]
-    queries = scored.queries
+    queries = released_scores.queries
     oracle, vector = (queries.filter(queries["system"] == f"{name}_gpt-4o") for name in ("oracle", "vector"))
     both = oracle.join(vector, on=["haystack_id", "subtopic_id"])
     for figure, column in (("joint", "joint"), ("citation", "citation_f1")):

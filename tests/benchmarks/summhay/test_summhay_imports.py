@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import HAYSTACKS_A_BLOCK
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
-from summhay_ray.store import Store
+from summhay_ray.store import RunStore, Store
 
 MANY = 2 * HAYSTACKS_A_BLOCK + 3
 
@@ -58,11 +58,9 @@ FIGURES = {
 
 @pytest.mark.core
 @pytest.mark.parametrize("compat", [pytest.param("default", marks=pytest.mark.soak), "release"])
-def test_the_released_files_score_as_the_release_says(summhay_data: Path, tmp_path: Path, compat: Compat) -> None:
+def test_the_released_files_score_as_the_release_says(summhay_data: Path, released_run: RunStore, compat: Compat) -> None:
     reference = json.loads((summhay_data / "reference_scores.json").read_text())
-    files = [summhay_data / name for name in reference["per_haystack"]]
-    run = api.import_released(files, str(tmp_path)).run
-    found = api.score(run, str(tmp_path), compat)
+    found = api.score(released_run.run_id, released_run.store.uri, compat)
     wanted = {Path(name).stem: scores for name, scores in reference["per_haystack"].items()}
     assert found.haystacks.keys() == wanted.keys()
     for systems, scores in [(found.systems, reference["pooled"]), *((found.haystacks[one], wanted[one]) for one in wanted)]:

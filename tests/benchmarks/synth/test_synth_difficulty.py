@@ -32,10 +32,8 @@ def known() -> dict[str, dict[str, Scores]]:
     return {}
 
 
-@pytest.mark.parametrize(
-    "knob",
-    [pytest.param(knob, id=knob.name, marks=[] if knob.name == "distractors" else pytest.mark.soak) for knob in difficulty.KNOBS],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("knob", difficulty.KNOBS, ids=lambda knob: knob.name)
 def test_the_score_moves_as_it_should(knob: difficulty.Knob, known: dict[str, dict[str, Scores]]) -> None:
     found = difficulty.sweep(replace(knob, values=ENDS[knob.name]), SETTING, known)
     first, last = found.points[knob.retriever].values()
