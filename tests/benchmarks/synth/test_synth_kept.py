@@ -32,13 +32,20 @@ def topics(tmp_path: Path) -> dict[str, Any]:
     return {"topics": [{**one, "context": [str(tmp_path / f"{one['name']}.txt")]} for one in TWO["topics"]]}
 
 
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """The small topic, made without trouble."""
+    return run_inline(small(), Store(str(tmp_path_factory.mktemp("clean"))))[0]
+
+
 def holds(run: RunStore) -> dict[str, int]:
     return {name: table["rows"] for name, table in run.digests().items() if table["rows"]}
 
 
-def test_nothing_of_a_topic_counts_before_all_of_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_a_topic_counts_before_all_of_it_does(
+    clean: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The haystack's JSON is in the store, and its driver ends before the commit."""
-    clean, _ = run_inline(small(), Store(str(tmp_path / "clean")))
     grid, store = small(), Store(str(tmp_path / "store"))
     real = RunStore.write
 
@@ -61,7 +68,9 @@ def test_nothing_of_a_topic_counts_before_all_of_it_does(tmp_path: Path, monkeyp
     assert run.digests() == clean.digests()
 
 
-def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(
+    clean: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = making.synthesize
 
     async def leaks(job: Any, asker: Any) -> Any:
@@ -78,7 +87,6 @@ def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(tmp_path: P
     again, result = run_inline(grid, store)
     assert (result.status, result.calls["made"]) == ("done", 0), "a malformed answer that may be another is asked for again"
     assert (again.table("failures").height, again.table("made").height, again.table("haystacks").height) == (0, 1, 1)
-    clean, _ = run_inline(small(), Store(str(tmp_path / "clean")))
     assert again.digests() == clean.digests()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from synth_runs import SMALL, run_inline, small, write_files
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth.topics import made_by
-from summhay_ray.engine import RunResult, SpecError, open_run, plan, results_of, workload_of
+from summhay_ray.engine import PlanResult, RunResult, SpecError, open_run, plan, results_of, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store, StoreError
@@ -32,6 +33,21 @@ PAID = {"models": {"outline": PRICED, "write": PRICED}}
 def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """Two topics, done."""
     return run_inline(small(**TWO), Store(str(tmp_path_factory.mktemp("synth") / "store")))[0]
+
+
+@dataclass(frozen=True)
+class Paid:
+    """The two topics, planned and then made by models with a price."""
+
+    planned: PlanResult
+    run: RunStore
+    result: RunResult
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory: pytest.TempPathFactory) -> Paid:
+    grid, store = small(**TWO, **PAID), Store(str(tmp_path_factory.mktemp("paid")))
+    return Paid(plan(grid, store), *run_inline(grid, store))
 
 
 def results(run: RunStore) -> Any:
@@ -115,9 +131,9 @@ def test_the_same_spec_makes_the_same_tables_in_any_store(done: RunStore, tmp_pa
     assert again.run_id == done.run_id and tables(again) == tables(done)
 
 
-def test_a_budget_stops_it_and_more_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_budget_stops_it_and_more_goes_on_where_it_was(paid: Paid, tmp_path: Path) -> None:
     grid, store = small(**TWO, **PAID), Store(str(tmp_path / "store"))
-    whole, clean = run_inline(grid, Store(str(tmp_path / "clean")))
+    whole, clean = paid.run, paid.result
     spent = sum(row["usd_micros"] for row in whole.table("raw_answers").iter_rows(named=True))
     stopped, short = run_inline(grid, store, spent / 2e6)
     assert short.status == "budget" and short.left is not None and short.left["cells"] > 0
@@ -133,26 +149,23 @@ def test_a_budget_stops_it_and_more_goes_on_where_it_was(tmp_path: Path) -> None
     assert sum(one.usd for one in clean.scores.haystacks) == pytest.approx(spent / 1e6)
 
 
-def test_a_plan_bounds_what_is_asked(tmp_path: Path) -> None:
-    grid, store = small(**TWO, **PAID), Store(str(tmp_path))
-    before = plan(grid, store)
+def test_a_plan_bounds_what_is_asked(paid: Paid) -> None:
+    before, run = paid.planned, paid.run
     assert (before.cells, before.cells_finished, [stage.stage for stage in before.stages]) == (2, 0, ["outline", "write"])
-    run, _ = run_inline(grid, store)
-    real = {row["stage"]: row["real"] for row in api.status(run.run_id, store.uri).usage}
+    real = {row["stage"]: row["real"] for row in api.status(run.run_id, run.store.uri).usage}
     for stage in (one.to_json() for one in before.stages):
         found = real[stage["stage"]]
         for name in ("calls", "input_tokens", "output_tokens"):
             assert stage[f"min_{name}"] <= found[name] <= stage[f"max_{name}"], (stage, found)
             assert stage[f"min_{name}"] <= stage[name] <= stage[f"max_{name}"]
         assert stage["usd_min"] <= found["usd"] <= stage["usd_max"] and stage["usd_min"] <= stage["usd"] <= stage["usd_max"]
-    after = plan(grid, store)
+    after = plan(small(**TWO, **PAID), run.store)
     assert (after.cells_finished, sum(stage.calls for stage in after.stages), after.usd["max"]) == (2, 0, 0.0)
     assert after.spent_usd == pytest.approx(sum(row["usd"] for row in real.values()))
 
 
-def test_a_plan_takes_off_what_unfinished_topics_have_paid(tmp_path: Path) -> None:
-    grid, store = small(**TWO, **PAID), Store(str(tmp_path))
-    before = plan(grid, store)
+def test_a_plan_takes_off_what_unfinished_topics_have_paid(paid: Paid, tmp_path: Path) -> None:
+    grid, store, before = small(**TWO, **PAID), Store(str(tmp_path)), paid.planned
     _, short = run_inline(grid, store, 0.002)
     assert short.calls["made"] > 0 and short.left is not None
     after = plan(grid, store, budget_usd=0.0001)
