@@ -94,7 +94,7 @@ def rows_of(table: Table) -> st.SearchStrategy[list[Any]]:
 
 
 @pytest.mark.parametrize("table", WHOLE, ids=lambda table: table.name)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_every_record_round_trips(table: Table, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))

@@ -99,7 +99,7 @@ DIFFICULTIES = st.builds(
 )
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(RATES, st.booleans(), st.sampled_from(["whole", "chapters"]), DIFFICULTIES, st.integers(0, 999))
 def test_runs_with_faults_stay_within_the_bounds(
     rate: float, checked: bool, method: str, difficulty: Difficulty, seed: int

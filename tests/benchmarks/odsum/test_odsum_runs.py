@@ -80,7 +80,7 @@ def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path
     "folder,reference,more",
     [
         ("odsum_meeting", "meeting_bm25", {"k": [1, 3, 6]}),
-        ("odsum_story_train", "story_train_bm25", {"k": [3, 8, 10], "drop_blank": True}),
+        pytest.param("odsum_story_train", "story_train_bm25", {"k": [3, 8, 10], "drop_blank": True}, marks=pytest.mark.soak),
     ],
 )
 def test_bm25_is_the_releases_query_by_query(folder: str, reference: str, more: dict[str, Any]) -> None:
