@@ -32,7 +32,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "logs": set(),
     # The content of a report, as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
-    "run_options": set(),
+    "run_options": {"errors"},
     # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
     # formula. `inputs`: a store's files are opened like a user's.
     "store": {"errors", "inputs", "routes", "text"},
