@@ -28,8 +28,9 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
-LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "retrieval", "stores")
-"""Pages whose commands take long."""
+LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "money", "odsum", "report", "retrieval", "stores")
+LONG += ("untrusted", "your-documents")
+"""Pages whose commands take long; `test_a_page_names_what_exists` reads their commands and options each time."""
 
 
 @dataclass(frozen=True)
