@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_docs_commands import PAGES, ROOT, blocks_of, run_blocks, said_by, summhay
@@ -41,16 +42,15 @@ def test_the_cells_of_the_notebook_run_and_show_tables(tmp_path: Path, monkeypat
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     cells = json.loads((ROOT / "examples" / "first_look.ipynb").read_text(encoding="utf-8"))["cells"]
     assert not any(cell.get("outputs") for cell in cells), "without outputs: they would age"
-    names: dict[str, object] = {}
-    shown = []
+    names: dict[str, Any] = {}
+    tables = []
     for cell in cells:
-        *statements, last = ast.parse("".join(cell["source"]) if cell["cell_type"] == "code" else "0").body
-        exec(compile(ast.Module(statements, []), "first_look", "exec"), names)
-        if isinstance(last, ast.Expr):
-            shown.append(eval(compile(ast.Expression(last.value), "first_look", "eval"), names))
-        else:
-            exec(compile(ast.Module([last], []), "first_look", "exec"), names)
-    tables = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
+        if cell["cell_type"] == "code":
+            names["shown"], program = None, ast.parse("".join(cell["source"]))
+            if isinstance(last := program.body[-1], ast.Expr):
+                program.body[-1] = ast.Assign([ast.Name("shown", ast.Store())], last.value)
+            exec(compile(ast.fix_missing_locations(program), "first_look", "exec"), names)
+            tables += [names["shown"]._repr_html_()] if hasattr(names["shown"], "_repr_html_") else []
     assert len(tables) >= 3 and "joint_low" in tables[1]
 
 
