@@ -159,7 +159,7 @@ def test_a_run_that_is_stopped_then_killed_then_taken_over_loses_only_what_was_i
         second = start(spec, store, *INLINE)
         wait_for_session(second, store, 4)
     code, lines = said(first)
-    assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
+    assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     assert said(second) == (0, [])
     goes_on(desk, spec, store, repeated=lost)
 
