@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from commands import Said, command, on_terminal, write_spec
+from commands import Said, on_terminal, write_spec
 
 from summhay_ray.cli import main
 
@@ -60,5 +62,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """The one run, as a person makes it; inline, which is what this machine is for a small one."""
     folder = tmp_path_factory.mktemp("finished")
     spec, store = write_spec(folder, SPEC), folder / "store"
-    stopped = command("run", spec, "--store", store, "--budget", str(TINY_BUDGET), "--json")
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
+        main(["run", str(spec), "--store", str(store), "--budget", str(TINY_BUDGET), "--json"])
+    stopped = Said(int(stop.value.code or 0), out.getvalue(), err.getvalue())
     return Finished(spec, store, stopped, on_terminal("run", spec, "--store", store, "--json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,35 +82,57 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", ["summhay", *(pytest.param(kind, marks=pytest.mark.soak) for kind in list(SPECS)[1:])])
-def test_a_stored_run_is_read_without_code_of_ones_own(kind: str, cli: Any, tmp_path: Path) -> None:
+def test_a_stored_run_is_read_without_code_of_ones_own(
+    kind: str, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine, theirs, store = tmp_path / "mine", tmp_path / "theirs", tmp_path / "store"
     for folder, code in ((mine, OWN), (theirs, HOSTILE)):
         folder.mkdir()
         (folder / "own.py").write_text(code, encoding="ascii")
     # Modules that an installed one hides, or that are imported where they are found.
-    for name in ("polars", "sitecustomize", "usercustomize", "yaml", "bert_score", "uvloop", "brotli", "matplotlib"):
+    for name in (
+        "json",
+        "typer",
+        "polars",
+        "sitecustomize",
+        "usercustomize",
+        "yaml",
+        "bert_score",
+        "uvloop",
+        "brotli",
+        "matplotlib",
+    ):
         (theirs / f"{name}.py").write_text(HOSTILE, encoding="ascii")
     spec = write_spec(mine, {**SPECS[kind], "executor": "inline"})
-    done = command("run", spec, "--store", store, "--json", cwd=mine)
+    monkeypatch.chdir(mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        done = cli("run", spec, "--store", store, "--json")
+        del sys.modules["own"]
     run = done.document["run"]
     assert (done.code, done.document["status"]) == (0, "done")
     here = cli("score", run, "--store", store, "--json").document
     there = command("score", run, "--store", store, "--json", cwd=theirs)
     assert (there.code, there.document) == (0, here), there.err
-    assert command("report", run, "--out", tmp_path / "report", "--store", store, cwd=theirs).code == 0
+    monkeypatch.chdir(theirs)
+    assert cli("report", run, "--out", tmp_path / "report", "--store", store).code == 0
     assert not (theirs / "imported").exists()
 
 
-def test_the_status_of_a_benchmark_of_ones_own_needs_no_code(tmp_path: Path) -> None:
+def test_the_status_of_a_benchmark_of_ones_own_needs_no_code(cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, theirs, store = tmp_path / "mine", tmp_path / "theirs", tmp_path / "store"
     for folder, code in ((mine, OWN_KIND), (theirs, HOSTILE)):
         folder.mkdir()
         (folder / "own.py").write_text(code, encoding="ascii")
-    run = command(
-        "run", write_spec(mine, {"kind": "own:Asked", "models": ["offline/lead"]}), "--store", store, "--json", cwd=mine
-    )
-    for words in (("status", run.document["run"]), ("runs",)):
-        assert command(*words, "--store", store, cwd=theirs).code == 0
+    spec = write_spec(mine, {"kind": "own:Asked", "models": ["offline/lead"], "executor": "inline"})
+    monkeypatch.chdir(mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        run = cli("run", spec, "--store", store, "--json").document["run"]
+        del sys.modules["own"]
+    monkeypatch.chdir(theirs)
+    for words in (("status", run), ("runs",)):
+        assert cli(*words, "--store", store).code == 0
     assert not (theirs / "imported").exists()
 
 

@@ -32,11 +32,17 @@ NAMES = ("system", "label", "model", "retriever", "ordering")
 TOP = dict(zip(NAMES, ("fl-ctxt-sort_offline/lead", "full top + offline/lead", "offline/lead", "full", "top"), strict=True))
 
 
-def test_every_command_calls_a_system_by_one_key_and_one_label(cli: Cli, tmp_path: Path) -> None:
-    store = ("--store", tmp_path / "store")
-    ran = cli("run", write_spec(tmp_path, SPEC), *store, "--json").document
-    run = ran["run"]
-    assert {one["system"]: one["label"] for one in ran["systems"]} == SYSTEMS
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """(run, store) of the spec."""
+    store = tmp_path_factory.mktemp("names") / "store"
+    result = api.run(SPEC, str(store))
+    assert dict(result.table.select("system", "label").iter_rows()) == SYSTEMS
+    return result.run, store
+
+
+def test_every_command_calls_a_system_by_one_key_and_one_label(cli: Cli, ran: tuple[str, Path], tmp_path: Path) -> None:
+    run, store = ran[0], ("--store", ran[1])
     scored = cli("score", run, *store, "--json").document
     assert {one["system"]: one["label"] for one in scored["systems"]} == SYSTEMS
     assert all(
@@ -62,9 +68,9 @@ def test_every_command_calls_a_system_by_one_key_and_one_label(cli: Cli, tmp_pat
     assert [one[side]["system"] for side in ("a", "b")] == ["fl-ctxt-sort_offline/lead", "offline/lead"]
 
 
-def test_every_table_of_a_system_has_its_names(cli: Cli, tmp_path: Path) -> None:
-    store = ("--store", tmp_path / "store")
-    run = cli("run", write_spec(tmp_path, SPEC), *store, "--json").document["run"]
+def test_every_table_of_a_system_has_its_names(cli: Cli, ran: tuple[str, Path]) -> None:
+    run, folder = ran
+    store = ("--store", folder)
     judged = cli("support", run, *store, "--json").document["run"]
     recited = cli("recite", run, *store, "--json").document["run"]
     tables = [
@@ -76,13 +82,11 @@ def test_every_table_of_a_system_has_its_names(cli: Cli, tmp_path: Path) -> None
         (recited, "supports"),
     ]
     for of, name in tables:
-        stored = pl.concat(
-            [pl.read_parquet(file) for file in (tmp_path / "store" / "runs" / of / "tables" / name).glob("*.parquet")]
-        )
+        stored = pl.concat([pl.read_parquet(file) for file in (folder / "runs" / of / "tables" / name).glob("*.parquet")])
         assert dict(stored.select("system", "label").unique().iter_rows()) == SYSTEMS
         assert stored.filter(pl.col("system") == TOP["system"]).select(NAMES).unique().to_dicts() == [TOP]
-        assert dict(api.table(of, name, str(tmp_path / "store")).select("system", "label").unique().iter_rows()) == SYSTEMS
-    assert set(api.table(run, "judgments", str(tmp_path / "store"))["label"]) == {*SYSTEMS.values()}
+        assert dict(api.table(of, name, str(folder)).select("system", "label").unique().iter_rows()) == SYSTEMS
+    assert set(api.table(run, "judgments", str(folder))["label"]) == {*SYSTEMS.values()}
     shown = (
         cli("support", run, *store).out
         + cli("recite", run, *store).out

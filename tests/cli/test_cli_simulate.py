@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,14 +34,6 @@ Reference Insight:
 The harbour toll was doubled.
 
 Answer as JSON.
-"""
-HELP = """
-import sys
-from summhay_ray.cli import main
-try:
-    main(["simulate", "--help"])
-finally:
-    sys.stderr.write(" ".join(sys.modules))
 """
 SUMMARY = """Article 1:
 The harbour toll was doubled in May after a long debate. Fishermen protested against the higher toll.
@@ -100,8 +91,7 @@ def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     assert KEY not in (tmp_path / "record").read_text(encoding="ascii")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signals) -> None:
+def test_one_line_says_how_to_reach_it_on_this_machine_alone_and_a_signal_ends_it() -> None:
     command = [str(SUMMHAY), "simulate", "--port", "0", "--answers", "short", "--cached-price", "0.5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -113,19 +103,19 @@ def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signa
     price = find_price(model["model"], model["price"])
     assert (price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok) == (2.5, 10.0, 0.5)
     assert Simulated(base[0]).chat("a toll").text.startswith("- The documents say so")
-    process.send_signal(number)
+    listening = [one.laddr.ip for one in psutil.Process(process.pid).net_connections() if one.status == psutil.CONN_LISTEN]
+    assert listening == ["127.0.0.1"]
+    process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")
     assert re.fullmatch(r"served 1 of 1 requests for 0\.\d{6} dollars\n", err)
 
 
-def test_help_names_every_option_and_loads_nothing_heavy() -> None:
-    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, timeout=60, check=True)
-    loaded = {name.split(".")[0] for name in done.stderr.split()}
-    assert loaded & {"ray", "litellm", "torch", "polars", "aiohttp", "numpy", "pyarrow", "tiktoken"} == set()
+def test_help_names_every_option(cli: Callable[..., Said]) -> None:
     settings = [field.name for field in dataclasses.fields(simulator.Settings) if field.name not in ("unknown_models", "models")]
+    shown = cli("simulate", "--help").out
     for name in [*settings, "port", "host", "answers", "keys", "record", "limit", "unknown_model", "json"]:
-        assert f"--{name.replace('_', '-')} " in done.stdout
+        assert f"--{name.replace('_', '-')} " in shown
 
 
 @pytest.mark.parametrize(
@@ -171,11 +161,6 @@ def test_limits_of_a_model_add_up() -> None:
 )
 def test_a_host_that_other_machines_reach_is_known(host: str, beyond: bool) -> None:
     assert simulator.Serving(host=host).beyond_this_machine is beyond
-
-
-def test_it_listens_on_this_machine_alone(served: Simulated) -> None:
-    listening = [one.laddr.ip for one in psutil.Process(served.pid).net_connections() if one.status == psutil.CONN_LISTEN]
-    assert listening == ["127.0.0.1"]
 
 
 def test_it_warns_where_other_machines_reach_it(cli: Callable[..., Said], served: Simulated) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SUMMHAY, Said, write_json
+from commands import Said, write_json
 from inline_runs import N_QUERIES, SAMPLE
 from synth_runs import run_inline, small
 
@@ -47,15 +48,14 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 def at_80_columns(*arguments: str) -> str:
     """What a command writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "dumb", "COLUMNS": "80"}
-    with subprocess.Popen([str(SUMMHAY), *arguments], stdout=theirs, stderr=subprocess.PIPE, env=environment):
-        os.close(theirs)
-        said = b""
-        try:
-            while part := os.read(ours, 65536):
-                said += part
-        except OSError:  # the other side is closed
-            pass
+    with pytest.MonkeyPatch.context() as patch, os.fdopen(theirs, "w") as terminal:
+        patch.setenv("TERM", "dumb")
+        patch.setenv("COLUMNS", "80")
+        patch.setattr(sys, "stdout", terminal)
+        with pytest.raises(SystemExit):
+            cli.main([*arguments])
+        terminal.flush()
+        said = os.read(ours, 65536)
     os.close(ours)
     return said.decode().replace("\r\n", "\n")
 
@@ -153,27 +153,31 @@ def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]
     assert said.code == 0 and all(f" {run} " in said.out for run in found) and " budget " in said.out
 
 
-def imported_by(*command: str | Path) -> set[str]:
-    line = [sys.executable, "-X", "importtime", str(SUMMHAY), *map(str, command)]
-    said = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
-    return {row.rsplit("|", 1)[1].strip() for row in said.stderr.splitlines() if "|" in row}
+LOADED = """
+import json, sys
+from summhay_ray.cli import main
+loaded = []
+for words in map(str.split, sys.argv[1:]):
+    try:
+        main(words)
+    except SystemExit as stop:
+        assert not stop.code, words
+    loaded.append([*sys.modules])
+sys.stderr.write("\\n" + json.dumps(loaded))
+"""
 
 
-def test_to_read_a_run_loads_little(two_runs: tuple[str, list[str]]) -> None:
+def test_to_read_a_run_loads_little_and_to_run_no_more_than_it_needs(two_runs: tuple[str, list[str]], tmp_path: Path) -> None:
     store, (done, _) = two_runs
-    imported = imported_by("status", done, "--store", store)
-    assert {"polars", "summhay_ray.report.terminal_tables"} <= imported
-    heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy.stats", "matplotlib", "jinja2", "boto3"}
-    assert imported & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
-
-
-def test_a_run_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     spec = write_json(tmp_path / "spec.yaml", SAMPLE)
-    imported = imported_by("run", spec, "--store", str(tmp_path / "store"), "--executor", "inline")
-    assert "polars" in imported
-    assert (
-        imported & {"ray", "litellm", "openai", "httpx", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"} == set()
-    )
+    words = [f"status {done} --store {store}", f"run {spec} --store {tmp_path / 'store'} --executor inline"]
+    said = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, timeout=60, check=True)
+    reading, running = map(set, json.loads(said.stderr.splitlines()[-1]))
+    assert {"polars", "summhay_ray.report.terminal_tables"} <= reading
+    heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy.stats", "matplotlib", "jinja2", "boto3"}
+    assert reading & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
+    heavy = {"ray", "litellm", "openai", "httpx", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"}
+    assert running & heavy == set()
 
 
 def test_an_empty_store_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:

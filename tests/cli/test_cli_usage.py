@@ -110,13 +110,6 @@ def test_a_store_below_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert said.refusal.endswith(f"{tmp_path / 'file'} is a file; give a folder")
 
 
-def test_a_file_of_the_name_of_a_module_is_no_danger(tmp_path: Path) -> None:
-    for name in ("json.py", "yaml.py", "typer.py"):
-        (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
-    done = subprocess.run([str(SUMMHAY), "plan", "x.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (2, "summhay: x.yaml: no such file; give the path of a spec (YAML)\n")
-
-
 def test_a_reader_that_has_enough_is_no_error_message(tmp_path: Path) -> None:
     line = f"{sys.executable} {SUMMHAY} runs | true"
     done = subprocess.run(

@@ -186,6 +186,7 @@ def assert_no_canary(person: Person) -> None:
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
 
 
+@pytest.mark.soak
 def test_a_folder_that_a_pool_prepares_is_the_haystack_of_one_process(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

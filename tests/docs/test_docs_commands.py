@@ -1,7 +1,7 @@
 """What the pages of docs/ say works: their commands and programs run, and what they quote stands where they say.
 
-Blocks of ```sh and of ```python run are run, page by page, in a copy of `examples/`; RUN stands for the id that was printed last.
-Those of ```sh cluster need a cluster of Ray.
+`make soak` runs the blocks of ```sh and of ```python run, page by page, in a copy of `examples/`; RUN stands for the id that
+was printed last. Those of ```sh cluster need a cluster of Ray.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
-LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "retrieval", "stores")
-"""Pages whose commands take long."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +115,8 @@ def said_by(work: Callable[..., None], *given: Any) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=page.stem, marks=[pytest.mark.soak] if page.stem in LONG else [])
-        for page in pages_with("sh", "python run")
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     run_blocks(page, tmp_path, ("sh", "python run"))
 

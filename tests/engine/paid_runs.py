@@ -73,7 +73,7 @@ class Office:
         while self.served() < served:
             assert process.poll() is None, said(process)
             assert time.monotonic() < end
-            time.sleep(0.03)
+            time.sleep(0.1)
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:

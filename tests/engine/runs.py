@@ -76,7 +76,7 @@ def wait_for_answers(process: subprocess.Popen[bytes], store: Path, n: int) -> b
             return True
         if process.poll() is not None:
             return False
-        time.sleep(0.02)
+        time.sleep(0.1)
     raise TimeoutError(f"{n} answers did not come in {PATIENCE_S} s")
 
 

@@ -11,7 +11,7 @@ from fake_provider import FakeProvider, Reply
 from inline_runs import answered as run_inline
 from inline_runs import rows
 from runs import summhay, write_spec
-from simulated_provider import KEY, in_thread, simulated_provider
+from simulated_provider import KEY, in_thread
 
 from summhay_ray.cli.read import status_facts
 from summhay_ray.engine import entries, status
@@ -120,9 +120,8 @@ def test_a_run_with_a_marked_answer_and_all_else_done_is_partial_until_a_margin_
     assert again.status == status(run).status == "partial"
 
 
-@pytest.mark.timeout(900)
 def test_a_run_with_a_liar_ends_with_4_and_a_run_without_money_with_3(tmp_path: Path) -> None:
-    with simulated_provider("--limit", "liar:claim=10000", "--cache-lifetime", "0") as provider:
+    with in_thread(models={"liar": {"claim": 10_000.0}}, cache_lifetime=0.0) as provider:
         fields = {
             "haystacks": ["sample/news"],
             "retrievers": ["bm25", "oracle"],

@@ -123,10 +123,12 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
     goes_on(desk, spec, store)
 
 
-def test_another_process_stops_it_and_waits_for_its_end(desk: Office, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_then_killed_then_taken_over_loses_only_what_was_in_flight_at_the_kill(
+    desk: Office, tmp_path: Path
+) -> None:
     spec, store = desk.spec(), tmp_path / "store"
     process = start(spec, store, *INLINE)
-    desk.wait(process, 24)
+    desk.wait(process, 16)
     (run,) = Store(str(store)).run_ids()
     stopped = summhay("stop", run[:6], "--store", store)
     assert f"pid {process.pid}" in stopped["stopped"]
@@ -136,13 +138,11 @@ def test_another_process_stops_it_and_waits_for_its_end(desk: Office, tmp_path: 
     assert (ended, len(lines)) == (143, 1) and "stopped by `summhay stop`" in lines[0]
     with pytest.raises(UserError, match=f"run {run} is not running"):
         api.stop(run, str(store))
-    goes_on(desk, spec, store)
+    usd = summhay("status", run, "--store", store)["usd"]
+    assert (usd["spent"], usd["uncertain"]) == (pytest.approx(desk.provider.stats()["micros"] / 1e6), 0)
 
-
-def test_a_kill_repeats_at_most_what_was_in_flight(desk: Office, tmp_path: Path) -> None:
-    spec, store = desk.spec(), tmp_path / "store"
     process = start(spec, store, *INLINE)
-    desk.wait(process, 24)
+    desk.wait(process, served + 16)
     # It sends nothing more: what is in flight now is so at the kill.
     os.kill(process.pid, signal.SIGSTOP)
     in_flight = desk.provider.stats()["in_flight"]
@@ -151,21 +151,17 @@ def test_a_kill_repeats_at_most_what_was_in_flight(desk: Office, tmp_path: Path)
     process.communicate()
     assert until(lambda: desk.provider.stats()["in_flight"] == 0)
     # What was answered while it stood still, or was not written yet, was in flight for it.
-    goes_on(desk, spec, store, repeated=max(in_flight, desk.served() - known))
+    lost = max(in_flight, desk.served() - known)
 
-
-def test_a_second_driver_takes_the_run_over_and_the_first_loses_nothing(desk: Office, tmp_path: Path) -> None:
-    spec, store = desk.spec(), tmp_path / "store"
     first = start(spec, store, *INLINE)
-    desk.wait(first, 12)
+    desk.wait(first, desk.served() + 8)
     with desk.silent():
         second = start(spec, store, *INLINE)
-        wait_for_session(second, store, 2)
+        wait_for_session(second, store, 4)
     code, lines = said(first)
     assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
-    code, lines = said(second)
-    assert (code, lines) == (0, [])
-    goes_on(desk, spec, store)
+    assert said(second) == (0, [])
+    goes_on(desk, spec, store, repeated=lost)
 
 
 def test_the_executor_that_is_taken_is_said_with_its_reason(tmp_path: Path) -> None:

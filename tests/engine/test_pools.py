@@ -78,5 +78,5 @@ def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tab
         # The command is a child of this process, and searches for its plan; actors are children of Ray's.
         actors = [path for path in own.iterdir() if int(path.name.partition("-")[0]) not in (os.getpid(), os.getppid())]
         assert len(actors) == 4 == len({path.read_text() for path in actors})
-        again = provider.again(provider.spec(**changes), pooled, "ray")
+        again = provider.again(provider.spec(**changes), pooled)
         assert again["calls"]["made"] == 0

@@ -13,8 +13,8 @@ from runs import kill, kill_worker, log_records, open_to_others, process_tree, s
 pytestmark = pytest.mark.timeout(600)
 RAY = ("--executor", "ray")
 
-N_CELLS = 9 * 6
-N_CALLS = 379
+N_SYSTEMS = 4
+N_CELLS = 9 * N_SYSTEMS
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def news1(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     folder = tmp_path_factory.mktemp("news1")
     fields = {
         "haystacks": [str(summhay_data / "topic_news1.json")],
-        "retrievers": ["random", "keywords", "bm25", "oracle", "full"],
-        "orderings": ["top", "bottom"],
+        "retrievers": ["random", "keywords", "oracle", "full"],
+        "orderings": ["top"],
         "summarizers": ["offline/support"],
         "judges": [{"model": "offline/judge", "strategy": "per_insight"}],
         "seed": 7,
@@ -41,22 +41,20 @@ def test_the_main_job_is_done(news1: dict[str, Any]) -> None:
     assert result["calls"]["failed"] == 0
     records = log_records(news1["store"])
     assert len(records) == len({record["key"] for record in records}) == result["calls"]["made"]
-    assert result["calls"]["made"] + result["calls"]["reused"] == N_CELLS + 6 * 65
+    assert result["calls"]["made"] + result["calls"]["reused"] == N_CELLS + N_SYSTEMS * 65
 
 
 def test_offline_support_is_a_real_baseline(news1: dict[str, Any]) -> None:
-    full = [system for system in news1["result"]["systems"] if system["retriever"] == "full"]
-    assert {system["ordering"] for system in full} == {"top", "bottom"}
-    for system in full:
-        assert system["citation"] >= 0.45 and system["joint"] >= 0.15
-        assert system["n_scored"] == system["n_expected"] == 65
+    [full] = [system for system in news1["result"]["systems"] if system["retriever"] == "full"]
+    assert full["citation"] >= 0.45 and full["joint"] >= 0.15
+    assert full["n_scored"] == full["n_expected"] == 65
     by_retriever = {system["retriever"]: system["joint"] for system in news1["result"]["systems"]}
     assert by_retriever["random"] < by_retriever["keywords"] < by_retriever["oracle"]
 
 
 def test_a_second_run_makes_no_call(news1: dict[str, Any]) -> None:
     again = summhay("run", news1["spec"], "--store", news1["store"])
-    assert again["calls"] == {"made": 0, "reused": N_CELLS + 6 * 65, "failed": 0}
+    assert again["calls"] == {"made": 0, "reused": N_CELLS + N_SYSTEMS * 65, "failed": 0}
     assert again["systems"] == news1["result"]["systems"]
 
 

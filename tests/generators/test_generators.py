@@ -194,7 +194,7 @@ def test_a_pool_of_actors_answers_what_one_process_answers(folders: dict[str, Pa
     assert found["ray"].equals(found["inline"]) and found["inline"].height > 0
 
 
-def test_a_path_starts_at_the_specs_folder_wherever_that_lies(
+def test_a_run_asks_it_as_any_other_model_by_a_path_from_the_specs_folder(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from summhay_ray import api
@@ -207,7 +207,7 @@ def test_a_path_starts_at_the_specs_folder_wherever_that_lies(
         shutil.copytree(folders["bart"], tmp_path / place / "models" / "bart")
         (specs / "a.txt").write_text("chair : the ferry late .", encoding="utf-8")
         (specs / "queries.jsonl").write_text('{"query_id": "1", "text": "when ?", "references": ["the ferry"]}', encoding="utf-8")
-        model = "{model: transformers/../models/bart, max_tokens: 8}"
+        model = "{model: transformers/../models/bart, name: BART, max_tokens: 8, extra: {input: bart, num_beams: 2}}"
         fields = f"kind: odsum\ncorpus: .\nretrievers: [bm25]\nk: [1]\nsummarizers: [{model}]\n"
         (specs / "spec.yaml").write_text(fields, encoding="utf-8")
         result = api.run(specs / "spec.yaml", str(tmp_path / place / "store"), executor="inline")
@@ -216,25 +216,6 @@ def test_a_path_starts_at_the_specs_folder_wherever_that_lies(
         assert api.run(specs / "spec.yaml", str(tmp_path / place / "store"), executor="inline").calls["made"] == 0
         assert api.score(result.run, str(tmp_path / place / "store")).details["summaries"]
     assert len(ids) == 1
-
-
-def test_a_run_asks_it_as_any_other_model(folders: dict[str, Path], tmp_path: Path) -> None:
-    from summhay_ray import api
-
-    (tmp_path / "a.txt").write_text("chair : the ferry late .", encoding="utf-8")
-    (tmp_path / "queries.jsonl").write_text('{"query_id": "1", "text": "when ?", "references": ["the ferry"]}', encoding="utf-8")
-    model = {"model": f"transformers/{folders['bart']}", "max_tokens": 8, "extra": {"input": "bart", "num_beams": 2}}
-    spec = {
-        "kind": "odsum",
-        "corpus": str(tmp_path),
-        "retrievers": ["bm25"],
-        "k": [1],
-        "summarizers": [{**model, "name": "BART"}],
-    }
-    result = api.run(spec, str(tmp_path / "store"), executor="inline")
-    assert result.status == "done" and result.calls["made"] == 1
-    again = api.run(spec, str(tmp_path / "store"), executor="inline")
-    assert again.calls["made"] == 0
 
 
 TEXTS = [f"{'the ferry late . ' * (n % 5)}when does the {WORDS[8 + n % 7]} open ?" for n in range(8)]
@@ -353,6 +334,7 @@ def said_by(folder: Path, tmp_path: Path, **fields: Any) -> Path:
     return tmp_path / "spec.yaml"
 
 
+@pytest.mark.soak
 def test_sigterm_keeps_the_answers_that_have_ended_and_only_these(
     ending_early: tuple[Path, set[int], set[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,43 +58,45 @@ def write(folder: Path, **documents: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("program", "kind", "words"),
-    [
-        ("while True: pass", "too_slow", "took more than 1 s to convert; save it as text, or set SUMMHAY_CONVERT_SECONDS higher"),
-        ("import time; time.sleep(60)", "too_slow", "took more than 1 s"),
-        pytest.param("text = 'x' * 10**9", "too_much_memory", "more than 100 MB of memory to convert; save it as", marks=linux),
-        ("import os; os.kill(os.getpid(), 11)", "converter", "ended its converter (SIGSEGV); save it as text"),
-        ("import os; os._exit(0)", "converter", "ended its converter (exit code 0); save it as text"),
-        ("raise SystemExit(5)", "converter", "cannot be converted (SystemExit: 5)"),
-        ("raise KeyError('no\\n\\nfont')", "converter", "cannot be converted (KeyError"),
-        ("import socket; socket.create_connection(('127.0.0.1', 1))", "converter", "may not"),
-        ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:1')", "converter", "may not"),
-        ("import os; os.system('true')", "converter", "may not"),
-        ("import subprocess; subprocess.run(['true'])", "converter", "may not"),
-        ("text = open('secret').read()", "converter", "may not"),
-        (
-            "import os, sys; text = open(os.path.join(sys.prefix, '../' * 20 + os.getcwd() + '/secret')).read()",
-            "converter",
-            "may not",
-        ),
-        ("import os; text = os.read(os.open('secret', os.O_RDONLY), 9)", "converter", "may not"),
-        ("text = open('/proc/self/environ').read()", "converter", "may not"),
-        ("import sys; open(sys.prefix + '/planted', 'w')", "converter", "may not"),
-    ],
-)
-def test_what_a_document_may_not_do_is_a_failure_of_its_own(
-    program: str, kind: str, words: str, folder: Path, tmp_path: Path, hostile: None, monkeypatch: pytest.MonkeyPatch
+FORBIDDEN = [
+    ("while True: pass", "too_slow", "took more than 1 s to convert; save it as text, or set SUMMHAY_CONVERT_SECONDS higher"),
+    ("import time; time.sleep(60)", "too_slow", "took more than 1 s"),
+    ("text = 'x' * 10**9", "too_much_memory", "more than 100 MB of memory to convert; save it as"),
+    ("import os; os.kill(os.getpid(), 11)", "converter", "ended its converter (SIGSEGV); save it as text"),
+    ("import os; os._exit(0)", "converter", "ended its converter (exit code 0); save it as text"),
+    ("raise SystemExit(5)", "converter", "cannot be converted (SystemExit: 5)"),
+    ("raise KeyError('no\\n\\nfont')", "converter", "cannot be converted (KeyError"),
+    ("import socket; socket.create_connection(('127.0.0.1', 1))", "converter", "may not"),
+    ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:1')", "converter", "may not"),
+    ("import os; os.system('true')", "converter", "may not"),
+    ("import subprocess; subprocess.run(['true'])", "converter", "may not"),
+    ("text = open('secret').read()", "converter", "may not"),
+    (
+        "import os, sys; text = open(os.path.join(sys.prefix, '../' * 20 + os.getcwd() + '/secret')).read()",
+        "converter",
+        "may not",
+    ),
+    ("import os; text = os.read(os.open('secret', os.O_RDONLY), 9)", "converter", "may not"),
+    ("text = open('/proc/self/environ').read()", "converter", "may not"),
+    ("import sys; open(sys.prefix + '/planted', 'w')", "converter", "may not"),
+]
+"""Programs of documents, and the failure of each: its error, and words of its message."""
+
+
+def test_what_documents_may_not_do_is_a_failure_of_each(
+    folder: Path, tmp_path: Path, hostile: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUMMHAY_CONVERT_SECONDS", "1")
     monkeypatch.setenv("SUMMHAY_CONVERT_MB", "100")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "secret").write_text("hidden", encoding="ascii")
     (folder / "good.txt").write_text("A note.", encoding="ascii")
-    sources, unread = read_folder(write(folder, bad=program))
+    # Other systems enforce no limit on memory.
+    cases = [case for case in FORBIDDEN if case[1] != "too_much_memory" or sys.platform == "linux"]
+    sources, unread = read_folder(write(folder, **{f"{n:02}": program for n, (program, _, _) in enumerate(cases)}))
     assert [source.document_id for source in sources] == ["good.txt"]
-    assert [(one.document_id, one.error) for one in unread] == [("bad.pdf", kind)]
-    assert words in unread[0].message and "\n" not in unread[0].message
+    for (program, kind, words), found in zip(cases, sorted(unread, key=lambda one: one.document_id), strict=True):
+        assert (found.error, words in found.message, "\n" in found.message) == (kind, True, False), (program, found)
 
 
 @linux
@@ -140,7 +142,9 @@ def test_a_limit_that_is_no_number_is_refused(name: str, folder: Path, monkeypat
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, *(pytest.param(number, marks=pytest.mark.soak) for number in (signal.SIGINT, signal.SIGTERM))]
+)
 def test_the_child_ends_with_a_program_that_ends(number: signal.Signals, folder: Path, hostile: None) -> None:
     # No guard for a main module, as in a program that embeds this one.
     documents = str(write(folder, a="while True: pass"))
@@ -233,7 +237,7 @@ def test_documents_that_expand_lie_or_reach_outside_are_converted_or_failures(
     monkeypatch.setenv("SUMMHAY_CONVERT_MB", "40")
     secret = tmp_path / "secret.txt"
     secret.write_text("TOPSECRET", encoding="ascii")
-    word(folder / "bomb.docx", "A" * 80_000_000)
+    word(folder / "bomb.docx", "A" * 50_000_000)
     word(folder / "good.docx", "The pump in hall 3 stops.")
     word(folder / "entity.docx", "Read &x; here.", head=f'<!DOCTYPE d [<!ENTITY x SYSTEM "{secret.as_uri()}">]>')
     nested = "".join(f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in zip("abcdefghi", "bcdefghij", strict=True))

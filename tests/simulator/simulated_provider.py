@@ -117,7 +117,7 @@ def until(true: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
     while not true():
         if time.monotonic() > end:
             return False
-        time.sleep(0.01)
+        time.sleep(0.03)
     return True
 
 
