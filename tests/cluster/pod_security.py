@@ -35,7 +35,9 @@ def violations(pod: dict[str, Any], annotations: dict[str, str] | None = None) -
     """The fields of a pod's spec that `restricted` does not allow, with their values; empty if the pod is allowed."""
     context = pod.get("securityContext", {})
     found = [f"{name}: true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.get(name)]
-    found += [f"volume {name}: {volume.get('name')}" for volume in pod.get("volumes", []) for name in set(volume) - VOLUMES - {"name"}]
+    found += [
+        f"volume {name}: {volume.get('name')}" for volume in pod.get("volumes", []) for name in set(volume) - VOLUMES - {"name"}
+    ]
     found += [f"sysctl {one['name']}" for one in context.get("sysctls", []) if one["name"] not in SYSCTLS]
     found += [
         f"{name}: {value}"
@@ -64,7 +66,7 @@ def _of_context(where: str, context: dict[str, Any]) -> Iterator[str]:
         "seLinuxOptions": selinux.get("type", "") not in SELINUX_TYPES or bool(selinux.get("user") or selinux.get("role")),
         "hostProcess": bool(context.get("windowsOptions", {}).get("hostProcess")),
     }
-    yield from (f"{where}: {name} {context[name] if name in context else True}" for name, is_wrong in wrong.items() if is_wrong)
+    yield from (f"{where}: {name} {context.get(name, True)}" for name, is_wrong in wrong.items() if is_wrong)
 
 
 def _of_container(where: str, container: dict[str, Any], own: dict[str, Any], pod: dict[str, Any]) -> Iterator[str]:
