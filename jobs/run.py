@@ -8,7 +8,8 @@ resumes it.
 
 `--settle` leaves Ray's status FAILED, after which KubeRay starts the job again, to what another start may change. A run that
 finished with failures listed (exit code 4) ends SUCCEEDED, unless another start would try some of them again. One that stopped at
-its budget (3), or whose spec is wrong (2), ends STOPPED. stdout is then the JSON document of the run.
+its budget (3), that another driver took over (6), or whose spec is wrong (2), ends STOPPED. stdout is then the JSON document of
+the run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from collections.abc import Sequence
 
 from summhay_ray.cli import main
 
-SPEC_IS_WRONG, BUDGET_IS_USED_UP, FINISHED_WITH_FAILURES = 2, 3, 4
+FINISHED_WITH_FAILURES = 4
+NOT_MENDED_BY_A_RESTART = frozenset({2, 3, 6})
+"""Exit codes of a run: its spec is wrong, its budget is used up, another driver took it over."""
 SETTLE = "--settle"
 STOP_S = 60.0
 """Seconds that Ray has to stop this job."""
@@ -43,7 +46,7 @@ def job(arguments: Sequence[str]) -> int:
     if code == FINISHED_WITH_FAILURES and not json.loads(document.getvalue())["tried_again"]:
         sys.stderr.write("settled: finished with failures listed (exit code 4), which starting it again would not change\n")
         return 0
-    if code in (SPEC_IS_WRONG, BUDGET_IS_USED_UP):
+    if code in NOT_MENDED_BY_A_RESTART:
         sys.stderr.write(f"settled: stops its job (exit code {code}), which starting it again would not change\n")
         _stop_this_job()
     return code

@@ -108,7 +108,8 @@ def load(path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("code", "again", "settled"), [(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3), (3, 2, 3), (4, 0, 0), (4, 2, 4), (143, 0, 143)]
+    ("code", "again", "settled"),
+    [(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3), (3, 2, 3), (6, 0, 6), (4, 0, 0), (4, 2, 4), (143, 0, 143)],
 )
 def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(
     monkeypatch: pytest.MonkeyPatch, code: int, again: int, settled: int
