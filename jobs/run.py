@@ -8,8 +8,7 @@ resumes it.
 
 `--settle` leaves Ray's status FAILED, after which KubeRay starts the job again, to what another start may change. A run that
 finished with failures listed (exit code 4) ends SUCCEEDED, unless another start would try some of them again. One that stopped at
-its budget (3), that another driver took over (6), or whose spec is wrong (2), ends STOPPED. stdout is then the JSON document of
-the run.
+its budget (3), or that another driver took over (6), ends STOPPED. stdout is then the JSON document of the run.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from collections.abc import Sequence
 from summhay_ray.cli import main
 
 FINISHED_WITH_FAILURES = 4
-NOT_MENDED_BY_A_RESTART = frozenset({2, 3, 6})
-"""Exit codes of a run: its spec is wrong, its budget is used up, another driver took it over."""
+NOT_MENDED_BY_A_RESTART = frozenset({3, 6})
+"""Exit codes of a run: its budget is used up, another driver took it over."""
 SETTLE = "--settle"
 STOP_S = 60.0
 """Seconds that Ray has to stop this job."""
