@@ -1,4 +1,4 @@
-"""The files of cluster/ against what their tools publish: Ray's packaged schema, KubeRay's documented fields, our own sources."""
+"""The files of cluster/ but Kubernetes' against what their tools publish: Ray's packaged schema, our own sources."""
 
 from __future__ import annotations
 
@@ -14,51 +14,15 @@ import jsonschema
 import pytest
 import yaml
 
-from summhay_ray.engine.ray.worker_actor import LEAVE_S, LOOK_EVERY_S
-from summhay_ray.engine.run.execution import DRAIN_S
-
 pytestmark = pytest.mark.core
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "cluster"
 
-KUBERAY: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("kuberay_v1.yaml").read_text(encoding="utf-8"))
-REQUIRED = {
-    "RayClusterSpec": ["headGroupSpec"],
-    "HeadGroupSpec": ["template"],
-    "WorkerGroupSpec": ["groupName", "maxReplicas", "template"],
-    "NetworkPolicySpec": ["podSelector"],
-}
-
-
-def schema_of(kind: str) -> dict[str, Any]:
-    """JSON schema of a type's name in the table above."""
-    if kind.endswith("*"):
-        return {"type": "array", "items": schema_of(kind[:-1])}
-    if "|" in kind:
-        return {"enum": kind.split("|")}
-    if kind == "strings":
-        return {"type": "object", "additionalProperties": {"type": "string"}}
-    if kind not in KUBERAY:
-        return {"type": kind}
-    fields = {name: schema_of(found) for name, found in KUBERAY[kind].items()}
-    return {"type": "object", "properties": fields, "required": REQUIRED.get(kind, []), "additionalProperties": False}
-
 
 def aws() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((CLUSTER / "aws.yaml").read_text(encoding="utf-8"))
     return loaded
-
-
-def kubernetes(kind: str) -> dict[str, Any]:
-    """The object of this kind in kuberay.yaml, of which there is one."""
-    documents = yaml.safe_load_all((CLUSTER / "kuberay.yaml").read_text(encoding="utf-8"))
-    (found,) = [one for one in documents if one["kind"] == kind]
-    return dict(found)
-
-
-def rayjob() -> dict[str, Any]:
-    return kubernetes("RayJob")
 
 
 def test_aws_is_what_rays_autoscaler_takes() -> None:
@@ -81,6 +45,32 @@ def test_aws_heads_are_bought_and_workers_are_spot() -> None:
     assert types["gpu_worker"]["resources"]["GPU"] == 1
     assert sum(kind.get("max_workers", 0) for kind in types.values()) == aws()["max_workers"] == 14 + 2
     assert aws()["idle_timeout_minutes"] == 5
+
+
+def test_aws_nodes_have_one_image_a_closed_metadata_service_and_a_disk() -> None:
+    images = set()
+    for kind in aws()["available_node_types"].values():
+        node = kind["node_config"]
+        images.add(node["ImageId"])
+        assert node["MetadataOptions"]["HttpTokens"] == "required" and node["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+        (disk,) = node["BlockDeviceMappings"]
+        assert disk["Ebs"]["Encrypted"] and disk["Ebs"]["DeleteOnTermination"] and disk["Ebs"]["VolumeSize"] >= 100
+    # One Python on all nodes: that of Ubuntu 24.04, 3.12, which the locks cover.
+    (image,) = images
+    assert image.endswith("ubuntu-24.04/latest/ami-id")
+
+
+def test_aws_nodes_want_a_token_and_install_what_the_locks_have() -> None:
+    config = aws()
+    assert config["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    commands = config["setup_commands"]
+    assert any("export RAY_AUTH_MODE=token" in command for command in commands)
+    assert "--setenv=RAY_AUTH_MODE=$RAY_AUTH_MODE" in config["worker_start_ray_commands"][-1]
+    for command in (command for command in commands if "pip install" in command):
+        own, torch = command.endswith("--no-deps --no-build-isolation ."), "torch==" in command
+        assert own or torch or "--require-hashes" in command, command
+        for lock in re.findall(r"requirements/([\w.]+lock)", command):
+            assert (ROOT / "requirements" / lock).exists()
 
 
 @pytest.mark.parametrize("which", ["head_start_ray_commands", "worker_start_ray_commands"])
@@ -109,79 +99,6 @@ def test_without_our_variables_the_commands_are_plain(which: str, tmp_path: Path
         assert {"--address=10.0.0.1:6379", "--block"} <= set(ray_start)
 
 
-@pytest.mark.parametrize(
-    ("kind", "version", "wrong"),
-    [
-        ("RayJob", "ray.io/v1", [("backofLimit", 3), ("rayClusterSpec", {}), ("submissionMode", "Job")]),
-        ("NetworkPolicy", "networking.k8s.io/v1", [("ingres", []), ("policyTypes", ["In"])]),
-    ],
-)
-def test_kubernetes_objects_have_published_fields_only(kind: str, version: str, wrong: list[tuple[str, Any]]) -> None:
-    written = kubernetes(kind)
-    assert (written["apiVersion"], set(written)) == (version, {"apiVersion", "kind", "metadata", "spec"})
-    schema = schema_of(f"{kind}Spec")
-    jsonschema.validate(written["spec"], schema)
-    for name, value in wrong:
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(written["spec"] | {name: value}, schema)
-
-
-def test_ray_wants_a_token_and_its_ports_are_closed_to_other_pods() -> None:
-    cluster, policy = rayjob()["spec"]["rayClusterSpec"], kubernetes("NetworkPolicy")["spec"]
-    assert cluster["authOptions"] == {"mode": "token"} and policy["policyTypes"] == ["Ingress"]
-    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    assert all(
-        policy["podSelector"]["matchLabels"].items() <= group["template"]["metadata"]["labels"].items() for group in groups
-    )
-    assert "serviceType" not in groups[0] and "enableIngress" not in groups[0]
-    among_themselves, dashboard, metrics = policy["ingress"]
-    assert among_themselves == {"from": [{"podSelector": policy["podSelector"]}]}
-    # Only the pod of this job and the operator's own.
-    peers = [peer["podSelector"]["matchLabels"] for peer in dashboard["from"]]
-    assert peers == [{"job-name": rayjob()["metadata"]["name"]}, {"app.kubernetes.io/name": "kuberay-operator"}]
-    assert [rule["ports"] for rule in (dashboard, metrics)] == [[{"protocol": "TCP", "port": port}] for port in (8265, 8080)]
-
-
-def test_workers_are_beside_the_head_and_selectors_name_their_cloud() -> None:
-    cluster = rayjob()["spec"]["rayClusterSpec"]
-    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    head, *workers = pods()
-    assert "tolerations" not in head
-    clouds = {"karpenter.sh/capacity-type", "cloud.google.com/gke-spot", "kubernetes.azure.com/scalesetpriority"}
-    text = (CLUSTER / "kuberay.yaml").read_text(encoding="utf-8")
-    (says,) = [line for line in text.splitlines() if "EKS" in line and "GKE" in line and "AKS" in line and "{" in line]
-    assert "Karpenter" in says and all(label in says for label in clouds - {"karpenter.sh/capacity-type"})
-    for worker in workers:
-        assert set(worker["nodeSelector"]) <= clouds and clouds <= {one["key"] for one in worker["tolerations"]}
-
-
-def pods() -> list[dict[str, Any]]:
-    cluster = rayjob()["spec"]["rayClusterSpec"]
-    return [group["template"]["spec"] for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]]
-
-
-def test_pods_get_time_to_drain_and_mounts_that_exist() -> None:
-    for pod in pods():
-        (container,) = pod["containers"]
-        # Ray drains a node whose pod is taken away; longer than its workers take, shorter than the pod has.
-        (drain,) = [one["value"] for one in container["env"] if one["name"] == "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"]
-        assert pod["terminationGracePeriodSeconds"] - 5 > float(drain) > DRAIN_S + 2 * LEAVE_S + LOOK_EVERY_S
-        assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
-        assert container["securityContext"]["runAsNonRoot"] is True
-        assert container["resources"]["requests"] == container["resources"]["limits"]
-
-
-def test_keys_come_as_files_or_from_secrets() -> None:
-    for pod in pods():
-        mounts = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
-        for variable in pod["containers"][0]["env"]:
-            if variable["name"].endswith("_FILE"):
-                assert any(variable["value"].startswith(f"{mount}/") for mount in mounts)
-            elif not variable["name"].startswith("RAY_"):
-                assert set(variable["valueFrom"]) == {"secretKeyRef"}
-    assert not re.search(r"sk-|AKIA", "".join(file.read_text(encoding="utf-8") for file in CLUSTER.iterdir() if file.is_file()))
-
-
 def load(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
     assert spec is not None and spec.loader is not None
@@ -190,23 +107,9 @@ def load(path: Path) -> Any:
     return module
 
 
-def test_what_kubernetes_runs_is_a_spec_and_a_command_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    from summhay_ray import api
-
-    spec = api.load(yaml.safe_load(kubernetes("ConfigMap")["data"]["spec.yaml"])).spec
-    assert spec.name == "quickstart"
-    python, script, path, *options = shlex.split(rayjob()["spec"]["entrypoint"])
-    assert (python, script, path) == ("python", "/home/summhay/jobs/run.py", "/etc/summhay/spec/spec.yaml")
-    run = load(ROOT / "jobs" / "run.py")
-    asked: list[list[str]] = []
-    monkeypatch.setattr(run, "main", asked.append)
-    assert run.job([path, *options]) == run.job([path]) == 0
-    assert asked[0] == ["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--json", "--address", "auto"]
-    assert asked[1] == ["run", path, "--address", "auto"]
-
-
 @pytest.mark.parametrize(
-    ("code", "again", "settled"), [(0, 0, 0), (1, 0, 1), (3, 0, 3), (3, 2, 3), (4, 0, 0), (4, 2, 4), (143, 0, 143)]
+    ("code", "again", "settled"),
+    [(0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3), (3, 2, 3), (6, 0, 6), (4, 0, 0), (4, 2, 4), (143, 0, 143)],
 )
 def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(
     monkeypatch: pytest.MonkeyPatch, code: int, again: int, settled: int
@@ -221,11 +124,26 @@ def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(
     assert (run.job(["spec.yaml"]), run.job(["spec.yaml", "--settle"])) == (code, settled)
 
 
+def test_the_image_has_torch_of_the_device_that_is_asked_for() -> None:
+    (torch,) = [rest for name, rest in instructions() if name == "RUN" and "torch==" in rest]
+    script = f'pip() {{ echo pip "$@"; }}; {torch}'
+    done = {
+        device: subprocess.run(["bash", "-c", script], env={"DEVICE": device}, capture_output=True, text=True)
+        for device in ("cpu", "cuda", "tpu")
+    }
+    assert ("ARG", "DEVICE=cpu") in instructions()
+    assert "/whl/cpu" in done["cpu"].stdout and "torch==" in done["cuda"].stdout and "/whl/" not in done["cuda"].stdout
+    assert done["tpu"].returncode == 1 and "cpu or cuda" in done["tpu"].stderr
+    pins = {pin for file in ("Containerfile", "aws.yaml") for pin in re.findall(r"torch==([\d.]+)", (CLUSTER / file).read_text())}
+    assert pins == set(re.findall(r"TORCH \?= ([\d.]+)", (ROOT / "Makefile").read_text(encoding="utf-8")))
+
+
 def test_runtime_environments_are_rays() -> None:
     from ray.runtime_env import RuntimeEnv
 
     written = yaml.safe_load((CLUSTER / "runtime_env.yaml").read_text(encoding="utf-8"))
-    in_pods = yaml.safe_load(rayjob()["spec"]["runtimeEnvYAML"])
+    (rayjob,) = yaml.safe_load_all((CLUSTER / "kuberay/base/rayjob.yaml").read_text(encoding="utf-8"))
+    in_pods = yaml.safe_load(rayjob["spec"]["runtimeEnvYAML"])
     assert RuntimeEnv(**written)["env_vars"] == RuntimeEnv(**in_pods)["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "25"}
 
 
@@ -237,7 +155,7 @@ def instructions() -> list[tuple[str, str]]:
 
 def test_the_image_is_pinned_unprivileged_and_made_of_what_exists() -> None:
     found = instructions()
-    assert {name for name, _ in found} <= {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER"}
+    assert {name for name, _ in found} <= {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "ARG"}
     assert re.fullmatch(r"python:3\.1[1-4]\.\d+-slim-\w+@sha256:[0-9a-f]{64}", found[0][1])
     assert found[-1] == ("USER", "1000")
     for name, rest in found:
@@ -251,7 +169,7 @@ def test_the_image_is_pinned_unprivileged_and_made_of_what_exists() -> None:
 
 def test_one_ray_everywhere() -> None:
     """Nodes of one cluster must run one Ray."""
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("cluster/aws.yaml", "requirements/image.lock")]
-    pins = {pin for text in texts for pin in re.findall(r"\bray(?:\[data,default\])?==([\d.]+)", text)}
-    assert pins == {rayjob()["spec"]["rayClusterSpec"]["rayVersion"]}
-    assert len(pins) == 1
+    locks = [(ROOT / "requirements" / name).read_text(encoding="utf-8") for name in ("image.lock", "core.lock")]
+    pins = {pin for text in locks for pin in re.findall(r"^ray(?:\[[a-z,]+\])?==([\d.]+)", text, re.M)}
+    (rayjob,) = yaml.safe_load_all((CLUSTER / "kuberay/base/rayjob.yaml").read_text(encoding="utf-8"))
+    assert pins == {rayjob["spec"]["rayClusterSpec"]["rayVersion"]}

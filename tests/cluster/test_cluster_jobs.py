@@ -331,3 +331,45 @@ def test_a_synthesis_is_a_job_that_its_budget_stops(nodes: Any, tmp_path: Path) 
     assert made > 0 and made + rest.calls["made"] == whole.calls["made"]
     tables, clean = (Store(str(store)).run(workload.run_id).digests() for store in stores)
     assert tables == clean
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("name", "options", "status"),
+    [
+        ("budget", ["--budget", "0.0001"], "STOPPED"),
+        ("wrong", ["--set", "nonsense=1"], "FAILED"),
+    ],
+)
+def test_a_job_that_another_start_would_not_change_ends_stopped(
+    nodes: Any, tmp_path: Path, name: str, options: list[str], status: str
+) -> None:
+    """KubeRay starts a job that FAILED again, and leaves one that was STOPPED."""
+    model = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "api_key_env": KEY_ENV}
+    price = {"price": {"input_per_mtok": 1000, "output_per_mtok": 1000}}
+    fields = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "judges": ["offline/judge"]}
+    spec = write_spec(tmp_path, {**fields, "summarizers": [{**model, **price}]})
+    run = [sys.executable, ROOT / "jobs" / "run.py", spec, "--store", tmp_path / "store", "--settle", *options]
+    line = [
+        "ray",
+        "job",
+        "submit",
+        "--address",
+        nodes.url,
+        "--submission-id",
+        name,
+        "--no-wait",
+        "--",
+        "env",
+        f"{KEY_ENV}={KEY}",
+        *run,
+    ]
+    subprocess.run([str(word) for word in line], check=True, env=os.environ | {"RAY_AUTH_MODE": "disabled"}, timeout=PATIENCE_S)
+
+    def ended() -> str:
+        with urllib.request.urlopen(f"{nodes.url}/api/jobs/{name}", timeout=30) as answer:
+            found = str(json.loads(answer.read())["status"])
+        return found if found in ("SUCCEEDED", "FAILED", "STOPPED") else ""
+
+    assert until(lambda: bool(ended()), PATIENCE_S)
+    assert ended() == status
