@@ -198,21 +198,18 @@ def walk(
     Such a sentence closes only the smallest open budget, and is then taken. If it exceeds two budgets at once, the second closes
     at the next sentence, with an extract longer than its budget. For `newline` and `source_order` see `AsReleased`.
     """
-    found: dict[int, Extract] = {}
+    closed: dict[int, list[int]] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
-
-    def close() -> Extract:
-        return joined(document, sorted(chosen) if source_order else chosen)
-
     for number in ranking:
         sentence = document.sentences[number]
         total += count_tokens(f"{sentence}\n") if newline else count_tokens(sentence) + 1
         if total > left[0]:
-            found[left.pop(0)] = close()
+            closed[left.pop(0)] = list(chosen)
             if not left:
                 break
         chosen.append(number)
-    return found | {budget: close() for budget in left}
+    closed |= dict.fromkeys(left, chosen)
+    return {budget: joined(document, sorted(numbers) if source_order else numbers) for budget, numbers in closed.items()}
 
 
 def joined(document: Document, numbers: Sequence[int]) -> Extract:
