@@ -51,7 +51,11 @@ def load_litellm() -> Any:
         # Other versions may lack these methods and are then just slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
-    watch_clients()
+    # The current call decides how each request is sent; outside a call, the clients are unchanged. OpenAI's SDK uses httpx2 if
+    # litellm gives it no client, and some cloud logins use requests.
+    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
+        if importlib.util.find_spec(name) is not None:
+            watch(importlib.import_module(name))
     return litellm
 
 
@@ -225,13 +229,6 @@ class Outgoing:
                     raise problem
         return whole
 
-    def error_of(self, error: Exception) -> Exception:
-        """The meaning of an error that litellm itself raises. Before anything is sent, the request is wrong; afterwards, the
-        provider's answer is unreadable, and may be paid."""
-        if self.wire.sent:
-            return bodies.UnreadableAnswer(f"litellm cannot read the answer ({error})")
-        return bodies.ProviderError(getattr(error, "status_code", None) or 500, str(error))
-
 
 _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)
 
@@ -244,7 +241,12 @@ def watching(call: Outgoing) -> Iterator[None]:
         yield
     # Each SDK raises its own errors.
     except Exception as error:  # noqa: BLE001
-        raise call.problem or call.error_of(error) from None
+        if call.problem is not None:
+            raise call.problem from None
+        # litellm's own error. Before anything is sent, the request is wrong; afterwards, the answer is unreadable and may be paid.
+        if call.wire.sent:
+            raise bodies.UnreadableAnswer(f"litellm cannot read the answer ({error})") from None
+        raise bodies.ProviderError(getattr(error, "status_code", None) or 500, str(error)) from None
     finally:
         _CALL.reset(token)
     if call.problem is not None:
@@ -253,17 +255,6 @@ def watching(call: Outgoing) -> Iterator[None]:
 
 def _name(request: httpx.Request) -> tuple[str, str]:
     return request.method, str(request.url.copy_with(query=None, fragment=None))
-
-
-@functools.cache
-def watch_clients() -> None:
-    """Patch the clients of httpx, httpx2 and requests, so that the current call decides how each request is sent.
-
-    Outside a call they are unchanged. OpenAI's SDK uses httpx2 if litellm gives it no client, and some cloud logins use requests.
-    """
-    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
-        if importlib.util.find_spec(name) is not None:
-            watch(importlib.import_module(name))
 
 
 def _watch(library: Any) -> None:

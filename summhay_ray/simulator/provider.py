@@ -200,9 +200,23 @@ class Provider:
     async def _served(self, job: _Job) -> bytes:
         """Bill the request. Returns the body of the answer."""
         if isinstance(job.ask, bodies.EmbeddingAsk):
-            return self._embed(job, job.ask)
+            self._bill(job)
+            embedded = [vectors.embed(text, job.ask.dimensions) for text in job.ask.inputs]
+            usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
+            reported = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
+            shown = [vectors.packed(vector) if job.ask.base64 else vector for vector in embedded]
+            return bodies.embeddings(job.ask.model, shown, reported)
         if isinstance(job.ask, bodies.RerankAsk):
-            return self._rerank(job, job.ask)
+            # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
+            query, *documents = job.ask.inputs
+            lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
+            pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
+            job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
+            self._bill(job)
+            scores = vectors.relevance(query, documents)
+            ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: job.ask.top_n]
+            usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
+            return bodies.reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))
         ask = job.ask
         text = self.answers.known(ask.model, ask.prompt, job.call.prompt)
         if text is not None:
@@ -233,25 +247,6 @@ class Provider:
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
         # All answers of a call are equal, as from a real provider at temperature 0.
         return bodies.completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
-
-    def _embed(self, job: _Job, ask: bodies.EmbeddingAsk) -> bytes:
-        self._bill(job)
-        embedded = [vectors.embed(text, ask.dimensions) for text in ask.inputs]
-        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
-        reported = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
-        return bodies.embeddings(ask.model, [vectors.packed(vector) if ask.base64 else vector for vector in embedded], reported)
-
-    def _rerank(self, job: _Job, ask: bodies.RerankAsk) -> bytes:
-        # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
-        query, *documents = ask.inputs
-        lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
-        pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
-        job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
-        self._bill(job)
-        scores = vectors.relevance(query, documents)
-        ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: ask.top_n]
-        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
-        return bodies.reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))
 
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate

@@ -64,7 +64,9 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     held = read_mined(out) if out is not None and out.exists() else None
     columns, rows = mine.read_cells(path)
     if PAIRS[-1] in columns:
-        return _accept_pairs(path, columns, rows, out, held, run_of)
+        if out is None or held is None:
+            raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
+        return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
     mine.check_columns(str(path), mine.COLUMNS, columns, rows)
     run, named = _run_named(path, rows, run_of)
     own = run.run_id
@@ -123,20 +125,6 @@ def _check_kept(
             if text != known and new == known:
                 what = f"a later review has {text[:60]!r} for {row['insight'][:40]!r}; write a new sheet, or give --replace"
                 raise places.get(insight_id, rows[0]).wrong(column, what)
-
-
-def _accept_pairs(
-    path: Path,
-    columns: Sequence[str],
-    rows: Sequence[mine.Row],
-    out: Path | None,
-    held: dict[str, Any] | None,
-    run_of: Callable[[str], RunStore],
-) -> dict[str, Any]:
-    """Take over the pairs that a person confirmed on a sheet, for the haystack in `out`."""
-    if out is None or held is None:
-        raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
-    return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
 
 
 def keep_answers(

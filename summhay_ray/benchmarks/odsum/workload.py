@@ -292,7 +292,7 @@ class Odsum(OnCollection[OdsumSpec]):
     def _task(self, item: benchmark.Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
         corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
         return Task(
-            haystack=corpus.as_haystack(),
+            haystack=corpus.haystack,
             subtopic=Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text),
             shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
             model=spec.model,

@@ -54,10 +54,6 @@ class Retrievers(dict[str, str | Entry]):
             self._made[label] = found
         return self._made[label]
 
-    def is_whole(self, retriever: str) -> bool:
-        """Whether a retriever's ranking is the corpus itself, unordered."""
-        return retriever in self.unordered
-
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
         """Names of the retrievers whose ranking is the corpus itself. A stored run's record says this of user-defined ones."""
