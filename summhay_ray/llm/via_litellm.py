@@ -243,7 +243,7 @@ def watching(call: Outgoing) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001
         if call.problem is not None:
             raise call.problem from None
-        # litellm's own error. Before anything is sent, the request is wrong; afterwards, the answer is unreadable and may be paid.
+        # litellm's own error. Before anything is sent, the request is wrong; afterwards, it is unreadable and may be paid.
         if call.wire.sent:
             raise bodies.UnreadableAnswer(f"litellm cannot read the answer ({error})") from None
         raise bodies.ProviderError(getattr(error, "status_code", None) or 500, str(error)) from None
