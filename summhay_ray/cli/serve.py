@@ -13,6 +13,7 @@ import typer
 import summhay_ray
 from summhay_ray.cli.shared_options import DONE, FAILED, JsonOption, StoreOption, UntrustedOption
 from summhay_ray.cli.show import document, facts, note, warn
+from summhay_ray.run_options import seconds_of
 from summhay_ray.simulator_settings import Settings
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
@@ -114,7 +115,7 @@ def clean(
 ) -> None:
     """Delete files of a store that no reader needs any more."""
 
-    result = summhay_ray.clean(store, _seconds(older_than), dry_run)
+    result = summhay_ray.clean(store, seconds_of(older_than, "--older-than"), dry_run)
     warn(f"{damaged}; see: summhay doctor --store URI" for damaged in result.warnings)
     if as_json:
         document(result.to_json())
@@ -122,15 +123,6 @@ def clean(
     word = "would free" if dry_run else "freed"
     kinds = [(what, f"{kind['files']} files, {kind['bytes'] / 2**20:,.1f} MiB") for what, kind in sorted(result.kinds.items())]
     facts([*kinds, (word, f"{result.files} files, {result.bytes / 2**20:,.1f} MiB")])
-
-
-def _seconds(text: str) -> float:
-    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. Raises BadParameter."""
-    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    if not number.replace(".", "", 1).isdecimal():
-        raise typer.BadParameter(f"--older-than {text!r}: expected a number and d, h, m or s, such as 1d")
-    return float(number) * unit
 
 
 def doctor(
