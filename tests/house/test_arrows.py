@@ -32,7 +32,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "logs": set(),
     # The content of a report, as data: tables with a text and a chart, and samples.
     "sections": {"errors"},
-    "run_options": set(),
+    "run_options": {"errors"},
     # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
     # formula. `inputs`: a store's files are opened like a user's.
     "store": {"errors", "inputs", "routes", "text"},
@@ -217,8 +217,10 @@ def sub_room_flaws(package: Path, room: str) -> list[str]:
     order, found = SUB_ROOMS[room], []
     for file in sorted((package / room).rglob("*.py")):
         here = file.relative_to(package / room).parts[0].removesuffix(".py")
-        for line, module, _ in imports(file) if here != "__init__" else ():
-            there = module.removeprefix(f"summhay_ray.{room}.").split(".")[0] if f".{room}." in module else here
+        for line, module, name in imports(file) if here != "__init__" else ():
+            # `from summhay_ray.ROOM import FILE` names the file last.
+            path, above = f"{module}.{name}", f"summhay_ray.{room}."
+            there = path.removeprefix(above).split(".")[0] if path.startswith(above) else here
             if order.index(there) > order.index(here):
                 found.append(f"{file.relative_to(package.parent)}:{line}: {here} imports {there}, which comes after it")
     return found
