@@ -14,18 +14,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from summhay_ray.encoders import (
-    PICKLED,
-    UNTRUSTED,
-    NoModel,
-    batches,
-    best_device,
-    find_model,
-    find_reachable,
-    folder_revision,
-    placed,
-    quiet,
-)
+from summhay_ray import encoders
 from summhay_ray.judge import OfflineJudge, OfflineRater
 from summhay_ray.llm import GeneratingModel, Generation, LocalModel, Request
 from summhay_ray.plugins import installed, unknown
@@ -102,8 +91,8 @@ def check_model(name: str, folder: Path = Path()) -> None:
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
-        best_device()
-        find_reachable(placed(name.removeprefix(GENERATORS), folder))
+        encoders.best_device()
+        encoders.find_reachable(encoders.placed(name.removeprefix(GENERATORS), folder))
 
 
 class Generator(GeneratingModel):
@@ -119,10 +108,10 @@ class Generator(GeneratingModel):
 
     def __init__(self, name: str, folder: Path = Path()) -> None:
         """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
-        place = placed(name.removeprefix(GENERATORS), folder)
-        found = find_model(place)
+        place = encoders.placed(name.removeprefix(GENERATORS), folder)
+        found = encoders.find_model(place)
         self.name = name
-        self.revision = folder_revision(found.folder) if found.folder else "hub"
+        self.revision = encoders.folder_revision(found.folder) if found.folder else "hub"
         self._place = str(found.folder or place)
 
     def answer(self, request: Request) -> str:
@@ -145,12 +134,12 @@ class Generator(GeneratingModel):
         on_cpu = model.device.type == "cpu"
         rows, tokens = (min(most, CPU_ROWS), CPU_TOKENS) if on_cpu else (most, CACHE_BYTES // _cache_bytes(model))
         if _may_pad(model):
-            return list(batches([length + options.max_tokens for length in lengths], tokens, rows))
+            return list(encoders.batches([length + options.max_tokens for length in lengths], tokens, rows))
         alike = {length: [place for place, other in enumerate(lengths) if other == length] for length in sorted(set(lengths))}
         return [
             [places[at] for at in batch]
             for length, places in alike.items()
-            for batch in batches([length + options.max_tokens] * len(places), tokens, rows)
+            for batch in encoders.batches([length + options.max_tokens] * len(places), tokens, rows)
         ]
 
     def generate(self, generation: Generation) -> None:
@@ -271,18 +260,18 @@ def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    quiet()
+    encoders.quiet()
     try:
-        config = AutoConfig.from_pretrained(place, **UNTRUSTED)
+        config = AutoConfig.from_pretrained(place, **encoders.UNTRUSTED)
         kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        model = kind.from_pretrained(place, dtype=getattr(torch, dtype), **UNTRUSTED).to(best_device()).eval()
-        return model, AutoTokenizer.from_pretrained(place, **UNTRUSTED)
+        model = kind.from_pretrained(place, dtype=getattr(torch, dtype), **encoders.UNTRUSTED).to(encoders.best_device()).eval()
+        return model, AutoTokenizer.from_pretrained(place, **encoders.UNTRUSTED)
     except UnpicklingError as error:
-        raise NoModel(f"model {place!r}: {PICKLED}") from error
+        raise encoders.NoModel(f"model {place!r}: {encoders.PICKLED}") from error
     # transformers raises OSError for a missing model, ValueError, KeyError or TypeError for a wrong kind of model, and
     # RuntimeError for weights that do not fit; an unknown dtype raises AttributeError.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
-        raise NoModel(
+        raise encoders.NoModel(
             f"model {place!r} cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
         ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.cli.show import answer, console, facts, part, say, tables
@@ -29,7 +29,9 @@ def show(found: Mapping[str, Any]) -> None:
     facts([(name, shown[name]) for name in names if shown.get(name)])
     for failure in found["failures"]:
         facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
-    _attempts(found.get("failed_attempts", ()))
+    for one in found.get("failed_attempts", ()):
+        said = f"{one['model']}, key {one['key']}, {one['usd_micros'] / MICROS:.6f} dollars: {one['flaw']}: {one['text'][:80]}"
+        facts([("failed attempt", said)])
     if "bullets" not in found:
         return
     context = found["context"]
@@ -45,13 +47,6 @@ def show(found: Mapping[str, Any]) -> None:
             f"invents: {row['invents']:g}, bullet {row['bullet']}",
         )
         answer(row)
-
-
-def _attempts(failed: Iterable[Mapping[str, Any]]) -> None:
-    """Print answers that could not be used."""
-    for one in failed:
-        said = f"{one['model']}, key {one['key']}, {one['usd_micros'] / MICROS:.6f} dollars: {one['flaw']}: {one['text'][:80]}"
-        facts([("failed attempt", said)])
 
 
 def _item(found: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ import typer
 import summhay_ray
 from summhay_ray.cli.run import carry_out
 from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption, with_options
-from summhay_ray.cli.show import answers_wanted, document, facts, lines, note, read_lines, say, store_option, tables, warn
+from summhay_ray.cli.show import SUMMARIES_WANTED, document, facts, lines, note, read_lines, say, store_option, tables, warn
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import StartOptions
 
@@ -49,7 +49,7 @@ def import_released(
         further = f"in a spec: kind: odsum, corpus: {kept.corpus}; then summhay run SPEC{where}"
     else:
         result = made = summhay_ray.import_released(files, store)
-        further = f"summhay score {made.run}{where}" if made.summaries else answers_wanted(files[0])
+        further = f"summhay score {made.run}{where}" if made.summaries else SUMMARIES_WANTED.format(files[0])
     warn(result.warnings)
     if as_json:
         document(result.to_json())

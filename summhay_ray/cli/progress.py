@@ -172,8 +172,9 @@ def line(progress: Progress, ended: bool = False) -> str:
     It names models that were given up, or that wait at their provider's request.
     """
     hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
-    details = _reserve(progress) + _traffic(progress) + hindered
-    return "  ".join((_items(progress), _spent(progress), *([", ".join(details)] if details else []), _times(progress, ended)))
+    details = _details(progress) + hindered
+    spent = f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
+    return "  ".join((_items(progress), spent, *([", ".join(details)] if details else []), _times(progress, ended)))
 
 
 def _items(progress: Progress) -> str:
@@ -186,21 +187,21 @@ def _items(progress: Progress) -> str:
     return "  ".join([*parts, f"failures {progress.failures}"])
 
 
-def _spent(progress: Progress) -> str:
-    return f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
-
-
-def _reserve(progress: Progress) -> list[str]:
+def _details(progress: Progress) -> list[str]:
+    """Dollars reserved, uncertain and left; calls and tokens a second, 429s and retries."""
     left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
     doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
-    return [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
-
-
-def _traffic(progress: Progress) -> list[str]:
+    details = [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
     tokens = [f"{progress.tokens} tokens generated", f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
     if not progress.calls and not progress.limited and not progress.retries:
-        return tokens
-    return [f"{progress.calls_a_second:.1f} calls/s", *tokens, f"{progress.limited} times 429", f"{progress.retries} retries"]
+        return details + tokens
+    return [
+        *details,
+        f"{progress.calls_a_second:.1f} calls/s",
+        *tokens,
+        f"{progress.limited} times 429",
+        f"{progress.retries} retries",
+    ]
 
 
 def _times(progress: Progress, ended: bool = False) -> str:

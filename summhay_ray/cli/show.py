@@ -42,9 +42,8 @@ def note(text: str) -> None:
     sys.stderr.write(printable(text, "\n\t") + "\n")
 
 
-def answers_wanted(haystack: str) -> str:
-    """The hint for a haystack that has no summaries."""
-    return f"no summaries are in it: name it in a spec (summhay init), haystacks: [{haystack}], then summhay run SPEC"
+SUMMARIES_WANTED = "no summaries are in it: name it in a spec (summhay init), haystacks: [{}], then summhay run SPEC"
+"""The hint for a haystack that has no summaries."""
 
 
 def warn(warnings: Iterable[str]) -> None:

@@ -153,7 +153,8 @@ def _limits(
     least = sorted(one for pair in pairs if (one := pair["detectable"]) is not None)
     if least:
         middle = least[len(least) // 2]
-        limits.append(f"differences of less than about {_difference(middle, evidence.unit)} are hardly seen")
+        shown = f"{100 * middle:.0f} points" if evidence.unit == "%" else f"{middle:.2g}"
+        limits.append(f"differences of less than about {shown} are hardly seen")
     lacking = [one for one in may_be_best if one["missing"] > LITTLE]
     limits += [f"{one['label']} lacks {lacks(one, evidence.counted)}" for one in lacking[:NAMED]]
     left_out = [one["label"] for one in standings if one["rank"] is None]
@@ -195,10 +196,6 @@ def lacks(standing: Mapping[str, Any], counted: str) -> str:
 def _score(standing: Mapping[str, Any], evidence: Evidence) -> str:
     value = standing["mean"]
     return f"{evidence.figure} {100 * value:.1f} %" if evidence.unit == "%" else f"{evidence.figure} {value:.3g}"
-
-
-def _difference(value: float, unit: str) -> str:
-    return f"{100 * value:.0f} points" if unit == "%" else f"{value:.2g}"
 
 
 def _dollars(usd: float) -> str:

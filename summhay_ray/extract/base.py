@@ -50,6 +50,11 @@ class Document:
         """The sentences of the source or its summary, by NLTK's English Punkt, or ICU for a source that is not Latin."""
         return punkt_sentences(text) if self.latin else sentences_of(text)
 
+    @functools.cached_property
+    def words_by_sentence(self) -> tuple[list[str], ...]:
+        """The words of each sentence."""
+        return tuple(map(self.words, self.sentences))
+
     def words(self, text: str) -> list[str]:
         """The words of a text, such as the source's summary: see `rouge_words`."""
         return rouge_words(text, latin=self.latin)

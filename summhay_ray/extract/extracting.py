@@ -16,16 +16,7 @@ from typing import Any, ClassVar, SupportsIndex, cast
 
 from summhay_ray import plugins
 from summhay_ray.encoders import known_revision
-from summhay_ray.extract.base import (
-    AsReleased,
-    Document,
-    Extract,
-    Extractor,
-    Numbers,
-    WithWeights,
-    document_of,
-    named_layers,
-)
+from summhay_ray.extract import base
 from summhay_ray.text import Script, count_tokens, first_tokens
 
 COMPATS = ("default", "release")
@@ -38,9 +29,9 @@ def extract(
     budgets: Sequence[int],
     compat: str = "default",
     model: Any = None,
-    rows: Numbers | None = None,
+    rows: base.Numbers | None = None,
     script: Script = "auto",
-) -> Mapping[int, Extract]:
+) -> Mapping[int, base.Extract]:
     """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
 
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. If no sentence fits a budget,
@@ -52,14 +43,14 @@ def extract(
     string.
     """
     extractor = make_extractor(method, model)
-    if rows is not None and isinstance(extractor, WithWeights):
+    if rows is not None and isinstance(extractor, base.WithWeights):
         extractor.rows = rows
     return extract_by(extractor, source, summary, budgets, compat, script)
 
 
 def extract_by(
-    extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
-) -> Mapping[int, Extract]:
+    extractor: base.Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
+) -> Mapping[int, base.Extract]:
     """Like `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
@@ -71,13 +62,13 @@ def extract_by(
         if isinstance(budget, bool) or not isinstance(budget, SupportsIndex) or operator.index(budget) < 1:
             raise ValueError(f"a budget is {budget!r}; expected a whole number of tokens, at least 1")
     wanted = sorted(set(map(operator.index, budgets)))
-    document = document_of(source, script_of(script, compat))
+    document = base.document_of(source, script_of(script, compat))
     if not wanted:
         return {}
     ranking = extractor.rank(document, summary, compat)
     if compat == "default":
         return fill(document, ranking, wanted)
-    as_released = getattr(extractor, "released", AsReleased())
+    as_released = getattr(extractor, "released", base.AsReleased())
     return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
 
 
@@ -88,7 +79,7 @@ def script_of(script: Script, compat: str) -> Script:
 
 def planned_extract(
     source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
-) -> Mapping[int, Extract]:
+) -> Mapping[int, base.Extract]:
     """Placeholders for the extracts of a method whose model has not run yet, for planning.
 
     They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
@@ -98,13 +89,13 @@ def planned_extract(
 
 
 @dataclass
-class _Shuffled(Extractor):
+class _Shuffled(base.Extractor):
     """Sentences in a random order. Empty name: specs cannot use it."""
 
     name: ClassVar[str] = ""
     seed: str
 
-    def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
+    def rank(self, document: base.Document, summary: str, compat: str = "default") -> Iterator[int]:
         numbers = list(range(len(document.sentences)))
         random.Random(self.seed).shuffle(numbers)
         return iter(numbers)
@@ -115,18 +106,18 @@ def choose_units(units: Sequence[str], question: str, method: str, tokens: int) 
 
     Together they have at most `tokens` tokens; all units if they fit, and at least the first of the ranking, whatever its length.
     """
-    return _needed(Document("\n".join(units), tuple(units)), question, method, tokens)
+    return _needed(base.Document("\n".join(units), tuple(units)), question, method, tokens)
 
 
 def cut_down(source: str, question: str, method: str, tokens: int) -> str:
     """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, or the whole source if it
     fits. If no sentence fits, the first of the ranking is cut at its end."""
-    document = document_of(source)
+    document = base.document_of(source)
     text = joined(document, _needed(document, question, method, tokens)).text
     return text if count_tokens(text) <= tokens else first_tokens(text, tokens)
 
 
-def _needed(document: Document, question: str, method: str, tokens: int) -> tuple[int, ...]:
+def _needed(document: base.Document, question: str, method: str, tokens: int) -> tuple[int, ...]:
     if sum(document.costs) + sum(document.opening_costs[:1]) <= tokens:
         return tuple(range(len(document.sentences)))
     extractor = make_extractor(method)
@@ -136,17 +127,17 @@ def _needed(document: Document, question: str, method: str, tokens: int) -> tupl
 
 def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
     """The text of the extract with the sentences of these numbers."""
-    return joined(document_of(source, script), index).text
+    return joined(base.document_of(source, script), index).text
 
 
 def n_sentences(source: str, script: Script = "auto") -> int:
     """The number of sentences of a source."""
-    return len(document_of(source, script).sentences)
+    return len(base.document_of(source, script).sentences)
 
 
-def make_extractor(method: str, model: Any = None) -> Extractor:
+def make_extractor(method: str, model: Any = None) -> base.Extractor:
     """The extractor with this name. Raises UnknownName if there is none, ValueError if it takes no model or lacks one."""
-    return cast(Extractor, plugins.made("method", method, _class_of(method), model))
+    return cast(base.Extractor, plugins.made("method", method, _class_of(method), model))
 
 
 def _class_of(method: str) -> Any:
@@ -164,10 +155,10 @@ def method_identity(method: str) -> str:
     """The identity of a method in addition to its name: the hash of user code, or of the content of a folder with its default
     weights. Empty if the name is sufficient."""
     weights = own_model(method)
-    return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")
+    return plugins.code_identity(method) or (known_revision(base.named_layers(weights)[0]) if weights else "")
 
 
-def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, Extract]:
+def fill(document: base.Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, base.Extract]:
     """Budget -> extract, in source order. Takes each ranked sentence that fits the rest of a budget, until none can fit."""
     costs, opening = document.costs, document.opening_costs
     cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
@@ -190,31 +181,28 @@ def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> 
 
 
 def walk(
-    document: Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
-) -> Mapping[int, Extract]:
+    document: base.Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
+) -> Mapping[int, base.Extract]:
     """Budget -> extract as in the paper's code: one walk over the ranking, in which the first sentence that does not fit closes
     a budget.
 
     Such a sentence closes only the smallest open budget, and is then taken. If it exceeds two budgets at once, the second closes
     at the next sentence, with an extract longer than its budget. For `newline` and `source_order` see `AsReleased`.
     """
-    found: dict[int, Extract] = {}
+    closed: dict[int, list[int]] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
-
-    def close() -> Extract:
-        return joined(document, sorted(chosen) if source_order else chosen)
-
     for number in ranking:
         sentence = document.sentences[number]
         total += count_tokens(f"{sentence}\n") if newline else count_tokens(sentence) + 1
         if total > left[0]:
-            found[left.pop(0)] = close()
+            closed[left.pop(0)] = list(chosen)
             if not left:
                 break
         chosen.append(number)
-    return found | {budget: close() for budget in left}
+    closed |= dict.fromkeys(left, chosen)
+    return {budget: joined(document, sorted(numbers) if source_order else numbers) for budget, numbers in closed.items()}
 
 
-def joined(document: Document, numbers: Sequence[int]) -> Extract:
+def joined(document: base.Document, numbers: Sequence[int]) -> base.Extract:
     """The extract of the sentences with these numbers, in this order."""
-    return Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))
+    return base.Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))

@@ -8,11 +8,9 @@ candidate.
 
 from __future__ import annotations
 
-import functools
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from summhay_ray.extract.base import AsReleased, Document
 from summhay_ray.extract.py_rouge import ngrams
@@ -21,8 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Gram = TypeVar("Gram", bound=Hashable)
-Pair = tuple[str, ...]
+Gram = tuple[str, ...]
 
 
 class Rouge1:
@@ -36,10 +33,8 @@ class Rouge1:
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         import numpy as np
 
-        words, wanted = _words_of(document), document.words(summary)
-        parts = [
-            Unigrams([Counter(one) for one in words], Counter(wanted)) if n == 1 else Bigrams(words, wanted) for n in self.orders
-        ]
+        words, wanted = document.words_by_sentence, document.words(summary)
+        parts = [Overlap(words, wanted, n) for n in self.orders]
         left = np.zeros(len(words))
         for _ in range(len(words)):
             best = int(np.argmax(sum((part.recalls() for part in parts), left)))
@@ -63,15 +58,20 @@ class Rouge12(Rouge1):
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
 
-class Unigrams(Generic[Gram]):
-    """The clipped n-gram overlap of the selection with the summary. A sentence's gain does not depend on its neighbours."""
+class Overlap:
+    """The clipped overlap of the selection's n-grams (n: 1 or 2) with the summary's.
 
-    def __init__(self, grams: Sequence[Counter[Gram]], wanted: Counter[Gram]) -> None:
+    A sentence also makes a bigram with each neighbour in the selection, and breaks the one between them.
+    """
+
+    def __init__(self, words: Sequence[Sequence[str]], summary: Sequence[str], n: int) -> None:
         import numpy as np
 
-        self.wanted, self.overlap = wanted, 0
-        self.grams = [{gram: n for gram, n in counts.items() if gram in wanted} for counts in grams]
-        self.room: dict[Gram, int] = dict(wanted)
+        self._n, self._words = n, words
+        self.wanted, self.overlap = ngrams(summary, n), 0
+        counted = (ngrams(tokens, n) for tokens in words)
+        self.grams = [{gram: n for gram, n in counts.items() if gram in self.wanted} for counts in counted]
+        self.room: dict[Gram, int] = dict(self.wanted)
         """n-gram of the summary -> how many are still missing; negative if the selection has more than the summary."""
         where: dict[Gram, list[tuple[int, int]]] = {}
         for number, counts in enumerate(self.grams):
@@ -80,6 +80,10 @@ class Unigrams(Generic[Gram]):
         self._where = {gram: np.array(found).T for gram, found in where.items()}
         self.gains = np.array([self.gain(counts) for counts in self.grams], dtype=np.int64)
         """Each sentence's own gain, without bigrams across sentence boundaries."""
+        self._taken: list[int] = []
+        """The selected sentences with words, sorted; a sentence without words is not a neighbour."""
+        self._touching: set[int] = set()
+        """Sentences that would make or break a bigram of the summary at their ends."""
 
     def gain(self, more: Mapping[Gram, int]) -> int:
         """How much these n-gram counts (some may be negative) raise the overlap."""
@@ -87,7 +91,10 @@ class Unigrams(Generic[Gram]):
 
     def recalls(self) -> NDArray[np.float64]:
         """The recall of the selection with each sentence added, shape (sentences,); 0 if the summary has no n-gram."""
-        return (self.overlap + self.gains) / max(self.wanted.total(), 1)
+        gains = self.gains.copy()
+        for number in self._touching:
+            gains[number] = self.gain(self.change(number))
+        return (self.overlap + gains) / max(self.wanted.total(), 1)
 
     def take(self, number: int) -> None:
         """Add a sentence to the selection."""
@@ -102,53 +109,29 @@ class Unigrams(Generic[Gram]):
             if before != after and gram in self._where:
                 numbers, counts = self._where[gram]
                 self.gains[numbers] += np.minimum(counts, after) - np.minimum(counts, before)
-
-    def change(self, number: int) -> Mapping[Gram, int]:
-        """n-gram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
-        return self.grams[number]
-
-
-class Bigrams(Unigrams[Pair]):
-    """Bigram recall: a sentence also makes a bigram with each neighbour in the selection, and breaks the one between them."""
-
-    def __init__(self, words: Sequence[Sequence[str]], wanted: Sequence[str]) -> None:
-        super().__init__([ngrams(tokens, 2) for tokens in words], ngrams(wanted, 2))
-        self._words = words
-        self._taken: list[int] = []
-        """The selected sentences with words, sorted; a sentence without words is not a neighbour."""
-        self._touching: set[int] = set()
-        """Sentences that would make or break a bigram of the summary at their ends."""
-
-    def recalls(self) -> NDArray[np.float64]:
-        """See `Unigrams`."""
-        gains = self.gains.copy()
-        for number in self._touching:
-            gains[number] = self.gain(self.change(number))
-        return (self.overlap + gains) / max(self.wanted.total(), 1)
-
-    def take(self, number: int) -> None:
-        """See `Unigrams`."""
-        super().take(number)
         self._touching.discard(number)
-        if not self._words[number]:
+        if self._n == 1 or not self._words[number]:
             return
-        before, after = self._neighbours(number)
+        left, right = self._neighbours(number)
         insort(self._taken, number)
-        for other in range(0 if before is None else before + 1, len(self._words) if after is None else after):
+        for other in range(0 if left is None else left + 1, len(self._words) if right is None else right):
             if other != number and self._words[other]:
                 (self._touching.add if self._joints(other) else self._touching.discard)(other)
 
-    def change(self, number: int) -> Mapping[Pair, int]:
-        """See `Unigrams`."""
+    def change(self, number: int) -> Mapping[Gram, int]:
+        """n-gram of the summary -> how many more, or fewer, the selection has after taking a sentence."""
+        if self._n == 1 or not self._words[number]:
+            return self.grams[number]
         change = dict(self.grams[number])
-        for pair, n in self._joints(number) if self._words[number] else ():
+        for pair, n in self._joints(number):
             change[pair] = change.get(pair, 0) + n
         return change
 
-    def _joints(self, number: int) -> list[tuple[Pair, int]]:
+    def _joints(self, number: int) -> list[tuple[Gram, int]]:
+        """The bigrams of the summary that a sentence would make (1) and break (-1) at its ends."""
         words, (before, after) = self._words, self._neighbours(number)
         first, last = words[number][0], words[number][-1]
-        found: list[tuple[Pair, int]] = []
+        found: list[tuple[Gram, int]] = []
         if before is not None:
             found.append(((words[before][-1], first), 1))
         if after is not None:
@@ -161,8 +144,3 @@ class Bigrams(Unigrams[Pair]):
         place = bisect_left(self._taken, number)
         before = self._taken[place - 1] if place else None
         return before, self._taken[place] if place < len(self._taken) else None
-
-
-@functools.lru_cache(maxsize=64)
-def _words_of(document: Document) -> tuple[list[str], ...]:
-    return tuple(map(document.words, document.sentences))

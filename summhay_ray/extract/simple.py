@@ -35,7 +35,7 @@ class Support:
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        words = list(map(document.words, document.sentences))
+        words = document.words_by_sentence
         best = [_by_support(document.words(sentence), words) for sentence in document.split(summary)]
         taken: set[int] = set()
         while any(best):

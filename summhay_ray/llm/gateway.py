@@ -254,7 +254,11 @@ class Gateway:
             # After a drain, the worker ends.
             await asyncio.Future()
         location = await self._append(line)
-        flaw, (read, answered) = record.get("flaw"), _tokens_used(record, call)
+        flaw, read, answered = record.get("flaw"), record["input_tokens"], record["output_tokens"]
+        if not settings.local:
+            # The limits count at most the reserved tokens: implausible usage must not block them for minutes.
+            most_read, most_answered = settings.reserved_tokens(claim.input_tokens, claim.output_tokens)
+            read, answered = min(read, most_read), min(answered, most_answered)
         # A service with contradictory answers would cause everything to be embedded again.
         stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
         how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
@@ -315,15 +319,3 @@ class Gateway:
             self._sent = len(SENT)
             self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)
         return self._secrets_known
-
-
-def _tokens_used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
-    """The tokens of a call that count towards its model's limits.
-
-    At most the reserved tokens: implausible usage must not block the limits for minutes.
-    """
-    used = record["input_tokens"], record["output_tokens"]
-    if call.settings.local:
-        return used
-    read, answered = call.settings.reserved_tokens(call.claim.input_tokens, call.claim.output_tokens)
-    return min(used[0], read), min(used[1], answered)

@@ -22,17 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from summhay_ray.llm import provider_table
 from summhay_ray.llm.model_settings import ModelSettings
-from summhay_ray.llm.provider_table import (
-    PROVIDERS,
-    SECRET_VARIABLES,
-    Place,
-    is_owned,
-    origin_of,
-    own_variables,
-    place_of,
-    provider_of,
-)
 
 NO_KEY = "no-key"
 """Placeholder for a missing key. Headers that hold it are not sent to a foreign endpoint."""
@@ -164,7 +155,7 @@ def known_secrets(named: Iterable[str] = ()) -> Secrets:
     Other variables with names that suggest a secret count only if their values look random: a common word in an answer is not a
     leak.
     """
-    names, values = {*SECRET_VARIABLES, *named}, set(SENT)
+    names, values = {*provider_table.SECRET_VARIABLES, *named}, set(SENT)
     for variable, value in os.environ.items():
         name = variable.removesuffix("_FILE")
         if name in names or variable in names:
@@ -252,24 +243,26 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
 
 # Every call asks, and a run has few models.
 @functools.lru_cache
-def _admit(model: str, api_base: str | None, api_key_env: str | None, url: str | None) -> tuple[tuple[str, ...], Place, bool]:
+def _admit(
+    model: str, api_base: str | None, api_key_env: str | None, url: str | None
+) -> tuple[tuple[str, ...], provider_table.Place, bool]:
     """(The variables of the key for a request to the URL, the kind of place at the URL, whether a key is needed there.)
 
     Raises NoKey if the spec does not send the model's requests to the URL.
     """
-    provider = provider_of(model)
-    known, place = PROVIDERS.get(provider), place_of(provider, url)
+    provider = provider_table.provider_of(model)
+    known, place = provider_table.PROVIDERS.get(provider), provider_table.place_of(provider, url)
     # litellm or the worker's environment may have an address of such a provider, but the spec names none.
     unknown_place = not api_base and not (known and known.domains)
-    if url and not (api_base and origin_of(provider, url) == origin_of(provider, api_base)):
-        at_home = place == "own" or unknown_place and not is_owned(url)
-        if place_of(provider, api_base) != "own" or not at_home:
-            host = origin_of(provider, url).partition("://")[2].rpartition(":")[0]
+    if url and not (api_base and provider_table.origin_of(provider, url) == provider_table.origin_of(provider, api_base)):
+        at_home = place == "own" or unknown_place and not provider_table.is_owned(url)
+        if provider_table.place_of(provider, api_base) != "own" or not at_home:
+            host = provider_table.origin_of(provider, url).partition("://")[2].rpartition(":")[0]
             whose = f"the api_base of {model}" if api_base else f"{provider}'s own; write it as api_base"
             raise NoKey(f"a request to {host} was not sent: the host is not {whose}")
     names: tuple[str, ...] = (api_key_env,) if api_key_env else ()
     if not names and provider and (place != "elsewhere" or unknown_place or known and known.anywhere):
-        names = own_variables(provider)
+        names = provider_table.own_variables(provider)
     needed = place == "own" and bool(known and known.domains and not known.login and not known.token)
     return names, place, needed
 
@@ -279,12 +272,12 @@ def key_for_litellm(settings: ModelSettings) -> str | None:
 
     At other endpoints a placeholder replaces a missing key, since litellm would search for one. Raises NoKey.
     """
-    model, provider = settings.model, provider_of(settings.model)
-    known = PROVIDERS.get(provider)
+    model, provider = settings.model, provider_table.provider_of(settings.model)
+    known = provider_table.PROVIDERS.get(provider)
     if known is None:
         mend = "write openai/NAME and its api_base" if provider else f"write PROVIDER/{model}"
         raise NoKey(f"{model}: its provider is unknown; {mend}")
-    own = place_of(provider, settings.api_base) == "own"
+    own = provider_table.place_of(provider, settings.api_base) == "own"
     key = key_for(settings, settings.api_base)
     if not known.domains or not own and (key or not known.login) and known.variables:
         return key or NO_KEY
@@ -299,10 +292,10 @@ def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None
 
     A provider's key, which is in the provider's variables, may be sent to the provider's domains and to this machine.
     """
-    provider = provider_of(model)
-    if api_key_env and (provider not in PROVIDERS or api_key_env not in own_variables(provider)):
+    provider = provider_table.provider_of(model)
+    if api_key_env and (provider not in provider_table.PROVIDERS or api_key_env not in provider_table.own_variables(provider)):
         return f"api_key_env: {api_key_env} is not its provider's own variable; --untrusted reads no other"
-    known = PROVIDERS.get(provider)
-    if place_of(provider, api_base) not in ("own", "here") and (api_key_env or known and known.anywhere):
+    known = provider_table.PROVIDERS.get(provider)
+    if provider_table.place_of(provider, api_base) not in ("own", "here") and (api_key_env or known and known.anywhere):
         return f"api_base: its key would go to {api_base}; --untrusted sends a key to its provider's own domain only"
     return ""

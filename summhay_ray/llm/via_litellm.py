@@ -21,16 +21,7 @@ from typing import Any
 
 import httpx
 
-from summhay_ray.llm.bodies import (
-    ERROR_BYTES,
-    UNPACKED,
-    Body,
-    ProviderError,
-    UnreadableAnswer,
-    answer_limit,
-    error_in,
-    reply_in,
-)
+from summhay_ray.llm import bodies
 from summhay_ray.llm.direct import KEEPALIVE_S
 from summhay_ray.llm.keys import NoKey, key_for, key_for_litellm, known_secrets, note_sent
 from summhay_ray.llm.model_settings import ModelSettings
@@ -60,7 +51,11 @@ def load_litellm() -> Any:
         # Other versions may lack these methods and are then just slower.
         if hasattr(Logging, name):
             setattr(Logging, name, instead)
-    watch_clients()
+    # The current call decides how each request is sent; outside a call, the clients are unchanged. OpenAI's SDK uses httpx2 if
+    # litellm gives it no client, and some cloud logins use requests.
+    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
+        if importlib.util.find_spec(name) is not None:
+            watch(importlib.import_module(name))
     return litellm
 
 
@@ -87,7 +82,7 @@ class LitellmTransport:
             "max_retries": 0,
         }
         sampling = {name: value for name, value in request.sampling.items() if name != REVISION}
-        with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
+        with watching(Outgoing(settings, bodies.answer_limit(request, settings), request.task, wire, self._clients)):
             if request.task == "embed":
                 response = await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
             elif request.task == "rerank":
@@ -96,7 +91,7 @@ class LitellmTransport:
                 response = await self._litellm.arerank(**how, **more)
             else:
                 response = await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
-        return reply_in(response.model_dump(mode="json", warnings=False), request)
+        return bodies.reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -158,11 +153,11 @@ class Outgoing:
 
         Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
         """
-        if isinstance(self.problem, ProviderError):
+        if isinstance(self.problem, bodies.ProviderError):
             raise self.problem
         if _name(request) in self.asked:
             again = f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
-            self.problem = self.problem or UnreadableAnswer(again)
+            self.problem = self.problem or bodies.UnreadableAnswer(again)
             raise self.problem
         try:
             route = route_to(str(request.url))
@@ -185,7 +180,7 @@ class Outgoing:
         # A login before the request has another URL. GET and HEAD cost nothing and may be repeated.
         if request.method not in ("GET", "HEAD"):
             self.asked.add(_name(request))
-        request.headers.update(UNPACKED)
+        request.headers.update(bodies.UNPACKED)
         # The body is read here, so that its length can be bounded.
         options = {**options, "follow_redirects": False, "stream": True}
         return options if self.own else {**options, "auth": None}
@@ -225,21 +220,14 @@ class Outgoing:
         whole.elapsed = response.elapsed
         asked = request.method not in ("GET", "HEAD")
         if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
-            self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
+            self.problem = bodies.ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
             raise self.problem
-        if asked and whole.status_code == 200 and len(content) <= ERROR_BYTES:
+        if asked and whole.status_code == 200 and len(content) <= bodies.ERROR_BYTES:
             with suppress(ValueError, RecursionError):
-                if problem := error_in(json.loads(content), self.task):
+                if problem := bodies.error_in(json.loads(content), self.task):
                     self.problem = problem
                     raise problem
         return whole
-
-    def error_of(self, error: Exception) -> Exception:
-        """The meaning of an error that litellm itself raises. Before anything is sent, the request is wrong; afterwards, the
-        provider's answer is unreadable, and may be paid."""
-        if self.wire.sent:
-            return UnreadableAnswer(f"litellm cannot read the answer ({error})")
-        return ProviderError(getattr(error, "status_code", None) or 500, str(error))
 
 
 _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)
@@ -253,7 +241,12 @@ def watching(call: Outgoing) -> Iterator[None]:
         yield
     # Each SDK raises its own errors.
     except Exception as error:  # noqa: BLE001
-        raise call.problem or call.error_of(error) from None
+        if call.problem is not None:
+            raise call.problem from None
+        # litellm's own error. Before anything is sent, the request is wrong; afterwards, it is unreadable and may be paid.
+        if call.wire.sent:
+            raise bodies.UnreadableAnswer(f"litellm cannot read the answer ({error})") from None
+        raise bodies.ProviderError(getattr(error, "status_code", None) or 500, str(error)) from None
     finally:
         _CALL.reset(token)
     if call.problem is not None:
@@ -262,17 +255,6 @@ def watching(call: Outgoing) -> Iterator[None]:
 
 def _name(request: httpx.Request) -> tuple[str, str]:
     return request.method, str(request.url.copy_with(query=None, fragment=None))
-
-
-@functools.cache
-def watch_clients() -> None:
-    """Patch the clients of httpx, httpx2 and requests, so that the current call decides how each request is sent.
-
-    Outside a call they are unchanged. OpenAI's SDK uses httpx2 if litellm gives it no client, and some cloud logins use requests.
-    """
-    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
-        if importlib.util.find_spec(name) is not None:
-            watch(importlib.import_module(name))
 
 
 def _watch(library: Any) -> None:
@@ -288,7 +270,7 @@ def _watch(library: Any) -> None:
         with call.noting(request):
             response: httpx.Response = send(client, request, **options)
             try:
-                body = Body(response.status_code, response.headers, call.limit)
+                body = bodies.Body(response.status_code, response.headers, call.limit)
                 all(map(body.take, response.iter_raw()))
                 content = body.content()
             finally:
@@ -309,7 +291,7 @@ def _watch(library: Any) -> None:
         with call.noting(request):
             response = await send_async(client, request, **options)
             try:
-                body = Body(response.status_code, response.headers, call.limit)
+                body = bodies.Body(response.status_code, response.headers, call.limit)
                 async for piece in response.aiter_raw():
                     if not body.take(piece):
                         break

@@ -45,7 +45,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage_citation_joint import VALUES, score_columns, score_summary
 from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
-from summhay_ray.metrics.overlap import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
+from summhay_ray.metrics.overlap import ROUGE_TYPES, bertscore, check_bertscore, rouge
 from summhay_ray.metrics.paired_differences import LEVEL, LITTLE, Observed, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, retrieval_scores, scores_at_cuts
@@ -120,7 +120,6 @@ __all__ = [
     "correlations",
     "extract_citations",
     "floor_of",
-    "has_bertscore",
     "haystack_scores",
     "ids_of",
     "insight_sums",

@@ -89,7 +89,13 @@ def score_judgment(
 
 def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     """Index of the bullet that a judge names, from 0, or negative as in a Python list; None if the id is unusable."""
-    return _released_index(bullet_id) if compat == "release" else _strict_index(bullet_id)
+    if compat == "release":
+        return _released_index(bullet_id)
+    # The JSON must be an integer, or a string of digits, of at least 1.
+    value = _json(bullet_id)
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
+        value = int(value)
+    return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
 def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int] | None) -> Score:
@@ -121,14 +127,6 @@ def _failure(judgment: Judgment, error: str, message: str) -> Failure:
         attempts=0,
         usd_micros=0,
     )
-
-
-def _strict_index(bullet_id: str) -> int | None:
-    """Index of the bullet, from 0; None unless the JSON is an integer, or a string of digits, of at least 1."""
-    value = _json(bullet_id)
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) <= _SHOWN:
-        value = int(value)
-    return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
 def _released_index(bullet_id: str) -> int | None:

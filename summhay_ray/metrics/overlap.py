@@ -11,7 +11,6 @@ folder, or a model unknown to `bert_score`, the layer with the vectors to compar
 from __future__ import annotations
 
 import functools
-import importlib.util
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -106,11 +105,6 @@ class _Words:
 
 
 _ONE_AT_A_TIME = threading.Lock()
-
-
-def has_bertscore() -> bool:
-    """Whether the extra `bertscore` is installed."""
-    return importlib.util.find_spec("bert_score") is not None
 
 
 def bertscore(prediction: str, references: Sequence[str], model: str, layer: int | None = None) -> float:

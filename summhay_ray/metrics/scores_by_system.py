@@ -230,7 +230,8 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
     """
     counts = [pl.len().cast(pl.Int64).alias("scored")]
     counts += [pl.col(name).count().cast(pl.Int64).alias(of) for name, of in (("citation_f1", "covered"), ("joint", "graded"))]
-    return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *map(_exact_sum, VALUES))
+    sums = [(pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum() for name in VALUES]
+    return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *sums)
 
 
 def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -345,10 +346,6 @@ def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, floa
         shares = means[known, place] * n[known] / (n + missing)[known]
         found[name] = float(shares.mean()) if known.any() and (name == "coverage" or graded.any() or not scored.any()) else None
     return found
-
-
-def _exact_sum(name: str) -> pl.Expr:
-    return (pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum()
 
 
 def _total(name: str) -> pl.Expr:

@@ -168,8 +168,12 @@ def _serve(memory_mb: float, seconds: float) -> None:
         content = requests.read(size)
         try:
             reader = reader or _confined_reader(memory_mb)
+            from markitdown import StreamInfo
+
             signal.setitimer(signal.ITIMER_REAL, seconds)
-            word, payload = _TEXT, _convert(reader, content, suffix.rstrip(b"\0").decode())
+            info = StreamInfo(extension=suffix.rstrip(b"\0").decode())
+            found = reader.convert_stream(io.BytesIO(content), stream_info=info)
+            word, payload = _TEXT, found.text_content.encode("utf-8", "replace")
         # The boundary to the converter and its parsers, which may raise anything for a damaged file.
         except BaseException as error:  # noqa: BLE001
             if _lacks_memory(error):
@@ -230,13 +234,6 @@ def _pdf_converter(base: Any) -> Any:
             )
 
     return Pdf()
-
-
-def _convert(reader: Any, content: bytes, suffix: str) -> bytes:
-    from markitdown import StreamInfo
-
-    text: str = reader.convert_stream(io.BytesIO(content), stream_info=StreamInfo(extension=suffix)).text_content
-    return text.encode("utf-8", "replace")
 
 
 def _lacks_memory(error: BaseException) -> bool:

@@ -13,24 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from summhay_ray.mine import questions
 from summhay_ray.mine.findings import is_verb
-from summhay_ray.mine.questions import (
-    BROAD,
-    KINDS,
-    MONTH,
-    REPORTED,
-    VAGUE,
-    WORD,
-    Naming,
-    Question,
-    ask,
-    ends_a_phrase,
-    kind_of,
-    of_clauses,
-    read_clause,
-    runs,
-    with_article,
-)
 from summhay_ray.mine.statements import language_of
 from summhay_ray.synth import leak, read_words
 from summhay_ray.text import MONTHS, words_of
@@ -72,11 +56,14 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     roots = [frozenset(read_words(text).roots) for text in insights]
     held = Counter(root for found in roots for root in found)
     common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
-    broad = {root for word in VAGUE | BROAD for root in read_words(word).roots}
-    naming = Naming(
+    broad = {root for word in questions.VAGUE | questions.BROAD for root in read_words(word).roots}
+    naming = questions.Naming(
         proper,
         frozenset(
-            word.lower() for text in insights for word in WORD.findall(text) if common.intersection(read_words(word).roots)
+            word.lower()
+            for text in insights
+            for word in questions.WORD.findall(text)
+            if common.intersection(read_words(word).roots)
         ),
     )
     phrases = [dict(_phrases(text, naming) if english else _words(text)) for text in insights]
@@ -90,7 +77,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
             holders.setdefault(key, []).append(place)
     shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
     least = dict.fromkeys(shown, 2)
-    named = {key: n for key, n in counts.items() if shown[key] not in BROAD}
+    named = {key: n for key, n in counts.items() if shown[key] not in questions.BROAD}
     usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
     left = dict.fromkeys(range(len(insights)))
     remaining = Counter({key: len(holders[key]) for key in usable})
@@ -147,13 +134,13 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
         asked = (
             _asked([shown[key] for key in keys], texts, naming, english)
             if len(places) > 1 or not english
-            else ask(texts[0], naming)
+            else questions.ask(texts[0], naming)
         )
         made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
     return made
 
 
-def _first(asked: Iterable[Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
+def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
     """The first question that reveals none of the insights and that no other subtopic has, after what it is about."""
     first = ("", "")
     for question in asked:
@@ -165,22 +152,22 @@ def _first(asked: Iterable[Question], texts: Sequence[str], topic: str, used: se
     return first
 
 
-def _plain(text: str, topic: str) -> Iterator[Question]:
+def _plain(text: str, topic: str) -> Iterator[questions.Question]:
     """Plain questions: about the words with which a statement begins, and about the topic."""
     words = text.split()
     for subject in (*(f"“{' '.join(words[:size])} ...”" for size in range(4, len(words))), topic):
-        yield Question(subject, REPORTED.format(subject), subject)
+        yield questions.Question(subject, questions.REPORTED.format(subject), subject)
 
 
-def _act(text: str, naming: Naming) -> tuple[str, str]:
+def _act(text: str, naming: questions.Naming) -> tuple[str, str]:
     """The root of the noun that is a statement's subject, and the base of its verb."""
-    clause = read_clause(text, naming)
+    clause = questions.read_clause(text, naming)
     head = re.split(r" (?:in|of|at|on|for|from|with|to|by) ", clause.subject)[0] if clause is not None else ""
     found = read_words(head).roots
     return (found[-1], clause.base) if clause is not None and found else ("", "")
 
 
-def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool) -> Iterator[Question]:
+def _asked(names: Sequence[str], texts: Sequence[str], naming: questions.Naming, english: bool) -> Iterator[questions.Question]:
     """Questions that several insights answer, best first. `names`: phrases that they share, best first."""
     when, where = (_when(texts), _where(texts)) if english else ("", "")
 
@@ -188,24 +175,26 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: 
         return "" if where.removeprefix(" in ") in subject else where
 
     if len({_act(text, naming) for text in texts}) == 1:
-        clauses = [clause for text in texts if (clause := read_clause(text, naming)) is not None]
+        clauses = [clause for text in texts if (clause := questions.read_clause(text, naming)) is not None]
         shortest = min(clauses, key=lambda clause: len(clause.subject), default=None)
-        for known, question in of_clauses(clauses, shortest) if shortest is not None else ():
+        for known, question in questions.of_clauses(clauses, shortest) if shortest is not None else ():
             subject = f"{shortest.subject if shortest else ''}"
             there_and_then = f"{there(subject)}{when}"
-            yield Question(subject + there_and_then, f"{question}{there_and_then}", f"{subject} {known}{there_and_then}")
-    kind = kind_of(*texts, kinds=KINDS[:_ANYWHERE])
+            yield questions.Question(
+                subject + there_and_then, f"{question}{there_and_then}", f"{subject} {known}{there_and_then}"
+            )
+    kind = questions.kind_of(*texts, kinds=questions.KINDS[:_ANYWHERE])
     for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
         a_thing = re.compile(rf"\b(?:the|an?|this|its|their|our) (?:\w+ )?{re.escape(subject)}\b", re.IGNORECASE)
-        named = with_article(subject) if any(map(a_thing.search, texts)) else subject
-        for question in dict.fromkeys((kind.format(named), REPORTED.format(named))):
+        named = questions.with_article(subject) if any(map(a_thing.search, texts)) else subject
+        for question in dict.fromkeys((kind.format(named), questions.REPORTED.format(named))):
             for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
-                yield Question(f"{subject}{more}", f"{question}{more}", f"{subject}{more}")
+                yield questions.Question(f"{subject}{more}", f"{question}{more}", f"{subject}{more}")
 
 
 def _when(texts: Sequence[str]) -> str:
     """The month shared by all insights that name one, if these are the majority: ` in July 2021`."""
-    dates = [{" ".join(found) for found in MONTH.findall(text)} for text in texts]
+    dates = [{" ".join(found) for found in questions.MONTH.findall(text)} for text in texts]
     named = [found for found in dates if found]
     common = set.intersection(*named) if named else set()
     return f" in {min(common)}" if common and 2 * len(named) > len(texts) else ""
@@ -244,9 +233,9 @@ def _proper(insights: Sequence[str]) -> set[str]:
     return {word for word, n in capital.items() if n > small[word]} | {word for word in first if not small[word]}
 
 
-def _phrases(text: str, naming: Naming) -> Iterator[tuple[tuple[str, ...], str]]:
+def _phrases(text: str, naming: questions.Naming) -> Iterator[tuple[tuple[str, ...], str]]:
     """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
-    for run, _, _ in runs(re.sub(r"\s*\([^)]*\)", "", text), naming):
+    for run, _, _ in questions.runs(re.sub(r"\s*\([^)]*\)", "", text), naming):
         yield from _ends(run)
 
 
@@ -266,12 +255,12 @@ def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
         return
     last = run[-1]
     plain = last == last.lower()
-    if len(last) < 3 or not ends_a_phrase(last):
+    if len(last) < 3 or not questions.ends_a_phrase(last):
         return
     small = next((place for place, word in enumerate(reversed(run)) if word == word.lower()), len(run))
     for size in range(min(max(_LONGEST, small), len(run)), 0, -1):
         words = run[-size:]
-        if words[0].lower() in VAGUE or (size == 1 and (last.lower() in VAGUE or (plain and len(last) < 4))):
+        if words[0].lower() in questions.VAGUE or (size == 1 and (last.lower() in questions.VAGUE or (plain and len(last) < 4))):
             continue
         if words[0] == words[0].lower() and size > 1 and re.search(r"(?:ly|ing)$", words[0]):
             continue

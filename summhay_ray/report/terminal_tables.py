@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.metrics import (
-    FEWEST,
-    FEWEST_UNITS,
-    TOO_FEW,
-    WEIGHTINGS,
-    Z_95,
-    JudgeBias,
-    PositionSensitivity,
-    SystemScore,
-    column_place,
-    over_haystacks,
-)
+from summhay_ray import metrics
 from summhay_ray.report.sections import TextTable
 
 if TYPE_CHECKING:
@@ -33,16 +22,16 @@ LABELLED = (("joint_labelled", "Joint"), ("coverage_labelled", "Coverage"))
 BULLETS = (("words_per_bullet", "W/bullet"),)
 """Figures of the bullets: field of `SystemScore` and head of its column, to the right of a raw figure."""
 LEGEND = "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score"
-TOO_FEW_LEGEND = f"{TOO_FEW}: a 95 % interval needs {FEWEST_UNITS} queries or more"
+TOO_FEW_LEGEND = f"{metrics.TOO_FEW}: a 95 % interval needs {metrics.FEWEST_UNITS} queries or more"
 
 
 def score_lines(scores: ScoreResult, more: bool = True, ends: bool = True) -> list[str]:
     """The lines above the tables: how much was asked, the weighting, what intervals cover, each judge's bias, and people's
     labels. `more`: the release's table follows. `ends`: the tables have intervals."""
-    over = "further haystacks" if over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
+    over = "further haystacks" if metrics.over_haystacks(len(scores.haystacks)) else "further queries of these haystacks only"
     last = ", but in the last table, the release's" if more else ""
     intervals = f"; [low, high]: 95 % intervals, for {over}" if ends else ""
-    about = f"{WEIGHTINGS['queries'].capitalize()}{last}{intervals}"
+    about = f"{metrics.WEIGHTINGS['queries'].capitalize()}{last}{intervals}"
     lines = [*([scores.so_far] if scores.so_far else []), about, *bias_lines(scores.biases, scores.run)]
     if not scores.n_labels:
         return lines
@@ -54,7 +43,9 @@ def score_lines(scores: ScoreResult, more: bool = True, ends: bool = True) -> li
     mean = f"; mean of all systems, corrected by {scores.n_labels} labels, pooled: {', '.join(found)}" if found else ""
     fewer = sum(one.labels is None for one in scores.by_query if one.judge == scores.judge)
     lacking = (
-        f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
+        f"{fewer} of the systems have fewer than {metrics.FEWEST} labels and are not corrected"
+        if fewer
+        else "all systems have enough"
     )
     return [*lines, f"Labels: {lacking}{mean}"]
 
@@ -66,7 +57,7 @@ def score_tables(scores: ScoreResult, more: bool = True, ends: bool = True) -> l
     return [*tables, *([order] if order else []), *([release_table(scores.systems)] if more else [])]
 
 
-def system_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
+def system_tables(systems: Sequence[metrics.SystemScore], more: bool = True, ends: bool = True) -> list[TextTable]:
     """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, with judges
     in the order of the systems.
 
@@ -82,21 +73,23 @@ def system_tables(systems: Sequence[SystemScore], more: bool = True, ends: bool 
         ungraded = any(system.n_scored for system in own) and all(system.joint is None for system in own)
         raw, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
         bias = next((system.bias for system in own if system.bias is not None), None)
-        about = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
+        about = "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * metrics.Z_95 * bias.se:.1f} points)"
         found = [_grid(own, field, f"{name} (%), raw, {by}{about}", ends, BULLETS) for field, name in raw]
         if any(system.coverage_corrected is not None for system in own):
             found += [_grid(own, field, f"{name} (%), corrected for bias, {by}", ends) for field, name in of_bias]
         if n := sum(system.labels.n for system in own if system.labels is not None):
-            how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
+            how = f"corrected by {n} labels, each system by its own {metrics.FEWEST} or more"
             found += [_grid(own, field, f"{name} (%), {how}, {by}", ends) for field, name in of_labels]
         tables += found if more else found[:1]
     return tables
 
 
-def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, extra: Sequence[tuple[str, str]] = ()) -> TextTable:
+def _grid(
+    systems: Sequence[metrics.SystemScore], field: str, title: str, ends: bool, extra: Sequence[tuple[str, str]] = ()
+) -> TextTable:
     """A figure by summarizer and retriever. `ends`: with its interval. `extra`: fields of more columns, each the mean over
     the row's systems, and their heads."""
-    columns = sorted({system.column for system in systems}, key=column_place)
+    columns = sorted({system.column for system in systems}, key=metrics.column_place)
     found = {(system.model, system.column): system for system in systems}
     rows = []
     for model in sorted({system.model for system in systems}):
@@ -109,7 +102,7 @@ def _grid(systems: Sequence[SystemScore], field: str, title: str, ends: bool, ex
     return TextTable(title, ("Summarizer", *columns, *(head for _, head in extra), "n"), tuple(rows))
 
 
-def release_table(systems: Sequence[SystemScore]) -> TextTable:
+def release_table(systems: Sequence[metrics.SystemScore]) -> TextTable:
     """The release's own table: a row for each system, with equal weight for each insight."""
     judges = ", ".join(dict.fromkeys(system.judge for system in systems))
     several = len({system.judge for system in systems}) > 1
@@ -123,17 +116,17 @@ def release_table(systems: Sequence[SystemScore]) -> TextTable:
         for system in systems
     )
     heads = ("System", "Judge") if several else ("System",)
-    title = f"As the release computes it ({WEIGHTINGS['insights']}): per cent, raw, judged by {judges}"
+    title = f"As the release computes it ({metrics.WEIGHTINGS['insights']}): per cent, raw, judged by {judges}"
     return TextTable(title, (*heads, *(name for _, name in METRICS), "n"), rows, len(heads))
 
 
 def table_legends(tables: Sequence[TextTable]) -> list[str]:
     """The meaning of the marks that occur in tables of scores."""
     figures = " ".join(cell for table in tables for row in table.rows for cell in row[table.heads :])
-    return [legend for mark, legend in (("*", LEGEND), (TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
+    return [legend for mark, legend in (("*", LEGEND), (metrics.TOO_FEW, TOO_FEW_LEGEND)) if mark in figures]
 
 
-def names_line(systems: Sequence[SystemScore]) -> str:
+def names_line(systems: Sequence[metrics.SystemScore]) -> str:
     """A line with the systems' names elsewhere, and the keys of systems without a retriever in their name; else empty."""
     whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
     keys = dict.fromkeys(f"{one.system} ({one.label})" for one in whole if one.model == whole[0].model)
@@ -144,12 +137,12 @@ def names_line(systems: Sequence[SystemScore]) -> str:
     )
 
 
-def _n_of(systems: Sequence[SystemScore]) -> str:
+def _n_of(systems: Sequence[metrics.SystemScore]) -> str:
     """scored/expected insights, summed over the systems."""
     return f"{sum(one.n_scored for one in systems)}/{sum(one.n_expected for one in systems)}"
 
 
-def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
+def bias_lines(biases: Mapping[str, metrics.JudgeBias | None], run: str) -> list[str]:
     """A line for each judge with the subtracted bias, and a last line that names the judges of unknown bias."""
     lines = []
     for judge, bias in biases.items():
@@ -168,7 +161,7 @@ def bias_lines(biases: Mapping[str, JudgeBias | None], run: str) -> list[str]:
     return lines
 
 
-def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
+def position_table(rows: Sequence[metrics.PositionSensitivity]) -> TextTable | None:
     """Joint scores by document order (paper, Table 3); None if no orderings were compared."""
     if not rows:
         return None
@@ -188,7 +181,7 @@ def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:
     return TextTable(title, columns, tuple(cells), len(heads))
 
 
-def _figure(system: SystemScore | None, field: str, ends: bool) -> str:
+def _figure(system: metrics.SystemScore | None, field: str, ends: bool) -> str:
     """A figure, with its interval if `ends`; if insights are missing, also with its floor and the missing share."""
     if system is None:
         return ""
@@ -202,8 +195,8 @@ def _figure(system: SystemScore | None, field: str, ends: bool) -> str:
     if ends and field in system.ci:
         low, high = system.ci[field]
         interval = f" [{percent(low)}, {percent(high)}]"
-    elif ends and system.ci_reasons.get(field, "").startswith(TOO_FEW):
-        interval = f" [{TOO_FEW}]"
+    elif ends and system.ci_reasons.get(field, "").startswith(metrics.TOO_FEW):
+        interval = f" [{metrics.TOO_FEW}]"
     return f"{percent(value)}{star}{interval}{floor}"
 
 

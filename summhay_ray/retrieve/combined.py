@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -31,19 +31,20 @@ class Fuse:
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
         """See `ModelRetriever`. Documents in none of the fused rankings are left out."""
         rankings = [await rank_all(part, models, queries, corpus) for part in self.parts]
-        return [self._fused(own) for own in zip(*rankings, strict=True)]
-
-    def _fused(self, rankings: Iterable[Sequence[Ranked]]) -> list[Ranked]:
-        gains: dict[int, float] = {}
-        for ranking in map(list, rankings):
-            lowest = min((one.score for one in ranking), default=0.0)
-            width = max((one.score for one in ranking), default=0.0) - lowest
-            for rank, one in enumerate(ranking, start=1):
-                # Equal scores scale to 0.
-                scaled = (one.score - lowest) / width if width > 0 else 0.0
-                gains[one.number] = gains.get(one.number, 0.0) + (1 / (RRF_K + rank) if self.method == "rrf" else scaled)
-        numbers = sorted(gains)
-        return [Ranked(numbers[one.number - 1], one.score) for one in by_score([gains[number] for number in numbers])]
+        fused = []
+        for of_query in zip(*rankings, strict=True):
+            gains: dict[int, float] = {}
+            for ranking in map(list, of_query):
+                lowest = min((one.score for one in ranking), default=0.0)
+                width = max((one.score for one in ranking), default=0.0) - lowest
+                for rank, one in enumerate(ranking, start=1):
+                    # Equal scores scale to 0.
+                    scaled = (one.score - lowest) / width if width > 0 else 0.0
+                    gains[one.number] = gains.get(one.number, 0.0) + (1 / (RRF_K + rank) if self.method == "rrf" else scaled)
+            numbers = sorted(gains)
+            best = by_score([gains[number] for number in numbers])
+            fused.append([Ranked(numbers[one.number - 1], one.score) for one in best])
+        return fused
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,19 @@ class Rerank:
         everything = [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]
         first: list[Sequence[Ranked]] = [everything] * len(queries)
         first = first if self.of is None else await rank_all(self.of, models, queries, corpus)
-        return [await self._ranked(models, query, corpus, given) for query, given in zip(queries, first, strict=True)]
-
-    async def _ranked(self, models: Models, query: Query, corpus: Corpus, given: Sequence[Ranked]) -> list[Ranked]:
-        head = sorted(one.number for one in given[: self.top])
-        if not head:
-            return list(given)
-        scores = await models.score(self.scoring, query.text, [corpus.texts[number - 1] for number in head])
-        ranked = [Ranked(head[one.number - 1], one.score) for one in by_score(scores)]
-        # The other documents get falling scores below the model's, so that they keep their order.
-        lowest = min(scores)
-        return [*ranked, *(Ranked(one.number, lowest - rank) for rank, one in enumerate(given[len(head) :], start=1))]
+        reranked = []
+        for query, given in zip(queries, first, strict=True):
+            head = sorted(one.number for one in given[: self.top])
+            if not head:
+                reranked.append(list(given))
+                continue
+            scores = await models.score(self.scoring, query.text, [corpus.texts[number - 1] for number in head])
+            best = [Ranked(head[one.number - 1], one.score) for one in by_score(scores)]
+            # The other documents get falling scores below the model's, so that they keep their order.
+            lowest = min(scores)
+            others = (Ranked(one.number, lowest - rank) for rank, one in enumerate(given[len(head) :], start=1))
+            reranked.append([*best, *others])
+        return reranked
 
 
 class Rerank3(Rerank):

@@ -81,12 +81,11 @@ class Corpus:
         content = json.dumps([self.document_ids, self.texts]).encode("ascii")
         return hashlib.sha256(content).hexdigest()
 
-    def as_haystack(self) -> Haystack:
-        """The corpus as a haystack, with queries as subtopics, for retrievers with `Retriever.rank`."""
-        return self.source or self._haystack
-
     @functools.cached_property
-    def _haystack(self) -> Haystack:
+    def haystack(self) -> Haystack:
+        """The corpus as a haystack, with queries as subtopics, for retrievers with `Retriever.rank`."""
+        if self.source is not None:
+            return self.source
         identity = self.corpus_id
         documents = (
             Document(identity, name, number, text, ())

@@ -76,27 +76,20 @@ class Embed:
         if not texts:
             return [[] for _ in queries]
         piece_vectors = await models.embed(dense.encoding, texts)
-        lengths = [[n for _, n in document] for document in pieces]
-        scores = self._scores(query_vectors.values.astype(np.float64), piece_vectors.values.astype(np.float64), lengths)
-        return [by_score(row) for row in scores.tolist()]
-
-    def _scores(
-        self, queries: NDArray[np.float64], pieces: NDArray[np.float64], lengths: Sequence[Sequence[int]]
-    ) -> NDArray[np.float64]:
-        """Scores (queries, documents). `lengths`: the tokens of each piece of each document."""
-        import numpy as np
-
-        starts = np.cumsum([0, *(len(document) for document in lengths[:-1])])
-        combine = self.dense.chunks.combine if self.dense.chunks else "max"
+        wanted, found = query_vectors.values.astype(np.float64), piece_vectors.values.astype(np.float64)
+        # The first piece of each document.
+        starts = np.cumsum([0, *(len(document) for document in pieces[:-1])])
+        combine = dense.chunks.combine if dense.chunks else "max"
         if combine != "max":
-            weights = np.array([n for document in lengths for n in document], dtype=np.float64)
+            weights = np.array([n for document in pieces for _, n in document], dtype=np.float64)
             share = weights if combine == "weighted" else np.ones_like(weights)
-            pieces = np.add.reduceat(pieces * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
-        if self.dense.similarity == "cosine":
-            queries, pieces = _unit(queries), _unit(pieces)
-        scores = _dots(queries, pieces)
-        best: NDArray[np.float64] = np.maximum.reduceat(scores, starts, axis=1) if combine == "max" else scores
-        return best
+            found = np.add.reduceat(found * share[:, None], starts) / np.add.reduceat(share, starts)[:, None]
+        if dense.similarity == "cosine":
+            wanted, found = _unit(wanted), _unit(found)
+        scores = _dots(wanted, found)
+        if combine == "max":
+            scores = np.maximum.reduceat(scores, starts, axis=1)
+        return [by_score(row) for row in scores.tolist()]
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:

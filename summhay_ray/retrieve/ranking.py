@@ -30,7 +30,7 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
     elif isinstance(retriever, BatchRetriever):
         found = retriever.rank_all(queries, corpus)
     else:
-        haystack = corpus.as_haystack()
+        haystack = corpus.haystack
         known = {subtopic.subtopic_id: subtopic for subtopic in haystack.subtopics}
         found = []
         for one in queries:

@@ -14,25 +14,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from summhay_ray.llm import Price, Usage
-from summhay_ray.simulator import vectors
+from summhay_ray.simulator import bodies, vectors
 from summhay_ray.simulator.answering import Answers
 from summhay_ray.simulator.bills import Books, Call, Totals, fingerprint
-from summhay_ray.simulator.bodies import (
-    ChatAsk,
-    EmbeddingAsk,
-    Refused,
-    Reply,
-    RerankAsk,
-    completion,
-    embeddings,
-    model_of,
-    over_limit,
-    read_body,
-    read_chat,
-    read_embeddings,
-    read_rerank,
-    reranking,
-)
 from summhay_ray.simulator.chat import finish, reported_usage, scaled_prefix, with_logprobs
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
 from summhay_ray.simulator.limits import Amount, Minute
@@ -44,10 +28,10 @@ _LONG_TEXT = 100_000
 _KEPT_TEXTS = 128
 """Number of shorter texts whose tokens are cached."""
 _MODELS = ("simulated", "simulated-judge")
-_READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | RerankAsk]] = {
-    "chat": read_chat,
-    "embeddings": read_embeddings,
-    "rerank": read_rerank,
+_READ: Mapping[str, Callable[[Mapping[str, Any]], bodies.ChatAsk | bodies.EmbeddingAsk | bodies.RerankAsk]] = {
+    "chat": bodies.read_chat,
+    "embeddings": bodies.read_embeddings,
+    "rerank": bodies.read_rerank,
 }
 
 
@@ -56,7 +40,7 @@ class _Job:
     """An admitted request in progress."""
 
     call: Call
-    ask: ChatAsk | EmbeddingAsk | RerankAsk
+    ask: bodies.ChatAsk | bodies.EmbeddingAsk | bodies.RerankAsk
     settings: Settings
     totals: Totals
     factor: float
@@ -87,7 +71,7 @@ class Provider:
         named = [model.removeprefix("openai/") for model in self._settings.models]
         return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
 
-    async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, Reply]:
+    async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, bodies.Reply]:
         """The reply to a request (`chat`, `embeddings` or `rerank`). The caller calls `sent` after sending it.
 
         A hang never returns; the server cancels it when the client disconnects.
@@ -95,7 +79,7 @@ class Provider:
         call = self.books.arrive(kind, fingerprint(key), time.time(), time.monotonic())
         try:
             return call, await self._reply(call, key, raw)
-        except Refused as refusal:
+        except bodies.Refused as refusal:
             call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
             if refusal.type != "server_error":
                 totals = self.books.totals[call.key, call.model]
@@ -116,47 +100,49 @@ class Provider:
         """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
         self._encoder.count("warm")
 
-    async def _reply(self, call: Call, key: str, raw: bytes) -> Reply:
+    async def _reply(self, call: Call, key: str, raw: bytes) -> bodies.Reply:
         if self._keys is not None and key not in self._keys:
             message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
-            raise Refused(401, "invalid_api_key", message)
-        body = read_body(raw)
-        call.model = model_of(body)
+            raise bodies.Refused(401, "invalid_api_key", message)
+        body = bodies.read_body(raw)
+        call.model = bodies.model_of(body)
         ask = _READ[call.kind](body)
         call.prompt = ask.sha
         settings = self._of.get(call.model)
         if settings is None:
             settings = self._of[call.model] = self._settings.of(call.model)
         if call.model in settings.unknown_models:
-            raise Refused(404, "model_not_found", f"The model `{call.model}` does not exist or you do not have access to it.")
+            raise bodies.Refused(
+                404, "model_not_found", f"The model `{call.model}` does not exist or you do not have access to it."
+            )
         if settings.quota is not None and self.books.micros[call.key] >= settings.quota * 1e6:
             message = "You exceeded your current quota, please check your plan and billing details."
-            raise Refused(429, "insufficient_quota", message, type="insufficient_quota")
+            raise bodies.Refused(429, "insufficient_quota", message, type="insufficient_quota")
         job = _Job(call, ask, settings, self.books.totals[call.key, call.model], skew(settings, call.model, call.prompt))
         if settings.concurrency is not None and job.totals.in_flight >= settings.concurrency:
             limit = f"limit {settings.concurrency}. Please wait for an answer before the next request."
             message = f"Too many requests at once for {call.model}: {limit}"
-            raise Refused(429, "rate_limit_exceeded", message, type="requests", limit="concurrency")
+            raise bodies.Refused(429, "rate_limit_exceeded", message, type="requests", limit="concurrency")
         job.totals.in_flight += 1
         try:
             return await self._work(job)
         finally:
             job.totals.in_flight -= 1
 
-    async def _work(self, job: _Job) -> Reply:
+    async def _work(self, job: _Job) -> bodies.Reply:
         call, totals = job.call, job.totals
         try:
             self._take(job, "rpm", 1)
             await self._count(job)
             self._take(job, "input_tpm", call.tokens_in)
-        except Refused:
+        except bodies.Refused:
             self._undo(job)
             raise
         totals.most_in_flight = max(totals.most_in_flight, totals.in_flight)
         call.attempt = totals.attempts[call.prompt]
         totals.attempts[call.prompt] += 1
         fate = draw(job.settings, job.call.model, job.call.prompt, job.call.attempt)
-        if isinstance(job.ask, EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
+        if isinstance(job.ask, bodies.EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
             fate = Fate("", fate.usage_fault, fate.variant, fate.latency_s)
         job.fate = fate
         if job.fate.fault == "errors":
@@ -164,7 +150,7 @@ class Provider:
             totals.faults["errors"] += 1
             await self._wait(job)
             message = "The server had an error while processing your request. Sorry about that! (simulated)"
-            raise Refused(
+            raise bodies.Refused(
                 SERVER_ERRORS[int(job.fate.variant * len(SERVER_ERRORS))], "", message, type="server_error", limit="errors"
             )
         body = await self._served(job)
@@ -172,9 +158,9 @@ class Provider:
         if job.prefixes:
             job.totals.cache.remember(job.prefixes, time.monotonic())
         if job.fate.fault == "drops":
-            return Reply(0, b"", drop=True)
+            return bodies.Reply(0, b"", drop=True)
         job.call.status = 200
-        return Reply(200, body[: len(body) // 2] if job.fate.fault == "broken" else body)
+        return bodies.Reply(200, body[: len(body) // 2] if job.fate.fault == "broken" else body)
 
     def _take(self, job: _Job, which: str, amount: int) -> None:
         limit = getattr(job.settings, which)
@@ -184,7 +170,7 @@ class Provider:
         now = time.monotonic()
         wait_s = window.wait_s(amount, limit, now)
         if wait_s > 0:
-            raise over_limit(which, job.call.model, limit, amount, wait_s)
+            raise bodies.over_limit(which, job.call.model, limit, amount, wait_s)
         job.taken.append((window, window.take(amount, now)))
 
     def _undo(self, job: _Job) -> None:
@@ -195,28 +181,42 @@ class Provider:
     async def _count(self, job: _Job) -> None:
         """Count the prompt's tokens as the provider does, and find its prefixes. Raises Refused if the window is too small."""
         ask, window = job.ask, job.settings.context_window
-        text = ask.text if isinstance(ask, ChatAsk) else "\n".join(ask.inputs)
-        if isinstance(ask, EmbeddingAsk) and ask.n_given_tokens is not None:
+        text = ask.text if isinstance(ask, bodies.ChatAsk) else "\n".join(ask.inputs)
+        if isinstance(ask, bodies.EmbeddingAsk) and ask.n_given_tokens is not None:
             n = ask.n_given_tokens
         elif len(text) > _LONG_TEXT:
             n, job.prefixes = await asyncio.to_thread(self._encoder.read, text)
         else:
             n, job.prefixes = self._read(text)
         job.call.tokens_in = round(n * job.factor)
-        longest = (ask.max_tokens or 0) if isinstance(ask, ChatAsk) else 0
+        longest = (ask.max_tokens or 0) if isinstance(ask, bodies.ChatAsk) else 0
         if window is not None and job.call.tokens_in + longest > window:
             n = job.call.tokens_in
             requested = f"you requested {n + longest} tokens ({n} in the messages, {longest} in the completion)"
             exceeded = f"This model's maximum context length is {window} tokens. However, {requested}."
             message = f"{exceeded} Please reduce the length of either one."
-            raise Refused(400, "context_length_exceeded", message, param="messages")
+            raise bodies.Refused(400, "context_length_exceeded", message, param="messages")
 
     async def _served(self, job: _Job) -> bytes:
         """Bill the request. Returns the body of the answer."""
-        if isinstance(job.ask, EmbeddingAsk):
-            return self._embed(job, job.ask)
-        if isinstance(job.ask, RerankAsk):
-            return self._rerank(job, job.ask)
+        if isinstance(job.ask, bodies.EmbeddingAsk):
+            self._bill(job)
+            embedded = [vectors.embed(text, job.ask.dimensions) for text in job.ask.inputs]
+            usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
+            reported = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
+            shown = [vectors.packed(vector) if job.ask.base64 else vector for vector in embedded]
+            return bodies.embeddings(job.ask.model, shown, reported)
+        if isinstance(job.ask, bodies.RerankAsk):
+            # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
+            query, *documents = job.ask.inputs
+            lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
+            pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
+            job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
+            self._bill(job)
+            scores = vectors.relevance(query, documents)
+            ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: job.ask.top_n]
+            usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
+            return bodies.reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))
         ask = job.ask
         text = self.answers.known(ask.model, ask.prompt, job.call.prompt)
         if text is not None:
@@ -228,12 +228,12 @@ class Provider:
         # A client that disconnects while its answer is computed still pays for it.
         return await asyncio.shield(asyncio.ensure_future(compute()))
 
-    def _charge(self, job: _Job, ask: ChatAsk, text: str) -> bytes:
+    def _charge(self, job: _Job, ask: bodies.ChatAsk, text: str) -> bytes:
         call = job.call
         done = finish(text, job.fate.fault, ask.max_tokens, job.factor, self._encoder)
         try:
             self._take(job, "output_tpm", done.tokens_out * ask.n)
-        except Refused:
+        except bodies.Refused:
             self._undo(job)
             job.totals.attempts[call.prompt] -= 1
             raise
@@ -246,26 +246,7 @@ class Provider:
         usage = reported_usage(job.fate.usage_fault, job.fate.variant, *claimed)
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
         # All answers of a call are equal, as from a real provider at temperature 0.
-        return completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
-
-    def _embed(self, job: _Job, ask: EmbeddingAsk) -> bytes:
-        self._bill(job)
-        embedded = [vectors.embed(text, ask.dimensions) for text in ask.inputs]
-        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.tokens_in, 0, 0)
-        reported = usage and {name: usage[name] for name in ("prompt_tokens", "total_tokens")}
-        return embeddings(ask.model, [vectors.packed(vector) if ask.base64 else vector for vector in embedded], reported)
-
-    def _rerank(self, job: _Job, ask: RerankAsk) -> bytes:
-        # As Cohere counts: a long document is split into pieces, and each piece counts as a document.
-        query, *documents = ask.inputs
-        lengths = (round(self._encoder.count(query + document) * job.factor) for document in documents)
-        pieces = sum(max(1, -(-length // vectors.SEARCH_TOKENS)) for length in lengths)
-        job.call.searches = -(-pieces // vectors.SEARCH_DOCUMENTS)
-        self._bill(job)
-        scores = vectors.relevance(query, documents)
-        ranked = sorted(enumerate(scores), key=lambda indexed: -indexed[1])[: ask.top_n]
-        usage = reported_usage(job.fate.usage_fault, job.fate.variant, job.call.searches, 0, 0)
-        return reranking(job.call.n, ranked, None if usage is None else int(usage["prompt_tokens"]))
+        return bodies.completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
 
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate

@@ -23,10 +23,9 @@ from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.log import Fetched, LogIndex, LogWriter, damaged_records
 from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, Scope, scopes, total_of
 from summhay_ray.store.names import DamagedRecord, NoCredentials, Superseded
-from summhay_ray.store.open_tables import TableFormat, write_tables
 from summhay_ray.store.parts import Finished, Parts
 from summhay_ray.store.records import Amount, Chain, Count, Total, as_record, read_checked, with_hash
-from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store, TableFormat, write_tables
 from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Columns, Table, columns_of
 from summhay_ray.store.vectors import Dimensions, VectorSpace, n_vector_files, vector_flaws

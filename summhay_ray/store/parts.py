@@ -142,8 +142,15 @@ class PartFiles:
         for name in 2 * (places if part.digest else places[::-1]):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
-                if _holds(stream, part):
-                    return stream
+                # Do not read a file of another size: it may be endless.
+                if stream.seek(0, io.SEEK_END) != part.size:
+                    continue
+                stream.seek(0)
+                if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
+                    continue
+                with contextlib.suppress(pa.ArrowException, OSError):
+                    if pq.read_metadata(stream).num_rows == part.rows:
+                        return stream
         there = [name for name in places if self.files.exists(name)]
         where = self.files.where(there[0] if there else places[not part.digest])
         return f"{where} is {'not as it was written' if there else 'gone'}"
@@ -183,21 +190,6 @@ class PartFiles:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
             # If both exist, this one was written later.
             self.files.move(hidden, shown)
-
-
-def _holds(stream: Stream, part: Part) -> bool:
-    """Whether this is the part's content."""
-    # Do not read a file of another size: it may be endless.
-    if stream.seek(0, io.SEEK_END) != part.size:
-        return False
-    stream.seek(0)
-    if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
-        return False
-    try:
-        n_rows: int = pq.read_metadata(stream).num_rows
-    except (pa.ArrowException, OSError):
-        return False
-    return n_rows == part.rows
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:

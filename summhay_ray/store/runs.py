@@ -15,9 +15,10 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NotRequired, Self
+from typing import Any, Literal, NotRequired, Self
 
 import polars as pl
 import pyarrow as pa
@@ -30,10 +31,11 @@ from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log import LogIndex
 from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.names import DamagedRecord, is_plain
-from summhay_ray.store.parts import UNITS, Finished, Parts, write_parts
+from summhay_ray.store.parts import UNITS, Finished, Parts, write_parquet, write_parts
 from summhay_ray.store.records import Count, Sha256, as_record, read_checked, with_hash
 from summhay_ray.store.rows import Reader
 from summhay_ray.store.tables import Columns, Table, TableBody, Tables, columns_of, hash_rows
+from summhay_ray.text import BEGINS_FORMULA
 
 FORMAT = 3
 RUN_FORMAT = 5
@@ -44,6 +46,10 @@ MEND_RECORD = "put back a copy of it, or delete it and run or import again: ever
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
+
+
+TableFormat = Literal["parquet", "csv", "jsonl"]
+"""The formats in which `write_tables` can write a table."""
 
 
 class _Format(TypedDict):
@@ -374,3 +380,45 @@ class RunStore:
                 fields = [field for field in whole.schema if field.name in {*whole.key, *columns}]
                 chosen[name] = Columns(name, whole.key, pa.schema(fields))
         return Reader(self._manifests.parts, self.manifest().parts, chosen)
+
+
+def write_tables(run: RunStore, files: Files, kind: TableFormat = "parquet") -> dict[str, str]:
+    """Write every table of the run, as of its newest manifest. Return table -> file name.
+
+    Readers see a whole file or none. In CSV, lists are written as JSON, and text that a spreadsheet would read as a formula is
+    escaped. One piece of a table is in memory at a time.
+    """
+    now, written = run.at(), {}
+    for table, columns in now.declared.items():
+        written[table] = name = f"{table}/part-0.{kind}"
+        with files.writing(name) as new:
+            try:
+                if kind == "parquet":
+                    write_parquet(new.path, columns, now.pieces(table), run.run_id)
+                    continue
+                with new.path.open("wb") as stream:
+                    for n, piece in enumerate(now.pieces(table)):
+                        # polars's own file errors have no errno.
+                        is_json = kind == "jsonl"
+                        text = piece.write_ndjson() if is_json else _flatten(piece, columns).write_csv(include_header=not n)
+                        stream.write(text.encode())
+            except OSError as error:
+                if error.errno is None or error.filename is not None:
+                    raise
+                # The error of a full disk does not say which disk it is.
+                raise OSError(error.errno, os.strerror(error.errno), str(new.path.parent)) from None
+    return written
+
+
+def _flatten(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """The piece with lists as JSON, and with an apostrophe before text that a spreadsheet would read as a formula."""
+    lists = [field.name for field in columns.schema if pa.types.is_list(field.type)]
+    as_json = [
+        pl.Series(name, [None if cell is None else json.dumps(cell.to_list()) for cell in piece[name]], pl.String)
+        for name in lists
+    ]
+    flat = piece.with_columns(as_json)
+    texts = [pl.col(name) for name, kind in flat.schema.items() if kind == pl.String]
+    return flat.with_columns(
+        pl.when(text.str.contains(BEGINS_FORMULA)).then(text.str.replace("^", "'")).otherwise(text) for text in texts
+    )

@@ -61,9 +61,11 @@ def worth_again(error: BaseException) -> bool:
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError | boto.IncompleteReadError | RawHttpError):
         return not isinstance(error, boto.ProxyConnectionError)
-    return (
-        code_of(error) in AGAIN_CODES or status_of(error) in AGAIN_STATUS or status_of(error) >= 500 and not _lacks_feature(error)
-    )
+    code, status = code_of(error), status_of(error)
+    if code in AGAIN_CODES or status in AGAIN_STATUS:
+        return True
+    # 501: the service lacks the feature.
+    return status >= 500 and status != 501 and code != "NotImplemented"
 
 
 def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
@@ -107,7 +109,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
         found = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
         region = (found if found.replace("-", "").isalnum() else "") or "REGION"
         return f"bucket {place.bucket!r} lies in another region than boto3 asked; add region={region} to the store's URI"
-    if _lacks_feature(error):
+    if code == "NotImplemented" or status == 501:
         return f"{at} has no conditional writes (If-None-Match: {code}, HTTP {status}); use a service that has them"
     if code in DENIED_CODES or status in {401, 403}:
         return f"{at} denies access to bucket {place.bucket!r} with the credentials that boto3 found; allow {RIGHTS}"
@@ -133,7 +135,3 @@ def _own_side(error: Exception, at: str) -> str:
     if isinstance(error, ResponseParserError):
         return not_s3(at, "no XML")
     return f"boto3 cannot be used for {at} ({type(error).__name__}); check its settings (~/.aws/config, AWS_* variables)"
-
-
-def _lacks_feature(error: BaseException) -> bool:
-    return code_of(error) == "NotImplemented" or status_of(error) == 501

@@ -127,7 +127,7 @@ IMPORTS: Mapping[str, set[str]] = {
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
         *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "money", "tables", "parts", "rows"),
-        *("vectors", "commits", "drivers", "clean", "runs", "open_tables"),
+        *("vectors", "commits", "drivers", "clean", "runs"),
     ),
     "llm": (
         *("reply", "request", "provider_table", "prices", "model_settings", "keys"),
@@ -217,8 +217,10 @@ def sub_room_flaws(package: Path, room: str) -> list[str]:
     order, found = SUB_ROOMS[room], []
     for file in sorted((package / room).rglob("*.py")):
         here = file.relative_to(package / room).parts[0].removesuffix(".py")
-        for line, module, _ in imports(file) if here != "__init__" else ():
-            there = module.removeprefix(f"summhay_ray.{room}.").split(".")[0] if f".{room}." in module else here
+        for line, module, name in imports(file) if here != "__init__" else ():
+            # `from summhay_ray.ROOM import FILE` names the file last.
+            path, above = f"{module}.{name}", f"summhay_ray.{room}."
+            there = path.removeprefix(above).split(".")[0] if path.startswith(above) else here
             if order.index(there) > order.index(here):
                 found.append(f"{file.relative_to(package.parent)}:{line}: {here} imports {there}, which comes after it")
     return found

@@ -14,26 +14,7 @@ from typing import Annotated, Any
 import polars as pl
 from pydantic import BeforeValidator, Field
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    ByQuery,
-    Chart,
-    Counted,
-    Inputs,
-    Item,
-    ModelSpec,
-    NoReply,
-    Rows,
-    Section,
-    Spec,
-    Stage,
-    Table,
-    Tables,
-    Text,
-    Unreadable,
-    mean_interval,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.coverage import questions
 from summhay_ray.benchmarks.coverage.evaluators import (
     VERSION,
@@ -69,7 +50,7 @@ PUBLISHED = {
 """The paper's coverage in % (Table 1): GPT-4o, 50 questions per task and domain, chunks of at most 512."""
 
 
-class EvaluatorSpec(ModelSpec):
+class EvaluatorSpec(benchmark.ModelSpec):
     """A model that judges whether a chunk is needed."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
@@ -77,21 +58,23 @@ class EvaluatorSpec(ModelSpec):
     max_tokens: int = Field(default=500, ge=1, description="longest answer, in tokens")
 
 
-class CoverageSpec(Spec):
+class CoverageSpec(benchmark.Spec):
     """Which benchmark's questions to measure, how many, and with which evaluators."""
 
     kind: str = Field(default="coverage", description="the benchmark")
-    of: Text = Field(description="path of the spec whose questions are measured")
-    overrides: list[Text] = Field(default=[], description="changes of that spec: a.b=c")
+    of: benchmark.Text = Field(description="path of the spec whose questions are measured")
+    overrides: list[benchmark.Text] = Field(default=[], description="changes of that spec: a.b=c")
     sample: int = Field(default=50, ge=1, description="questions per task and domain")
     chunk_tokens: int = Field(default=512, ge=32, description="maximum length of a chunk, in cl100k tokens")
     most_chunks: int | None = Field(default=None, ge=1, description="maximum chunks of a context, drawn by the seed; null: all")
-    evaluators: list[Annotated[EvaluatorSpec, BeforeValidator(ModelSpec.entry, json_schema_input_type=Text | EvaluatorSpec)]] = (
-        Field(
-            default=[EvaluatorSpec(model=LexicalCoverage.name)],
-            min_length=1,
-            description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
-        )
+    evaluators: list[
+        Annotated[
+            EvaluatorSpec, BeforeValidator(benchmark.ModelSpec.entry, json_schema_input_type=benchmark.Text | EvaluatorSpec)
+        ]
+    ] = Field(
+        default=[EvaluatorSpec(model=LexicalCoverage.name)],
+        min_length=1,
+        description="evaluators of chunks: models, offline/coverage, offline/coverage-embed",
     )
 
 
@@ -112,19 +95,19 @@ class ChunkVerdict:
     key: Annotated[str, "the raw answer"]
 
 
-VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
+VERDICTS = benchmark.Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
-class Coverage(Benchmark[CoverageSpec]):
+class Coverage(benchmark.Benchmark[CoverageSpec]):
     """The coverage of one benchmark's questions."""
 
     kind = "coverage"
-    stages = (Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
+    stages = (benchmark.Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
     tables = (VERDICTS,)
-    counted = Counted("questions", prefix="v")
+    counted = benchmark.Counted("questions", prefix="v")
     own_models = (LexicalCoverage, EmbeddedCoverage)
 
-    def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: CoverageSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         check_models((evaluator.model for evaluator in spec.evaluators), self.own_models, inputs.folder)
         if not inputs.settled:
@@ -142,7 +125,7 @@ class Coverage(Benchmark[CoverageSpec]):
         spec = {name: value for name, value in identity["spec"].items() if name not in ("of", "overrides", "sample")}
         return {**identity, "spec": spec, "prompt": VERSION}
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """One item per question, evaluator by evaluator."""
         for model in self.spec.evaluators:
             for place, question in enumerate(self._questions):
@@ -151,9 +134,9 @@ class Coverage(Benchmark[CoverageSpec]):
                     whole = any(question.context == text.strip() for text in question.references)
                     basis = CONSTRUCTION if whole else REFERENCES if question.references else QUERY
                 data = {"place": place, "group": question.group, "document": question.document, "basis": basis}
-                yield Item(f"{model.label}@{question.item}", model=model, data=data)
+                yield benchmark.Item(f"{model.label}@{question.item}", model=model, data=data)
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """One verdict per chunk. A chunk without one is a failure: the mean leaves it out, and `n` leaves out its question."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
@@ -166,7 +149,7 @@ class Coverage(Benchmark[CoverageSpec]):
             ]
         }
 
-    async def _one_by_one(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+    async def _one_by_one(self, question: Question, texts: Sequence[str], ask: benchmark.Ask) -> list[tuple[int, bool, str]]:
         """(chunk number, verdict, key of the raw answer) of each chunk, judged in separate calls."""
         judged = []
         for number in self._kept(question, len(texts)):
@@ -174,14 +157,14 @@ class Coverage(Benchmark[CoverageSpec]):
                 reply = await ask("chunk", chunk_question(texts[number - 1], question.query))
                 needed = verdict(reply.text)
                 if needed is None:
-                    raise Unreadable(reply, "# Final Score and 0 or 1 below it")
-            except NoReply as none:
+                    raise benchmark.Unreadable(reply, "# Final Score and 0 or 1 below it")
+            except benchmark.NoReply as none:
                 ask.record(none)
                 continue
             judged.append((number, needed, reply.key))
         return judged
 
-    async def _whole(self, question: Question, texts: Sequence[str], ask: Ask) -> list[tuple[int, bool, str]]:
+    async def _whole(self, question: Question, texts: Sequence[str], ask: benchmark.Ask) -> list[tuple[int, bool, str]]:
         """Like `_one_by_one` for an offline evaluator, which gets all chunks in one call."""
         reply = await ask("chunk", whole_question(texts, question.query, question.references))
         if ask.planning:
@@ -195,7 +178,7 @@ class Coverage(Benchmark[CoverageSpec]):
             return numbers
         return sorted(random.Random(f"{self.spec.seed}/{question.item}").sample(numbers, self.spec.most_chunks))
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
         """Tables coverage (by evaluator and group, and over all), agreement (of pairs of evaluators), places (by tenth)."""
         verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
         wanted_chunks = pl.min_horizontal(pl.col("n_chunks").first(), self.spec.most_chunks)
@@ -206,10 +189,10 @@ class Coverage(Benchmark[CoverageSpec]):
             (pl.col("needed").sum() / wanted_chunks).alias("least"),
         )
         by = ("evaluator", "group")
-        groups = _without_lacking(mean_interval(means, "coverage", by, items, cluster="document"), means, by)
+        groups = _without_lacking(benchmark.mean_interval(means, "coverage", by, items, cluster="document"), means, by)
         measured = pl.col("basis") != CONSTRUCTION
         every, wanted = (frame.filter(measured).with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
-        whole = _without_lacking(mean_interval(every, "coverage", by, wanted, cluster="document"), every, by)
+        whole = _without_lacking(benchmark.mean_interval(every, "coverage", by, wanted, cluster="document"), every, by)
         sizes = pl.concat([means, every.select(means.columns)]).group_by(*by).agg(pl.col("chunks").mean())
         named = [*by, "basis"]
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
@@ -227,7 +210,7 @@ class Coverage(Benchmark[CoverageSpec]):
             "places": _places(verdicts),
         }
 
-    def by_query(self, tables: Tables) -> ByQuery:
+    def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
         """See `Workload`. A system is an evaluator, a query one of the benchmark's questions."""
         measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
         means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
@@ -235,9 +218,9 @@ class Coverage(Benchmark[CoverageSpec]):
         question = pl.col("item_id").str.strip_prefix(pl.concat_str("model", pl.lit("@")))
         asked = tables["items"].filter(pl.col("basis") != CONSTRUCTION)
         expected = asked.select(system="model", cluster="document", query=question)
-        return ByQuery(frame, {"coverage": "%"}, "document", expected)
+        return benchmark.ByQuery(frame, {"coverage": "%"}, "document", expected)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         """Coverage next to the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""
         coverage = scores["coverage"]
         published = pl.DataFrame(
@@ -253,8 +236,8 @@ class Coverage(Benchmark[CoverageSpec]):
             "evaluator measures nothing; such figures are left out of all."
         )
         sections = [
-            Section("Information coverage", text, coverage, units={"coverage": "%"}),
-            Section(
+            benchmark.Section("Information coverage", text, coverage, units={"coverage": "%"}),
+            benchmark.Section(
                 "The paper's figures",
                 table=published.with_columns(pl.lit(50, dtype=pl.Int64).alias("n")),
                 units={"coverage": "%"},
@@ -264,16 +247,18 @@ class Coverage(Benchmark[CoverageSpec]):
         ]
         if scores["agreement"].height:
             text = "Two evaluators on the same chunks: the share of equal verdicts, and Cohen's kappa."
-            sections.append(Section("Agreement of evaluators", text, scores["agreement"], units={"same": "%"}))
+            sections.append(benchmark.Section("Agreement of evaluators", text, scores["agreement"], units={"same": "%"}))
         if scores["places"].height:
-            chart = Chart.line(x="tenth", y="needed", series="evaluator")
+            chart = benchmark.Chart.line(x="tenth", y="needed", series="evaluator")
             text = "The share of needed chunks in each tenth of the context; 1 is its beginning."
             sections.append(
-                Section("Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
+                benchmark.Section(
+                    "Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True
+                )
             )
         return sections
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
         rows = [
             {
@@ -320,7 +305,7 @@ def _places(verdicts: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame()
     tenth = ((pl.col("chunk") - 1) * 10 / pl.col("n_chunks")).floor().cast(pl.Int64) + 1
     placed = verdicts.with_columns(tenth.alias("tenth"), pl.col("needed").cast(pl.Float64))
-    return mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
+    return benchmark.mean_interval(placed, "needed", ("evaluator", "tenth"), cluster="document")
 
 
 def coverage_fields(spec: Path, fields: Mapping[str, Any], given: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

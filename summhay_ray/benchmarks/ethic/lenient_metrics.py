@@ -252,18 +252,14 @@ def attributed(prediction: str) -> tuple[str, ...]:
     Without a core header, the ids before the other category's header count; without either header, those of the whole text.
     """
     bare = _unfenced(prediction)
-    if (core := _core_of(bare)) is not None:
-        return numbers_of(core) or (NONE,)
+    # A JSON or table answer with the categories.
+    rows = [[cell for cell in row if not _is_core(cell)] for row in _named(bare) if any(map(_is_core, row))]
+    if rows:
+        return numbers_of(" ".join(cell for row in rows for cell in row[:1])) or (NONE,)
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", _without_remarks(bare)))
     if numbers := numbers_of(_OTHER.split(_CORE.split(text)[-1])[0]):
         return numbers
     return (NONE,) if _CORE.search(text) or (_NOTHING.search(text) and not _OTHER.search(text)) else ()
-
-
-def _core_of(text: str) -> str | None:
-    """The ids of the core category in a JSON or table answer with the categories; None for other answers."""
-    of_core = [[cell for cell in row if not _is_core(cell)] for row in _named(text) if any(map(_is_core, row))]
-    return " ".join(cell for row in of_core for cell in row[:1]) if of_core else None
 
 
 def _is_core(name: str) -> bool:

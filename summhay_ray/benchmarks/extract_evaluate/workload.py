@@ -11,25 +11,8 @@ from typing import Annotated, Any
 
 import polars as pl
 
+from summhay_ray import benchmark, judge, plugins
 from summhay_ray import extract as extracts
-from summhay_ray import judge, plugins
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    ByQuery,
-    Counted,
-    Inputs,
-    Item,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunTables,
-    Section,
-    Stage,
-    Table,
-    Tables,
-)
 from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, read_pairs, sample
 from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings, by_query, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
@@ -106,21 +89,21 @@ METRIC_BATCH = 16
 """Number of pairs whose texts a metric gets in one call."""
 
 
-class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
+class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
     """An item is one rating: a summary, an extract (or the full source), a criterion and a rater."""
 
     kind = "extract_evaluate"
-    stages = (Stage("rate", output_tokens=TOKENS_A_RATING, example="4"),)
+    stages = (benchmark.Stage("rate", output_tokens=TOKENS_A_RATING, example="4"),)
     tables = (
-        Table("extracts", ExtractRow, key=(*PAIR, "method", "budget")),
-        Table("human_scores", HumanRow, key=(*PAIR, "criterion")),
-        Table("metric_scores", MetricRow, key=(*PAIR, "metric")),
-        Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
+        benchmark.Table("extracts", ExtractRow, key=(*PAIR, "method", "budget")),
+        benchmark.Table("human_scores", HumanRow, key=(*PAIR, "criterion")),
+        benchmark.Table("metric_scores", MetricRow, key=(*PAIR, "metric")),
+        benchmark.Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
     )
-    counted = Counted("ratings", "extract_ratings")
+    counted = benchmark.Counted("ratings", "extract_ratings")
     rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
 
-    def __init__(self, spec: ExtractEvaluateSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: ExtractEvaluateSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         try:
             self.criteria = {
@@ -164,10 +147,13 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         weights = {label: revision for label, revision in known.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`: a panel's queue needs all of its models."""
         panels = [rater for rater in self.spec.raters if rater.members]
-        return {**super().queues(), **{rater.label: Queue(tuple(one.model for one in rater.members)) for rater in panels}}
+        return {
+            **super().queues(),
+            **{rater.label: benchmark.Queue(tuple(one.model for one in rater.members)) for rater in panels},
+        }
 
     def _weights(self) -> Iterator[tuple[str, str]]:
         """(label, folder or hub name of its model) of each method and metric; the name is empty if it uses none."""
@@ -176,7 +162,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         for metric in self.spec.metrics:
             yield f"metric {metric.label}", metric.model or getattr(make_metric(metric.metric), "own_model", "")
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """All ratings, pair by pair, so that the extracts of a pair are made once."""
         for place, pair in enumerate(self.pairs.values()):
             for method, budget in self.spec.cells():
@@ -196,7 +182,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                         # depends on the summary, a group is one pair and extract; else it is one document.
                         chosen = method not in (FULL, CUT, LEAD) or rater.extract is not None
                         begins = f"{pair.id}/{shown}" if chosen else f"{pair.dataset}/{pair.doc_id}"
-                        yield Item(
+                        yield benchmark.Item(
                             f"{pair.id}/{shown}/{criterion.name}/{rater.label}",
                             model=rater,
                             data=data,
@@ -207,7 +193,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     # --- a pair: its extracts, human scores, metrics ----------------------------------------------------------------
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """Everything about a pair that needs no rater: its extracts, human scores and metric scores."""
         pair = self.pairs[source]
         made = {method: self._extracts(pair, method, self._models) for method in self.spec.methods}
@@ -221,7 +207,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         human = [(one.name, pair.scores.get(one.human) if one.human else pair.human(one.name)) for one in self._criteria_of(pair)]
         batch, place_in_batch = divmod(self._places[source], METRIC_BATCH)
         scores = [(name, found[place_in_batch]) for name, found in self._metric_scores(batch).items()]
-        return Prepared(
+        return benchmark.Prepared(
             {
                 "extracts": rows,
                 "human_scores": [HumanRow(*place, name, score) for name, score in human if score is not None],
@@ -272,7 +258,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     # --- a rating ------------------------------------------------------------------------------------------------------
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """Ask for one rating."""
         data = item.data
         pair = self.pairs[item.source]
@@ -318,7 +304,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     # --- scores ----------------------------------------------------------------------------------------------
 
-    def score(self, tables: RunTables) -> Tables:
+    def score(self, tables: benchmark.RunTables) -> benchmark.Tables:
         """See `measure.py`. With `--compat release` a malformed rating counts as 0, as in the paper's code."""
         spec, failed_as = self.spec, 0.0 if tables.options.compat == "release" else None
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
@@ -328,15 +314,15 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         with_reasons = scores["correlations"].join(samples, on=cell, how="left", maintain_order="left")
         return {**scores, "correlations": with_reasons.select(pl.exclude("reason"), "reason")}
 
-    def by_query(self, tables: Tables) -> ByQuery:
+    def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
         """See `measure.by_query`."""
         return by_query(tables)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
         return list(sections(scores))
 
-    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per pair, if any method runs a model in this process."""
         if not any(map(self._reads_weights, self.spec.methods)):
             return ()
@@ -349,7 +335,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             self._extracts(self.pairs[part["pair"]], method, self._models)
         return self._models.computed.since(before)
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: no model is loaded. Extracts that are not computed yet get stand-ins that fill their budgets."""
         pair, made = self.pairs[source], dict[str, Mapping[int, extracts.Extract]]()
         for method in self.spec.methods:
@@ -365,16 +351,16 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                     self.spec.compat,
                     self.spec.script,
                 )
-        return Prepared(own=_shown_to(items, made))
+        return benchmark.Prepared(own=_shown_to(items, made))
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds a warning if no word is found."""
         results = super().results(tables)
         spec = self.spec.model_copy(update={"script": self._script})
         found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
         return replace(results, warnings=(*results.warnings, *found))
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         """`criteria`: scale and prompt of each criterion. Ratings by different prompts must not be compared."""
         criteria = {
             name: {
@@ -392,7 +378,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
 
 
-def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
+def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:
     """Item id -> the numbers of the sentences that the rater is shown; full documents are left out."""
     return {item.id: list(made[item.data["method"]][item.data["budget"]].index) for item in items if item.data["method"] in made}
 

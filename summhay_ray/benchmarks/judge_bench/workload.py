@@ -14,21 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    Counted,
-    Inputs,
-    Item,
-    ModelSpec,
-    Queue,
-    RawAnswer,
-    Request,
-    Rows,
-    Section,
-    Table,
-    Tables,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.judge_bench.measure import Measure
 from summhay_ray.benchmarks.judge_bench.result import (
     BenchResult,
@@ -72,8 +58,8 @@ class BenchAnswer:
     key: Annotated[str, "key of the raw answer"]
 
 
-VERDICTS = Table("verdicts", BenchVerdict, ("cell_id", "position"))
-ANSWERS = Table("answers", BenchAnswer, ("cell_id", "key"))
+VERDICTS = benchmark.Table("verdicts", BenchVerdict, ("cell_id", "position"))
+ANSWERS = benchmark.Table("answers", BenchAnswer, ("cell_id", "key"))
 
 ItemOutcomes = Mapping[str, Mapping[int, Outcome[Verdict]]]
 """Item -> index of an insight -> the outcome of judging it."""
@@ -86,15 +72,15 @@ _UNPAID = Failed("budget", "the call's worst case does not fit into what is left
 """The outcome of an item that is not in the store: only a budget leaves items unfinished."""
 
 
-class JudgeBench(Benchmark[JudgeBenchSpec]):
+class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
     """Judges measured on a file of annotated summaries."""
 
     kind = "judge_bench"
     stages = (STAGE,)
     tables = (VERDICTS, ANSWERS, BY_NAME["failures"])
-    counted = Counted("questions", "verdicts", prefix="b")
+    counted = benchmark.Counted("questions", "verdicts", prefix="b")
 
-    def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: JudgeBenchSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         self._summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
         prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.judges if entry.prompt}
@@ -116,17 +102,17 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": judges, "asked": asked}
 
-    def asked_models(self) -> Sequence[ModelSpec]:
+    def asked_models(self) -> Sequence[benchmark.ModelSpec]:
         """See `Workload`: an entry for every model that may be asked."""
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
         entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
         return list({entry.model: entry for entry in reversed(entries)}.values())
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`: one queue per model, and one for user-defined judges, which may ask any model."""
         settings = self.models.settings()
-        return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
+        return {**{model: benchmark.Queue((model,)) for model in settings}, "": benchmark.Queue(tuple(settings))}
 
     @functools.cached_property
     def parts(self) -> Sequence[tuple[BenchJudge, Named, Wanted]]:
@@ -143,7 +129,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
                 self._measure.judged(judge, self._measure.all, collect)
         return found
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`: one item per question. Judges that ask the same question share an item."""
         seen = set[str]()
         for index, (judge, leaf, wanted) in enumerate(self.parts):
@@ -152,7 +138,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
                 if item_id not in seen:
                     seen.add(item_id)
                     data = {"part": index, "summary": summary, "places": list(places)}
-                    yield Item(item_id, model, data, group=f"{index}/{summary}", size=len(places))
+                    yield benchmark.Item(item_id, model, data, group=f"{index}/{summary}", size=len(places))
 
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """The questions to a part as (item id, index of the summary, indices of the insights)."""
@@ -162,12 +148,12 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             for together in [[place] for place in places] if alone else [list(places)] if places else []:
                 yield semantic_hash([who, summary, together])[:32], summary, together
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: the judge's verdicts on the item's insights."""
         judge, leaf, _ = self.parts[item.data["part"]]
         longest = int(self._known.asked(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
 
-        def expected(request: Request) -> int:
+        def expected(request: benchmark.Request) -> int:
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // longest)
 
         rows: list[BenchVerdict] = []
@@ -180,14 +166,14 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
                 ask.fail(STAGE.name, outcome, judge=judge.name, insight_id=str(place))
         return {VERDICTS.name: rows, ANSWERS.name: [BenchAnswer(item.id, key) for key in sorted(ask.raw)]}
 
-    async def judged(self, item: Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
+    async def judged(self, item: benchmark.Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
         """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
         judge, leaf, _ = self.parts[item.data["part"]]
         entry, settings = self._known.asked(judge, leaf)
         summary, places = self._summaries[item.data["summary"]], item.data["places"]
         named = self.models.settings()
 
-        async def known(request: Request) -> Outcome[RawAnswer]:
+        async def known(request: benchmark.Request) -> Outcome[benchmark.RawAnswer]:
             if request.model not in named:
                 raise LookupError(f"model {request.model!r} is asked but not listed; add it to the spec's judges")
             return await ask(request)
@@ -206,7 +192,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             judged[place] = outcome
         return judged
 
-    def score(self, tables: Tables) -> BenchResult:
+    def score(self, tables: benchmark.Tables) -> BenchResult:
         """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
         outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
         for row in VERDICTS.records(tables[VERDICTS.name]):
@@ -222,7 +208,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             costs.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
         return self.measured(outcomes, costs)
 
-    def report(self, scores: BenchResult) -> Sequence[Section]:
+    def report(self, scores: BenchResult) -> Sequence[benchmark.Section]:
         return [agreement_section(scores.judges), bias_section(scores.judges)] if scores.judges else []
 
     def measured(self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})) -> BenchResult:
@@ -297,10 +283,10 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
     # The reader reports other problems with the file.
     if not path.exists():
         raise SpecError(f"{path}: no such file; give a file of annotated summaries")
-    inputs = Inputs(folder, untrusted=options.untrusted)
+    inputs = benchmark.Inputs(folder, untrusted=options.untrusted)
     if options.untrusted:
         # The user named the annotations on the command line.
-        inputs.give(spec.file, Inputs(folder).read(spec.file))
+        inputs.give(spec.file, benchmark.Inputs(folder).read(spec.file))
     workload = JudgeBench(spec, inputs)
     try:
         workload.models.settings()
@@ -315,9 +301,9 @@ def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
 
     Such judges run again each time, and nothing is stored.
     """
-    requests: list[Request] = []
+    requests: list[benchmark.Request] = []
 
-    async def never(request: Request) -> Outcome[RawAnswer]:
+    async def never(request: benchmark.Request) -> Outcome[benchmark.RawAnswer]:
         requests.append(request)
         return Failed("planned", "nothing is asked yet")
 

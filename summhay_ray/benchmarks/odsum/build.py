@@ -22,24 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import polars as pl
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import (
-    Ask,
-    Inputs,
-    Item,
-    Model,
-    ModelSpec,
-    NoReply,
-    Request,
-    Rows,
-    RunStore,
-    Section,
-    Spec,
-    Stage,
-    Table,
-    Tables,
-    Text,
-    user,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, json_lines
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
@@ -53,12 +36,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class BuildSpec(Spec):
+class BuildSpec(benchmark.Spec):
     """Source of a new collection, and the steps that build it."""
 
-    NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"corpus"}
+    NOT_SEMANTIC = benchmark.Spec.NOT_SEMANTIC | {"corpus"}
 
-    corpus: Text = Field(description="folder of documents and queries (with gold and references), or store/SHA256")
+    corpus: benchmark.Text = Field(description="folder of documents and queries (with gold and references), or store/SHA256")
     split_at: str | None = Field(
         default=None, description="regular expression at which documents are split into parts; null: no splitting"
     )
@@ -70,7 +53,9 @@ class BuildSpec(Spec):
     least: int = Field(default=2, ge=1, description="minimum queries per cluster; a smaller cluster joins the most similar one")
     most: int = Field(default=6, ge=1, description="maximum queries per cluster; a larger cluster is split further")
     embed: str = Field(default="", description="embedding model for query similarity, by name or folder; empty: tf-idf")
-    model: Model = Field(default=ModelSpec(model="offline/editor"), description="model that rewrites and merges")
+    model: benchmark.Model = Field(
+        default=benchmark.ModelSpec(model="offline/editor"), description="model that rewrites and merges"
+    )
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> BuildSpec:
@@ -103,7 +88,7 @@ class Editor:
     name: ClassVar[str] = "offline/editor"
     revision: ClassVar[str] = "1"
 
-    def answer(self, request: Request) -> str:
+    def answer(self, request: benchmark.Request) -> str:
         """`In TITLE: QUESTION`, or the sentences of all parts without repeats."""
         title, question = (re.search(rf"^{name}: (.*)$", request.prompt, re.MULTILINE) for name in ("Title", "Question"))
         if title and question:
@@ -118,14 +103,14 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     kind = "odsum_build"
     stages = (
-        Stage("contextualize", output_tokens=40, example="What happens to the ferry of Elsin in the winter?"),
-        Stage("merge_queries", output_tokens=60, example="What happens to the ferry and the bridge of Elsin?"),
-        Stage("merge_summaries", output_tokens=300, example="The ferry gets a new engine, and the bridge is closed."),
+        benchmark.Stage("contextualize", output_tokens=40, example="What happens to the ferry of Elsin in the winter?"),
+        benchmark.Stage("merge_queries", output_tokens=60, example="What happens to the ferry and the bridge of Elsin?"),
+        benchmark.Stage("merge_summaries", output_tokens=300, example="The ferry gets a new engine, and the bridge is closed."),
     )
-    tables = (Table("odsum_built", BuiltQuery, ("query_id",)),)
+    tables = (benchmark.Table("odsum_built", BuiltQuery, ("query_id",)),)
     own_models = (Editor,)
 
-    def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: BuildSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         self.parts = _split_documents(self._whole, spec.split_at)
 
@@ -159,12 +144,12 @@ class OdsumBuild(OnCollection[BuildSpec]):
             (cluster, min((float(similarity[pair]) for pair in combinations(cluster, 2)), default=None)) for cluster in clusters
         ]
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         for cluster, alike in self.clusters:
             members = [self.parts.queries[index].query_id for index in cluster]
-            yield Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
+            yield benchmark.Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """Contextualize each member; merge several members into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]
         texts = [await self._contextualize(query, ask) for query in members]
@@ -179,7 +164,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         names = tuple(item.data["members"])
         return {"odsum_built": [BuiltQuery(item.id, text, references, gold, names, tuple(texts), item.data["alike"])]}
 
-    async def _contextualize(self, query: Query, ask: Ask) -> str:
+    async def _contextualize(self, query: Query, ask: benchmark.Ask) -> str:
         if not self.spec.contextualize:
             return query.text
         title = query.gold[0].rpartition("/")[2].partition("#")[0] if query.gold else ""
@@ -191,7 +176,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         }
         return await _generate("contextualize", values, ask)
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
         """Table `sizes`: for each number of members, how many queries have it and their mean number of gold documents."""
         built = tables["odsum_built"].with_columns(
             pl.col("members").list.len().cast(pl.Int64).alias("of"), pl.col("gold").list.len().cast(pl.Int64).alias("documents")
@@ -199,16 +184,18 @@ class OdsumBuild(OnCollection[BuildSpec]):
         sizes = built.group_by("of").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("documents").mean()).sort("of")
         return {"sizes": sizes}
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
         text = f"{counts} {self._whole.attribution}".strip()
-        return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)]
+        return [
+            benchmark.Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)
+        ]
 
     def queries(self) -> Mapping[str, None] | None:
         """See `Workload`. Which queries form a cluster is unknown until a model's vectors are computed."""
         return None if self.spec.embed else super().queries()
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
         rows = run.table("odsum_built").sort("query_id").to_dicts()
         queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
@@ -235,12 +222,12 @@ def _split_documents(collection: Collection, pattern: str | None) -> Collection:
     return replace(collection, documents=tuple(part for of_one in parts.values() for part in of_one), queries=queries)
 
 
-async def _generate(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
+async def _generate(stage: str, values: Mapping[str, Material | Block], ask: benchmark.Ask) -> str:
     """The model's text. Raises NoReply, which fails the item, if the text is empty or a refusal."""
-    reply = await ask(stage, [user(fill(_prompt(stage), values))])
+    reply = await ask(stage, [benchmark.user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):
-        raise NoReply(stage, outcome)
+        raise benchmark.NoReply(stage, outcome)
     return outcome.value.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib.util
 from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
@@ -14,7 +15,7 @@ from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
 from summhay_ray.encoders import find_model, find_reachable
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
-from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
+from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, rouge
 from summhay_ray.outcome import Answer, Outcome
 
 CRITERIA = ("consistency", "relevance")
@@ -32,7 +33,7 @@ def check(spec: OdsumSpec) -> None:
     """Raises ValueError or NoModel if this machine cannot compute a metric in the spec."""
     bert = spec.metric(BertScoreSpec)
     if bert is not None:
-        if not has_bertscore():
+        if importlib.util.find_spec("bert_score") is None:
             raise ValueError("metrics: bertscore is not installed; run: pip install 'summhay-ray[bertscore]'")
         find_reachable(bert.bertscore)
         check_bertscore(bert_model(bert), bert.layer)

@@ -34,7 +34,7 @@ class RankedCollection:
     def cuts(self, retriever: str) -> Sequence[int | None]:
         """The values of k for a retriever. None for one that is never cut: the oracle, which returns every gold document, as
         in the release, and a retriever that returns the whole collection."""
-        return [None] if self.retrievers.is_whole(retriever) or self.is_oracle(retriever) else self.spec.k
+        return [None] if retriever in self.retrievers.unordered or self.is_oracle(retriever) else self.spec.k
 
     def is_oracle(self, retriever: str) -> bool:
         """Whether a retriever ranks by the gold documents."""
@@ -53,7 +53,7 @@ class RankedCollection:
 
     def rows(self, retriever: str, rankings: Rankings) -> Rows:
         """A retriever's ranking as rows: all ranked documents, those shown, and scores at each k."""
-        corpus, whole, budget = self.collection.corpus, self.retrievers.is_whole(retriever), self.spec.token_budget
+        corpus, whole, budget = self.collection.corpus, retriever in self.retrievers.unordered, self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
         # A ranking that is never cut is shown whole to the summarizer.
         depth = len(corpus.texts) if self.is_oracle(retriever) else max(self.spec.k)

@@ -12,23 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from summhay_ray import retrieve, summarize
-from summhay_ray.benchmark import (
-    Ask,
-    ByQuery,
-    Inputs,
-    Item,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    RunTables,
-    Section,
-    Stage,
-    Store,
-    Tables,
-)
+from summhay_ray import benchmark, retrieve, summarize
+from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection, as_file_name, json_lines
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
@@ -38,18 +23,6 @@ from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, extract_code
-from summhay_ray.benchmarks.retrieval import (
-    UNORDERED,
-    Corpora,
-    Retrievers,
-    check_made,
-    cut_texts,
-    cut_warnings,
-    missing_scores,
-    no_ranking,
-    own_code,
-    with_retrievers,
-)
 from summhay_ray.benchmarks.summarizing import (
     SummarizerSpec,
     check_strategy,
@@ -75,7 +48,7 @@ _WORD = "word "
 
 
 @dataclass(frozen=True)
-class OdsumCorpora(Corpora):
+class OdsumCorpora(retrieval.Corpora):
     """The one corpus."""
 
     collection: Collection
@@ -93,16 +66,16 @@ class Odsum(OnCollection[OdsumSpec]):
 
     kind = "odsum"
     stages = (
-        *(Stage("embed"), Stage("rerank"), Stage("search"), Stage(RETRIEVE)),
-        *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
+        *(benchmark.Stage("embed"), benchmark.Stage("rerank"), benchmark.Stage("search"), benchmark.Stage(RETRIEVE)),
+        *(benchmark.Stage("summarize", output_tokens=300), benchmark.Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
-    record_fields: ClassVar[Mapping[str, Any]] = {**OnCollection.record_fields, UNORDERED: list[str] | None}
+    record_fields: ClassVar[Mapping[str, Any]] = {**OnCollection.record_fields, retrieval.UNORDERED: list[str] | None}
 
-    def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
-        super().__init__(with_retrievers(spec, inputs), inputs)
-        self.retrievers = Retrievers(self.spec, inputs)
+    def __init__(self, spec: OdsumSpec, inputs: benchmark.Inputs) -> None:
+        super().__init__(retrieval.with_retrievers(spec, inputs), inputs)
+        self.retrievers = retrieval.Retrievers(self.spec, inputs)
         self._prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         self._ranked = RankedCollection(self.collection, self.retrievers, self.spec)
         # A stored run is also read on machines without the models.
@@ -115,7 +88,7 @@ class Odsum(OnCollection[OdsumSpec]):
                     summarize.check_prompt(self._prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
-            check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
+            retrieval.check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
@@ -132,7 +105,7 @@ class Odsum(OnCollection[OdsumSpec]):
             raise SpecError(f"spec: {error}") from error
 
     @functools.cached_property
-    def corpora(self) -> Corpora:
+    def corpora(self) -> retrieval.Corpora:
         """The collection, for `summhay export --kind beir`."""
         return OdsumCorpora(self.collection)
 
@@ -172,7 +145,7 @@ class Odsum(OnCollection[OdsumSpec]):
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`. For each retriever: its rankings, then its summaries; answers from files come last, once per query.
 
         Rankings are items of their own for a retriever that calls a service (one item per query) and in a run without summarizers
@@ -183,9 +156,9 @@ class Odsum(OnCollection[OdsumSpec]):
             if retriever in self.retrievers.asking:
                 for query in self.collection.queries:
                     data = {"query_id": query.query_id, "retriever": retriever}
-                    yield Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
+                    yield benchmark.Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
             elif not asked:
-                yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
+                yield benchmark.Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
             # Query by query: their prompts share documents, whose sentences and token counts are cached for a while.
             for query in self.collection.queries:
                 for k in self._ranked.cuts(retriever):
@@ -199,7 +172,9 @@ class Odsum(OnCollection[OdsumSpec]):
                 for query in self.collection.queries:
                     yield self._item(query.query_id, place, summarizer, only, self._ranked.cuts(only)[0] if only else None)
 
-    def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
+    def _item(
+        self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None
+    ) -> benchmark.Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
         where = cut if retriever and summarizer.answers is None else ""
         data = {
@@ -211,7 +186,7 @@ class Odsum(OnCollection[OdsumSpec]):
             "called": summarizer.model_label,
         }
         source = retriever if retriever and summarizer.answers is None else ""
-        return Item(f"{query_id}/{where}{summarizer.label}", summarizer.model_label, data, source or "")
+        return benchmark.Item(f"{query_id}/{where}{summarizer.label}", summarizer.model_label, data, source or "")
 
     def n_items(self) -> int:
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
@@ -219,54 +194,54 @@ class Odsum(OnCollection[OdsumSpec]):
         ranked = len(self.retrievers.asking) * queries + (0 if asked else len(self.retrievers) - len(self.retrievers.asking))
         return ranked + queries * (asked * sum(len(self._ranked.cuts(retriever)) for retriever in self.retrievers) + given)
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`. One queue per model, shared by its strategies; it includes the models that rate its summaries."""
         settings = self.models.settings()
         raters = tuple(rater.model for rater in self.spec.raters())
         models = {
-            summarizer.model_label: Queue((*summarizer.models, *raters), computes=settings[summarizer.model].local)
+            summarizer.model_label: benchmark.Queue((*summarizer.models, *raters), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
-        return {"": Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
+        return {"": benchmark.Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`. The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
 
         For a retriever that calls a service, only the vectors and scores of local models.
         """
         if not source:
-            return Prepared()
+            return benchmark.Prepared()
         corpus = self.collection.corpus
         try:
             if source in self.retrievers.asking:
                 self.retrievers.compute_local_part(corpus, source)
-                return Prepared()
+                return benchmark.Prepared()
             rankings, missing = self._ranked.rankings(source)
         # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+            return benchmark.Prepared(problem=retrieval.no_ranking(error), stage=RETRIEVE)
         rows = {**self._ranked.rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
-        return Prepared(rows, own=shown_numbers(rankings, missing, items))
+        return benchmark.Prepared(rows, own=shown_numbers(rankings, missing, items))
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`. The document numbers per item for a plan; arbitrary where vectors are not computed yet."""
         if not source or source in self.retrievers.asking:
-            return Prepared()
+            return benchmark.Prepared()
         try:
             rankings, missing = self._ranked.rankings(source, planned=True)
         # A user-defined retriever may raise anything.
         except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(own=shown_numbers(rankings, missing, items))
+            return benchmark.Prepared(problem=retrieval.no_ranking(error), stage=RETRIEVE)
+        return benchmark.Prepared(own=shown_numbers(rankings, missing, items))
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
         prepared = ask.prepared or {}
         numbers: Sequence[int] = prepared.get("numbers", ())
         for message in (missing := prepared.get("missing", ())):
-            ask.fail(RETRIEVE, missing_scores(message))
+            ask.fail(RETRIEVE, retrieval.missing_scores(message))
         if missing:
             return {}
         if item.source in self.retrievers.asking:
@@ -314,10 +289,10 @@ class Odsum(OnCollection[OdsumSpec]):
         """Query id -> the corpus's query."""
         return {query.query_id: query for query in self.collection.corpus.queries}
 
-    def _task(self, item: Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
+    def _task(self, item: benchmark.Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
         corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
         return Task(
-            haystack=corpus.as_haystack(),
+            haystack=corpus.haystack,
             subtopic=Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text),
             shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
             model=spec.model,
@@ -331,18 +306,18 @@ class Odsum(OnCollection[OdsumSpec]):
 
     # --- scores and reports ------------------------------------------------------------------------------------------------
 
-    def score(self, tables: RunTables) -> Tables:
+    def score(self, tables: benchmark.RunTables) -> benchmark.Tables:
         """See `Workload`. The scores of Tables 2 to 5."""
         return frames(tables, self.spec, self.retrievers.unordered)
 
-    def by_query(self, tables: RunTables) -> ByQuery:
+    def by_query(self, tables: benchmark.RunTables) -> benchmark.ByQuery:
         """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
         return by_query(tables, self.spec, self.retrievers.unordered)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         return sections(scores, self.collection, self.spec.token_budget)
 
-    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
         if not any(item.source for item in items):
             return ()
@@ -356,11 +331,11 @@ class Odsum(OnCollection[OdsumSpec]):
         """See `Workload`: retrievers without effect."""
         return unused_retrievers(self.spec.summarizers, [*self.retrievers])
 
-    async def references(self, item: Item) -> Sequence[str]:
+    async def references(self, item: benchmark.Item) -> Sequence[str]:
         """See `Workload`. The reference summaries of the item's query."""
         return self.collection.by_id[item.data["query_id"]].references
 
-    def guess(self, item: Item, stage: str, size: str) -> str | None:
+    def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
         """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
         if stage != "summarize":
             return super().guess(item, stage, size)
@@ -368,7 +343,7 @@ class Odsum(OnCollection[OdsumSpec]):
         words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
         return _WORD * words[size]
 
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
+    def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
         """See `Workload`: the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")
         rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
@@ -384,21 +359,21 @@ class Odsum(OnCollection[OdsumSpec]):
         documents = [(document.document_id, document.text) for document in self.collection.documents]
         return CitedAnswers({COLLECTION: documents}, answers)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         return details(scores)
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds the collection's warnings, and a warning if no word is found."""
         results = super().results(tables)
-        found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *cut_warnings(tables.run)]
+        found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *retrieval.cut_warnings(tables.run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
             summaries = tables.run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
             found += self.spec.tells_foreign("rouge: summaries with their references", texts)
-        details = {**results.details, "cut_texts": cut_texts(tables.run)}
+        details = {**results.details, "cut_texts": retrieval.cut_texts(tables.run)}
         return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
         files = {f"collection/{name}": text for name, text in self.collection.files().items()}
         for row in run.table("odsum_summaries").sort("item_id").iter_rows(named=True):
@@ -408,7 +383,7 @@ class Odsum(OnCollection[OdsumSpec]):
             files[name] = files.get(name, "") + json_lines([{"query_id": row["query_id"], "text": row["text"]}])
         return write_new(folder, files)
 
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    def places(self, run: benchmark.RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         wanted = set(item_ids)
         names = ("query_id", "retriever", "k", "strategy", "called")
         return {
@@ -417,10 +392,10 @@ class Odsum(OnCollection[OdsumSpec]):
             if item.id in wanted
         }
 
-    def record(self, store: Store) -> dict[str, Any]:
-        return {**super().record(store), UNORDERED: sorted(self.retrievers.unordered)}
+    def record(self, store: benchmark.Store) -> dict[str, Any]:
+        return {**super().record(store), retrieval.UNORDERED: sorted(self.retrievers.unordered)}
 
-    def on_open(self, run: RunStore) -> None:
+    def on_open(self, run: benchmark.RunStore) -> None:
         """See `Workload`. Also writes the collection's tables."""
         if COLLECTION not in run.finished(COLLECTION):
             documents = [
@@ -438,7 +413,7 @@ class Odsum(OnCollection[OdsumSpec]):
         extracts_code = extract_code(*(geval.extract for geval in self.spec.gevals.values()))
         return [
             *super().own_code(),
-            *own_code(self.spec.retrievers),
+            *retrieval.own_code(self.spec.retrievers),
             *(name for name in strategies if ":" in name),
             *extracts_code,
         ]

@@ -12,22 +12,7 @@ from typing import Any, ClassVar
 import polars as pl
 from pydantic import Field
 
-from summhay_ray import judge
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    Counted,
-    Inputs,
-    Item,
-    Prepared,
-    Queue,
-    Reach,
-    Rows,
-    RunStore,
-    Section,
-    Store,
-    Tables,
-)
+from summhay_ray import benchmark, judge
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_models, check_prompts
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
@@ -90,7 +75,7 @@ class SummarySlice:
     high: str
     cells: tuple[Cell, ...]
 
-    def summaries(self, run: RunStore) -> Iterator[tuple[Cell, Summary]]:
+    def summaries(self, run: benchmark.RunStore) -> Iterator[tuple[Cell, Summary]]:
         """The cells with their summaries, in order."""
         rows = run.reader(["summaries"]).table("summaries", between=(self.low, self.high))
         wanted = rows.filter(rows["cell_id"].is_in([cell.cell_id for cell in self.cells]))
@@ -102,7 +87,7 @@ class SummarySlice:
 class JudgedRun:
     """The run whose summaries are judged."""
 
-    run: RunStore
+    run: benchmark.RunStore
     haystacks: Haystacks
 
     @functools.cached_property
@@ -126,10 +111,10 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
     kind = "rejudge"
     stages = (STAGE,)
     tables = TABLES
-    counted = Counted("summaries", "judgments", prefix="j", item="summary")
+    counted = benchmark.Counted("summaries", "judgments", prefix="j", item="summary")
     record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, "of": str}
 
-    def __init__(self, spec: RejudgeSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: RejudgeSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
@@ -154,7 +139,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
         }
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`: one item per summary."""
         insights = self.judged.haystacks.insight_counts()
         for part in self.judged.slices:
@@ -163,31 +148,31 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
                 asked = {choice.judge: sorted(cells.get(cell.cell_id, ())) for choice, cells in self.chosen.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
                 size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
-                yield Item(cell.cell_id, QUEUE, data, place, size=size)
+                yield benchmark.Item(cell.cell_id, QUEUE, data, place, size=size)
 
     def n_items(self) -> int:
         """See `Workload`: the number of summaries."""
         return sum(len(part.cells) for part in self.judged.slices)
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         settings = self.models.settings()
         models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
-        return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
+        return {QUEUE: benchmark.Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: read the summaries of one slice."""
         low, high = json.loads(source)
         part = SummarySlice(low, high, tuple(map(Cell.of, items)))
-        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
+        return benchmark.Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
         truth = truth_of(await self.judged.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
-    def score(self, tables: Tables) -> Rejudged:
+    def score(self, tables: benchmark.Tables) -> Rejudged:
         """See `Workload`: the means of every judge."""
         n_expected, counts = sum(item.size for item in self.items()) // len(self.spec.judges), []
         for judging in self.spec.judges:
@@ -197,7 +182,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             counts.append(JudgeCounts(judging.label, n_expected, scores.height, failures.height, coverage, joint))
         return Rejudged(self.spec.of, counts, tuple(self.chosen))
 
-    def report(self, scores: Rejudged) -> Sequence[Section]:
+    def report(self, scores: Rejudged) -> Sequence[benchmark.Section]:
         """See `Workload`: the judges' means; the judged run's report shows their judgments next to its own."""
         rows = [
             {
@@ -213,23 +198,23 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         text = f"Means over the insights judged. The report of {scores.of} shows these judgments beside its own, by system."
         figures = ("joint", "coverage")
         frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
-        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+        return [benchmark.Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
     def details(self, scores: Rejudged) -> Mapping[str, Any]:
         judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
         return {"of": scores.of, "judges": judges, "cascades": choices}
 
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+    def explain(self, run: benchmark.RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         return explain(self, run, self.judged.run, key, compat)
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. Raises StoreError: export the judged run instead, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
 
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    def places(self, run: benchmark.RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return places(self.judged.run, item_ids)
 
-    def record(self, store: Store) -> dict[str, Any]:
+    def record(self, store: benchmark.Store) -> dict[str, Any]:
         return {
             "of": self.spec.of,
             "spec": self.spec.model_dump(mode="json"),
@@ -237,12 +222,12 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             **fields_of_haystacks(self.judged.run.record),
         }
 
-    def on_open(self, run: RunStore) -> None:
+    def on_open(self, run: benchmark.RunStore) -> None:
         """See `Workload`. Adds the rejudge to the judged run's list."""
         join_run(self.judged.run, "rejudges", run.run_id)
 
     @classmethod
-    def n_items_of(cls, run: RunStore) -> int:
+    def n_items_of(cls, run: benchmark.RunStore) -> int:
         """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
         return run.store.run(run.record["of"]).table("summaries").height
 
@@ -271,7 +256,7 @@ class Rejudged:
     """The choice of each cascade."""
 
 
-def check_source(run: RunStore) -> None:
+def check_source(run: benchmark.RunStore) -> None:
     """Raises SpecError for a run without summaries of its own."""
     record = run.record
     if (of := record.get("of")) is not None:
@@ -294,13 +279,13 @@ class RejudgeRequest:
     """Whether the spec is somebody else's."""
 
 
-def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
+def load_rejudge(run: benchmark.RunStore, request: RejudgeRequest) -> Rejudge:
     """Make the workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError.
 
     A judge is looked up by name in the request's spec, or else in the run's own spec. If a judge is not listed there, endpoint
     and prices come from an entry with the same model, if any.
     """
-    Benchmark.of(run)
+    benchmark.Benchmark.of(run)
     record = run.record
     check_source(run)
     fields, folder = RejudgeSpec.read_fields(request.spec) if request.spec else (dict(record.get("spec", {})), None)
@@ -322,7 +307,7 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     spec = RejudgeSpec.parse({**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
     spec.check(where, [STAGE.name], folder if request.untrusted else None)
-    inputs = Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted)
+    inputs = benchmark.Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted)
     for path, text in record.get("prompts", {}).items() if folder is None else ():
         inputs.give(path, text.encode("utf-8"))
     workload = Rejudge(spec, inputs)
@@ -355,7 +340,7 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
         "model": model,
         "strategy": strategy,
         **label,
-        **{part: like[part] for part in Reach.model_fields if like.get(part) is not None},
+        **{part: like[part] for part in benchmark.Reach.model_fields if like.get(part) is not None},
     }
 
 

@@ -199,7 +199,7 @@ class Retrieving(Benchmark[S]):
         }
 
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
-        whole, budget = self.retrievers.is_whole(retriever), self.spec.token_budget
+        whole, budget = retriever in self.retrievers.unordered, self.spec.token_budget
         depth = max(self.spec.depth, *self.spec.k)
         by_query = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
         return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}

@@ -9,22 +9,9 @@ from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Inputs, NoReply, Rows, RunStore
+from summhay_ray.benchmarks.retrieval import service_models, stored_models
 from summhay_ray.benchmarks.retrieval.entries import Entry, identity_of, make_retriever, own_code, retriever_label, services
 from summhay_ray.benchmarks.retrieval.rankings import CUT_TEXTS, CutTexts
-from summhay_ray.benchmarks.retrieval.service_models import (
-    LISTS_KEPT,
-    EmbeddedTexts,
-    LengthChanged,
-    ServiceModels,
-    placeholder,
-)
-from summhay_ray.benchmarks.retrieval.stored_models import (
-    Cut,
-    NotComputed,
-    NotedModels,
-    RequestedTexts,
-    StoredModels,
-)
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.outcome import Failed
@@ -49,19 +36,19 @@ class Retrievers(dict[str, str | Entry]):
         """Model name -> how to call it, for the retrievers' service models."""
         self.asking = frozenset(label for label, entry in self.items() if services([entry]))
         """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
-        self._embedded_texts = functools.lru_cache(LISTS_KEPT)(EmbeddedTexts)
+        self._embedded_texts = functools.lru_cache(service_models.LISTS_KEPT)(service_models.EmbeddedTexts)
         self._made: dict[str, Any] = {}
-        self._cuts: dict[tuple[str, str, str], Mapping[str, Cut]] = {}
+        self._cuts: dict[tuple[str, str, str], Mapping[str, stored_models.Cut]] = {}
         """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
 
     @functools.cached_property
-    def _models(self) -> StoredModels:
-        return StoredModels(self._inputs.store, self._spec)
+    def _models(self) -> stored_models.StoredModels:
+        return stored_models.StoredModels(self._inputs.store, self._spec)
 
     @functools.cached_property
-    def _known_models(self) -> StoredModels:
+    def _known_models(self) -> stored_models.StoredModels:
         """The local models' stored results, for planning."""
-        return StoredModels(self._inputs.store, None)
+        return stored_models.StoredModels(self._inputs.store, None)
 
     def made(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""
@@ -72,10 +59,6 @@ class Retrievers(dict[str, str | Entry]):
                     part.script = self._spec.script
             self._made[label] = found
         return self._made[label]
-
-    def is_whole(self, retriever: str) -> bool:
-        """Whether a retriever's ranking is the corpus itself, unordered."""
-        return retriever in self.unordered
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
@@ -89,7 +72,7 @@ class Retrievers(dict[str, str | Entry]):
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
-        models = NotedModels(self._models)
+        models = stored_models.NotedModels(self._models)
         found = retrieve.rankings(self.made(retriever), corpus, queries, models)
         self._cuts[corpus.corpus_id, retriever, ""] = models.cuts
         return found
@@ -104,11 +87,13 @@ class Retrievers(dict[str, str | Entry]):
         """Like `rankings`; if vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
-            return retrieve.rankings(self.made(retriever), corpus, wanted, NotedModels(self._known_models))
-        except NotComputed:
+            return retrieve.rankings(self.made(retriever), corpus, wanted, stored_models.NotedModels(self._known_models))
+        except stored_models.NotComputed:
             # The order differs by retriever and query, as in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
-            return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
+            return [
+                retrieve.by_score([service_models.placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted
+            ]
 
     def rankings_by_query(
         self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
@@ -159,7 +144,7 @@ class Retrievers(dict[str, str | Entry]):
         try:
             try:
                 ranking = await self._service_ranking(ask, corpus, retriever, query)
-            except LengthChanged:
+            except service_models.LengthChanged:
                 ranking = await self._service_ranking(ask, corpus, retriever, query)
             self.check_found(retriever, query.query_id, ranking)
             return ranking
@@ -172,11 +157,11 @@ class Retrievers(dict[str, str | Entry]):
             return None
 
     async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
-        here = NotedModels(self._known_models if ask.planning else self._models)
-        models = ServiceModels(ask, self.services, here, self._embedded_texts)
+        here = stored_models.NotedModels(self._known_models if ask.planning else self._models)
+        models = service_models.ServiceModels(ask, self.services, here, self._embedded_texts)
         try:
             (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
-        except LengthChanged:
+        except service_models.LengthChanged:
             # The next attempt reads the vectors from the log again.
             self._embedded_texts.cache_clear()
             raise
@@ -188,7 +173,7 @@ class Retrievers(dict[str, str | Entry]):
     def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute the local models' part, as far as it needs no answer of the service."""
         for part in local_parts(self.made(retriever), self.services):
-            retrieve.rankings(part, corpus, None, NotedModels(self._models))
+            retrieve.rankings(part, corpus, None, stored_models.NotedModels(self._models))
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
         """The parts of the local models' work for (corpus id, retriever) pairs; with more actors than corpora, each corpus is
@@ -214,12 +199,12 @@ class Retrievers(dict[str, str | Entry]):
         before = replace(self._models.computed)
         place, n = part["share"]
         made = [one for retriever in part["retrievers"] for one in local_parts(self.made(retriever), self.services)]
-        requested = RequestedTexts()
+        requested = stored_models.RequestedTexts()
         for one in made:
             if part["step"] == "embed":
                 retrieve.rankings(one, corpus, None, requested)
             else:
-                retrieve.rankings(one, corpus, corpus.queries[place::n], NotedModels(self._models))
+                retrieve.rankings(one, corpus, corpus.queries[place::n], stored_models.NotedModels(self._models))
         for encoding, texts in requested.texts:
             self._models.compute_share(encoding, texts, (place, n))
         return self._models.computed.since(before)

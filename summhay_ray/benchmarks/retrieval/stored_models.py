@@ -11,18 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+from summhay_ray import encoders
 from summhay_ray.benchmark import Benchmark, Spec, Store
-from summhay_ray.encoders import (
-    FOLDER_REVISION,
-    Comparing,
-    Encoder,
-    Encoding,
-    Scorer,
-    Scoring,
-    Vectors,
-    load_encoder,
-    load_scorer,
-)
 from summhay_ray.extract import Compute
 from summhay_ray.text import semantic_hash
 
@@ -35,8 +25,8 @@ TEXTS_A_BLOCK = 128
 FORMAT = 1
 """Version of the computed values; a new one starts new vector spaces."""
 
-M = TypeVar("M", Encoder, Scorer)
-MadeBy = Encoding | Scoring | Comparing
+M = TypeVar("M", encoders.Encoder, encoders.Scorer)
+MadeBy = encoders.Encoding | encoders.Scoring | encoders.Comparing
 _COMPUTING = threading.Lock()
 """Allows one computation at a time per process: a model uses all cores, and other threads can reuse its results."""
 
@@ -68,35 +58,37 @@ class StoredModels:
         settings = spec.resources.get(STAGE) if spec is not None else None
         self._batches = (settings.batch_tokens, settings.batch_size) if settings is not None else (BATCH_TOKENS, None)
         self._space = functools.cache(lambda made_by: Benchmark.vector_space(store, space_name(made_by)))
-        self._models: dict[Encoding | Scoring, Any] = {}
+        self._models: dict[encoders.Encoding | encoders.Scoring, Any] = {}
         self.computed = Computed()
 
-    def vectors(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+    def vectors(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
         """One vector per text, in their order. Raises NoModel."""
         return self.rows(encoding, texts, functools.partial(self._encode, encoding))
 
-    def compute_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
+    def compute_share(self, encoding: encoders.Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
         """Compute and store a share (i, n) of what `vectors` needs: every nth block of the texts, from index i on."""
         space = self._space(encoding)
         self._compute(encoding, {space.key(text): text for text in texts}, functools.partial(self._encode, encoding), share)
 
-    def _encode(self, encoding: Encoding, block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
-        return self._model(encoding, load_encoder).encode(block, batch_tokens, batch_size)
+    def _encode(
+        self, encoding: encoders.Encoding, block: Sequence[str], batch_tokens: int, batch_size: int | None
+    ) -> encoders.Vectors:
+        return self._model(encoding, encoders.load_encoder).encode(block, batch_tokens, batch_size)
 
-    def scores(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Vectors:
+    def scores(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> encoders.Vectors:
         """The relevance of each text to the query, as vectors of one number. Raises NoModel."""
         import numpy as np
 
-        def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
-            model = self._model(scoring, load_scorer)
+        def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> encoders.Vectors:
+            model = self._model(scoring, encoders.load_scorer)
             pairs = [(query, json.loads(pair)[1]) for pair in block]
             scores = model.score(pairs, batch_tokens, batch_size)
             n_tokens, n_cut = (np.array(lengths, dtype=np.int64) for lengths in model.lengths(pairs))
-            return Vectors(scores.reshape(-1, 1), n_tokens, n_cut)
+            return encoders.Vectors(scores.reshape(-1, 1), n_tokens, n_cut)
 
         return self.rows(scoring, [json.dumps([query, text]) for text in texts], compute)
 
-    def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> Vectors:
+    def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> encoders.Vectors:
         """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
         import numpy as np
 
@@ -110,7 +102,7 @@ class StoredModels:
         n_tokens, n_cut = (
             np.array([getattr(found[key], name) for key in keys], dtype=np.int64) for name in ("n_tokens", "n_cut")
         )
-        return Vectors(values, n_tokens, n_cut)
+        return encoders.Vectors(values, n_tokens, n_cut)
 
     def _compute(self, made_by: MadeBy, texts: Mapping[bytes, str], compute: Compute, share: tuple[int, int] = (0, 1)) -> None:
         """Compute and store the rows of a share of the texts, given by their keys, in blocks of texts of similar length."""
@@ -146,7 +138,7 @@ class StoredModels:
 def space_name(made_by: MadeBy) -> str:
     """The name of the space of numbers that are computed in one way. A folder's model is identified by its content."""
     described = asdict(made_by)
-    if made_by.revision.startswith(FOLDER_REVISION):
+    if made_by.revision.startswith(encoders.FOLDER_REVISION):
         described["model"] = ""
     return semantic_hash({**described, "kind": type(made_by).__name__, "format": FORMAT})
 
@@ -174,13 +166,13 @@ class NotedModels:
     cuts: defaultdict[str, Cut] = field(default_factory=lambda: defaultdict(Cut))
     """Model -> the texts that it did not fully read."""
 
-    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+    async def embed(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
         """See `retrieve.Models`. Raises NoModel."""
         found = self.stored.vectors(encoding, texts)
         self.cuts[encoding.model].add([] if found.n_cut is None else found.n_cut.tolist())
         return found
 
-    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+    async def score(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoModel."""
         found = self.stored.scores(scoring, query, texts)
         self.cuts[scoring.model].add([] if found.n_cut is None else found.n_cut.tolist())
@@ -193,13 +185,13 @@ class RequestedTexts:
     """See `retrieve.Models`. Computes nothing and records which texts a retriever needs embedded; its rankings are
     meaningless."""
 
-    texts: list[tuple[Encoding, Sequence[str]]] = field(default_factory=list)
+    texts: list[tuple[encoders.Encoding, Sequence[str]]] = field(default_factory=list)
 
-    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+    async def embed(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
         import numpy as np
 
         self.texts.append((encoding, texts))
-        return Vectors(np.zeros((len(texts), 1), dtype=np.float32), np.zeros(len(texts), dtype=np.int64))
+        return encoders.Vectors(np.zeros((len(texts), 1), dtype=np.float32), np.zeros(len(texts), dtype=np.int64))
 
-    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+    async def score(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         return [0.0] * len(texts)

@@ -13,23 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import polars as pl
 
-from summhay_ray import retrieve
-from summhay_ray.benchmark import (
-    Ask,
-    Counted,
-    Inputs,
-    Item,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    RunTables,
-    Section,
-    Spec,
-    Stage,
-    Store,
-)
+from summhay_ray import benchmark, retrieve
 from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import (
     CUT_TEXTS,
@@ -65,7 +49,7 @@ from summhay_ray.records import CitedAnswer, CitedAnswers, Context, system_label
 from summhay_ray.sections import Samples
 from summhay_ray.text import semantic_hash
 
-S = TypeVar("S", bound=Spec)
+S = TypeVar("S", bound=benchmark.Spec)
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
@@ -73,7 +57,7 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
+def _unread_citations(run: benchmark.RunStore, compat: Compat) -> Iterator[str]:
     """Warn about each system whose text has brackets that look like citations, but could not be read or name no document."""
     if compat == "release":
         return
@@ -94,20 +78,20 @@ def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
 class Summaries(OfHaystacks[S]):
     """A run of summaries of haystacks, made here or imported."""
 
-    def score(self, tables: RunTables) -> ScoreResult:
+    def score(self, tables: benchmark.RunTables) -> ScoreResult:
         """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
         return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels)
 
-    def report(self, scores: ScoreResult) -> Sequence[Section]:
+    def report(self, scores: ScoreResult) -> Sequence[benchmark.Section]:
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.by_query, scores.judge)
         retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
         return [section for section in (claims, retrieval) if section is not None]
 
-    def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
+    def full_report(self, scores: ScoreResult, tables: benchmark.RunTables) -> Sequence[benchmark.Section]:
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         return sections(scores, tables.options.judge, tables.options.over)
@@ -115,7 +99,7 @@ class Summaries(OfHaystacks[S]):
     def details(self, scores: ScoreResult) -> Mapping[str, Any]:
         return scores.details()
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds the limits of confidence in mined haystacks, warnings about all haystacks, and whether their
         prose comes from templates or a model."""
         found, metadata = super().results(tables), stored_metadata(tables.run.store, tables.run.record)
@@ -129,20 +113,20 @@ class Summaries(OfHaystacks[S]):
         ]
         return replace(found, warnings=tuple(warnings), notes=notes, judge=judge_of_record(tables.run, tables.options.judge))
 
-    def samples(self, run: RunStore, judge: str = "") -> Samples:
+    def samples(self, run: benchmark.RunStore, judge: str = "") -> Samples:
         """See `Workload`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.results.samples import samples
 
         return samples(None if self.imported else self, run, judge)
 
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+    def explain(self, run: benchmark.RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`. Prompts are absent if no call was made."""
         return explain(None if self.imported else self, run, run, key, compat)
 
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    def places(self, run: benchmark.RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return places(run, item_ids, None if self.imported else self)
 
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
+    def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
         """See `Workload`: the summaries, and the documents shown for each, if the run has them."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
@@ -169,7 +153,7 @@ class Summaries(OfHaystacks[S]):
         ]
         return CitedAnswers(documents, answers)
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: JSON files in the released format."""
         return export(run, folder, judge)
 
@@ -178,12 +162,19 @@ class SummHay(Summaries[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
-    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
+    stages = (
+        benchmark.Stage("context"),
+        benchmark.Stage("embed"),
+        benchmark.Stage("rerank"),
+        benchmark.Stage("search"),
+        benchmark.Stage("summarize"),
+        JUDGE_STAGE,
+    )
     tables = (*TABLES, CUT_TEXTS)
-    counted = Counted("cells", "judgments")
+    counted = benchmark.Counted("cells", "judgments")
     record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, UNORDERED: list[str] | None}
 
-    def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
+    def __init__(self, spec: SummhaySpec, inputs: benchmark.Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
@@ -216,7 +207,7 @@ class SummHay(Summaries[SummhaySpec]):
             "seed": spec.seed,
         }
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`: the cells."""
         return self.grid.items()
 
@@ -224,23 +215,23 @@ class SummHay(Summaries[SummhaySpec]):
         """See `Workload`: the number of cells."""
         return self.grid.n_items()
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
         settings = self.models.settings()
         others = tuple(dict.fromkeys([*(part.model for part in self.spec.parts()), *self.grid.retrievers.services]))
         return {
-            summarizer.label: Queue((*summarizer.models, *others), computes=settings[summarizer.model].local)
+            summarizer.label: benchmark.Queue((*summarizer.models, *others), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: the ranking and the context of a unit."""
         return self._contexts.prepared(Unit(*items[0].data["unit"]))
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
         cell = Cell.of(item)
-        rows: Rows = {}
+        rows: benchmark.Rows = {}
         if cell.unit.retriever in self.grid.retrievers.asking:
             context, rows = await self._contexts.asked(cell.unit, ask)
             if context is None:
@@ -253,7 +244,7 @@ class SummHay(Summaries[SummhaySpec]):
             return rows
         return {**rows, "summaries": [summary], **await judge_all(self.grid.entries, cell, summary, truth, ask)}
 
-    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
         return self.grid.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
@@ -262,7 +253,7 @@ class SummHay(Summaries[SummhaySpec]):
         """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
         return self.grid.retrievers.compute_part(retrieve.corpus_of(self.grid.haystacks[part["corpus"]]), part)
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: a context as long as the real one, made without computing vectors."""
         return self._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
 
@@ -271,29 +262,29 @@ class SummHay(Summaries[SummhaySpec]):
         unused = unused_retrievers(self.spec.summarizers, [*self.grid.retrievers])
         return [*doubts_of(self.grid.haystacks), *unused]
 
-    def query_of(self, item: Item) -> str:
+    def query_of(self, item: benchmark.Item) -> str:
         """See `Workload`: the subtopic."""
         return Unit(*item.data["unit"]).subtopic_id
 
-    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+    def fair_order(self, items: Sequence[benchmark.Item]) -> Sequence[benchmark.Item]:
         """See `Workload`: queries in random order over all haystacks, each with every system before the next query.
 
         With `--limit`, systems are then compared on the same queries.
         """
-        queries: dict[tuple[str, str], list[Item]] = {}
+        queries: dict[tuple[str, str], list[benchmark.Item]] = {}
         for item in items:
             unit = Unit(*item.data["unit"])
             queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
         drawn = random.Random(self.spec.seed).sample(sorted(queries), len(queries))
         return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
 
-    async def references(self, item: Item) -> Sequence[str]:
+    async def references(self, item: benchmark.Item) -> Sequence[str]:
         """See `Workload`: the texts of the subtopic's insights."""
         unit = Cell.of(item).unit
         haystack = await self.grid.haystacks.fetch(unit.haystack_id)
         return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
 
-    def guess(self, item: Item, stage: str, size: str) -> str | None:
+    def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
         """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
         if stage != "summarize":
             return None
@@ -304,13 +295,13 @@ class SummHay(Summaries[SummhaySpec]):
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         scored = super().results(tables)
         unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
         return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(tables.run)))
 
-    def record(self, store: Store) -> dict[str, Any]:
+    def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
         given = [answers.file for answers in self.models.given_answers.values()]
         return {
@@ -325,10 +316,10 @@ class SummHay(Summaries[SummhaySpec]):
     def by_store(self) -> Mapping[str, str]:
         return by_store(self.spec.haystacks, self.grid.haystacks)
 
-    def keep_by_store(self, store: Store) -> None:
+    def keep_by_store(self, store: benchmark.Store) -> None:
         self.grid.haystacks.keep(store)
 
-    def on_open(self, run: RunStore) -> None:
+    def on_open(self, run: benchmark.RunStore) -> None:
         """See `Workload`. Writes the tables of the haystacks."""
         open_haystacks(run, self.grid.haystacks)
 

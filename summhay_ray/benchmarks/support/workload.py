@@ -14,21 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    ByQuery,
-    Counted,
-    Inputs,
-    Item,
-    Queue,
-    Rows,
-    RunStore,
-    Section,
-    Stage,
-    Store,
-    Tables,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.retrieval import StoredModels
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.results.judges import join_run
@@ -54,16 +40,16 @@ PLACES = "nli"
 _AT_ONCE = 32
 
 
-class SupportBench(Benchmark[SupportSpec]):
+class SupportBench(benchmark.Benchmark[SupportSpec]):
     """Judges the citations of answers."""
 
     kind = "support"
-    stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
+    stages = (benchmark.Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
     tables = (SUPPORTS, BULLETS, VOTES)
-    counted = Counted("answers", SUPPORTS.name, prefix="u")
-    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, PLACES: dict[str, str] | None}
+    counted = benchmark.Counted("answers", SUPPORTS.name, prefix="u")
+    record_fields: ClassVar[Mapping[str, Any]] = {**benchmark.Benchmark.record_fields, PLACES: dict[str, str] | None}
 
-    def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: SupportSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         if not inputs.settled:
             inputs.give(CITED_ANSWERS, self._read(spec, inputs))
@@ -80,7 +66,7 @@ class SupportBench(Benchmark[SupportSpec]):
                 check_model(one.model)
 
     @staticmethod
-    def _read(spec: SupportSpec, inputs: Inputs) -> bytes:
+    def _read(spec: SupportSpec, inputs: benchmark.Inputs) -> bytes:
         if spec.answers:
             folder = inputs.path(spec.documents) if spec.documents else None
             if folder is not None and not folder.is_dir():
@@ -113,7 +99,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     # --- items ----------------------------------------------------------------------------------------------------------
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
             cited = self._cited(answer)
@@ -127,21 +113,21 @@ class SupportBench(Benchmark[SupportSpec]):
                 "bullets": len(answer.bullets),
                 "citations": citations,
             }
-            yield Item(id_of(answer), data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
+            yield benchmark.Item(id_of(answer), data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
 
     def _cited(self, answer: CitedAnswer) -> list[Cited]:
         """The citations of each bullet."""
         corpus = self._corpora[answer.haystack_id]
         return corpus.cited(answer.bullets) if answer.cited is None else [corpus.named(ids) for ids in answer.cited]
 
-    async def _opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
+    async def _opinions(self, answer: CitedAnswer, ask: benchmark.Ask | None) -> tuple[Opinions, Judging]:
         """The judge's opinion on each citation. Without `ask`, only the models in this process are asked."""
         judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
         cited = enumerate(self._cited(answer))
         pairs = [(bullet, number - 1) for bullet, one in cited for number in one.numbers]
         return await judging.judge(self._judge, pairs), judging
 
-    def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
+    def _case(self, answer: CitedAnswer, ask: benchmark.Ask | None) -> Case:
         corpus, free = self._corpora[answer.haystack_id], None
         if ask is None or not ask.planning:
             # One thread at a time: the first builds the index.
@@ -149,12 +135,12 @@ class SupportBench(Benchmark[SupportSpec]):
                 free = corpus.support(answer.bullets)
         return Case(id_of(answer), corpus.plain(answer.bullets), corpus, free)
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`: one queue, of all models."""
         models = tuple(self.models.settings())
-        return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
+        return {"": benchmark.Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: the rows of one answer, and a failure for each unjudged citation."""
         answer = self.judged.answers[item.data["place"]]
         if answer.error:
@@ -182,19 +168,19 @@ class SupportBench(Benchmark[SupportSpec]):
 
     # --- results --------------------------------------------------------------------------------------------------------
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
         """See `Workload`."""
         return scores(tables)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         """See `Workload`."""
         return sections(scores, self.spec.label, self.unread)
 
-    def by_query(self, tables: Tables) -> ByQuery | None:
+    def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
 
-    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: the answers of a haystack for an NLI model, divided among the actors."""
         by_haystack: dict[str, list[int]] = {}
         for item in items if self.nli else ():
@@ -208,21 +194,21 @@ class SupportBench(Benchmark[SupportSpec]):
             asyncio.run(self._opinions(self.judged.answers[place], None))
         return self._stored.computed.since(before)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         """See `Workload`."""
         return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
 
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
+    def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
         """See `Workload`: the judged answers."""
         return self.judged
 
-    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
+    def places(self, run: benchmark.RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
         """See `Workload`: the system and the query."""
         wanted = set(item_ids)
         names = ("haystack_id", "query_id", "system", "label")
         return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
 
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+    def explain(self, run: benchmark.RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
         """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET, which explains a bullet's verdict."""
         query, _, rest = key.partition("/")
         for item in self.items() if rest else ():
@@ -240,11 +226,11 @@ class SupportBench(Benchmark[SupportSpec]):
             return {**found, "rows": rows}
         return super().explain(run, key, compat)
 
-    def record(self, store: Store) -> dict[str, Any]:
+    def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`. Includes the folders of the NLI models, for workers elsewhere."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.nli.items()}}
 
-    def on_open(self, run: RunStore) -> None:
+    def on_open(self, run: benchmark.RunStore) -> None:
         """See `Workload`. Adds the run to the judged run's list, so that the results show its figures next to joint."""
         super().on_open(run)
         if self.spec.of:

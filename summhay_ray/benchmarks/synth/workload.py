@@ -11,23 +11,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    Counted,
-    Inputs,
-    Item,
-    ModelSpec,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    RunTables,
-    Section,
-    Stage,
-    Store,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.explain import explain_synth
@@ -54,16 +38,16 @@ TOPICS_A_SOURCE = 1
 """Number of topics prepared together."""
 
 
-class Synth(Benchmark[SynthSpec]):
+class Synth(benchmark.Benchmark[SynthSpec]):
     """Each topic becomes a haystack: an outline, documents, and their verification."""
 
     kind = "synth"
-    stages = tuple(Stage(group) for group in GROUPS)
+    stages = tuple(benchmark.Stage(group) for group in GROUPS)
     tables = (*TABLES, MADE)
-    counted = Counted("topics", prefix="y")
-    record_fields: ClassVar[Mapping[str, Any]] = {**Benchmark.record_fields, "domain": dict[str, Any], TOPICS: str}
+    counted = benchmark.Counted("topics", prefix="y")
+    record_fields: ClassVar[Mapping[str, Any]] = {**benchmark.Benchmark.record_fields, "domain": dict[str, Any], TOPICS: str}
 
-    def __init__(self, spec: SynthSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: SynthSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         self.recipe = Recipe(self.spec, inputs, self.models)
 
@@ -71,47 +55,47 @@ class Synth(Benchmark[SynthSpec]):
         """See `Workload`. Topics, domain and prompts are identified by their content."""
         return {"kind": self.kind, **self.recipe.semantic_part, "topics": sorted(map(self.recipe.cell_id, self.recipe.topics))}
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`: one item per topic."""
         for place, topic in enumerate(self.recipe.topics):
-            yield Item(self.recipe.cell_id(topic), QUEUE, {"name": topic.name}, f"topics/{place // TOPICS_A_SOURCE}")
+            yield benchmark.Item(self.recipe.cell_id(topic), QUEUE, {"name": topic.name}, f"topics/{place // TOPICS_A_SOURCE}")
 
     def n_items(self) -> int:
         """The number of topics."""
         return len(self.recipe.topics)
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`. A worker has few topics in progress, since each is a whole haystack."""
         settings = self.models.settings()
         called = [model.limits.concurrency for model in settings.values() if not model.local]
         least, most = TOPICS_AT_ONCE
         wanted = max(least, min(most, 2 * max(called) // CALLS_PER_TOPIC)) if called else least
         fits = WORDS_AT_ONCE // max(1, self.recipe.shape.documents * self.recipe.shape.words)
-        return {QUEUE: Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
+        return {QUEUE: benchmark.Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: the topics, with their context."""
         wanted = {item.id for item in items}
         first = int(source.rpartition("/")[2]) * TOPICS_A_SOURCE
         some = self.recipe.topics[first : first + TOPICS_A_SOURCE]
-        return Prepared(own={cell: asdict(topic) for topic in some if (cell := self.recipe.cell_id(topic)) in wanted})
+        return benchmark.Prepared(own={cell: asdict(topic) for topic in some if (cell := self.recipe.cell_id(topic)) in wanted})
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: the haystack of a topic, with its checks."""
         assert self.inputs.store is not None
         return await synthesize_topic(self.recipe, self.inputs.store, item.id, topic_from(ask.prepared), ask)
 
-    def score(self, tables: RunTables) -> Haystacks:
+    def score(self, tables: benchmark.RunTables) -> Haystacks:
         """See `Workload`: the finished haystacks, and the failed topics."""
         return read_haystacks(tables.run)
 
-    def report(self, scores: Haystacks) -> Sequence[Section]:
+    def report(self, scores: Haystacks) -> Sequence[benchmark.Section]:
         listed = {name: rows for name, rows in self.details(scores).items() if rows}
         frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in listed.items()}
         unit = pl.lit(None, pl.Int64).alias("n")
-        return [Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
+        return [benchmark.Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
 
-    def entries(self, store: Store, path: str) -> list[str]:
+    def entries(self, store: benchmark.Store, path: str) -> list[str]:
         """The haystacks in the store, as entries for another spec, in this spec's order. Raises SpecError if one is missing.
 
         `path`: this spec's, for messages.
@@ -139,7 +123,7 @@ class Synth(Benchmark[SynthSpec]):
             "`entry`, which the same command prints with --json"
         )
 
-    def bounds(self, item: Item) -> Mapping[str, tuple[ModelSpec, Mapping[str, Mapping[str, int]]]]:
+    def bounds(self, item: benchmark.Item) -> Mapping[str, tuple[benchmark.ModelSpec, Mapping[str, Mapping[str, int]]]]:
         """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
         The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
@@ -164,25 +148,25 @@ class Synth(Benchmark[SynthSpec]):
         made, failed = ([asdict(one) for one in listed] for listed in (scores.haystacks, scores.failed))
         return {"haystacks": made, "failed": failed, "files": []}
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Warns about unread context, and says whether the prose comes from templates or a model."""
         notes = (f"the prose is {BY_GRAMMAR}",) if self.spec.models.write.model == WRITER else ()
         return replace(super().results(tables), warnings=tuple(self.warnings()), notes=notes)
 
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+    def explain(self, run: benchmark.RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
         return explain_synth(self.recipe, run, key)
 
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    def places(self, run: benchmark.RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         wanted = set(item_ids)
         named = {self.recipe.cell_id(topic): topic.name for topic in self.recipe.topics}
         return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: as released JSON."""
         return export_made(run, folder)
 
-    def record(self, store: Store) -> dict[str, Any]:
+    def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`. The topics are put into the store."""
         topics = [{"cell_id": self.recipe.cell_id(topic), **asdict(topic)} for topic in self.recipe.topics]
         written = json.dumps(topics, ensure_ascii=True, separators=(",", ":"))
@@ -193,7 +177,7 @@ class Synth(Benchmark[SynthSpec]):
         }
 
     @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+    def objects(cls, run: benchmark.RunStore) -> Iterable[tuple[str, str]]:
         """See `Workload`: the topics, and the finished haystacks."""
         yield TOPICS, run.record[TOPICS]
         yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))

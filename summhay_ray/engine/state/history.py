@@ -20,22 +20,10 @@ import polars as pl
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
+from summhay_ray import store
 from summhay_ray.engine.state.money import LeftRecord
 from summhay_ray.llm import ModelSettings
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import (
-    Amount,
-    AnswerTotals,
-    Chain,
-    Count,
-    DamagedRecord,
-    Money,
-    Purpose,
-    RunStore,
-    Total,
-    read_checked,
-    with_hash,
-)
 
 T = TypeVar("T")
 
@@ -49,9 +37,9 @@ _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "mi
 class StartRecord(TypedDict):
     """A start of the run. `session`: the number of its driver's session."""
 
-    session: Total
-    budget_usd: Amount | None
-    token_margins: NotRequired[dict[str, Amount]]
+    session: store.Total
+    budget_usd: store.Amount | None
+    token_margins: NotRequired[dict[str, store.Amount]]
     origins: NotRequired[dict[str, str]]
 
 
@@ -60,9 +48,9 @@ class StopRecord(TypedDict):
 
     status: Literal["budget", "limited"]
     left: LeftRecord
-    session: Total
-    commits: Total
-    budget_usd: NotRequired[Amount | None]
+    session: store.Total
+    commits: store.Total
+    budget_usd: NotRequired[store.Amount | None]
 
 
 @with_config(ConfigDict(extra="allow"))
@@ -71,20 +59,20 @@ class StageRecord(TypedDict):
 
     stage: str
     model: str
-    calls: Count
-    reused: Count
-    input_tokens: Count
-    output_tokens: Count
-    usd: Amount
-    usd_min: Amount
-    usd_max: Amount
-    minutes: Amount | None
-    min_calls: NotRequired[Count]
-    max_calls: NotRequired[Count]
-    min_input_tokens: NotRequired[Count]
-    max_input_tokens: NotRequired[Count]
-    min_output_tokens: NotRequired[Count]
-    max_output_tokens: NotRequired[Count]
+    calls: store.Count
+    reused: store.Count
+    input_tokens: store.Count
+    output_tokens: store.Count
+    usd: store.Amount
+    usd_min: store.Amount
+    usd_max: store.Amount
+    minutes: store.Amount | None
+    min_calls: NotRequired[store.Count]
+    max_calls: NotRequired[store.Count]
+    min_input_tokens: NotRequired[store.Count]
+    max_input_tokens: NotRequired[store.Count]
+    min_output_tokens: NotRequired[store.Count]
+    max_output_tokens: NotRequired[store.Count]
 
 
 @with_config(ConfigDict(extra="allow"))
@@ -94,9 +82,9 @@ class PlanRecord(TypedDict):
     stages: list[StageRecord]
 
 
-def keep_plan(run: RunStore, plan: Mapping[str, Any]) -> None:
+def keep_plan(run: store.RunStore, plan: Mapping[str, Any]) -> None:
     """Store the run's plan, as `PlanResult.to_json` gives it. An existing plan is kept."""
-    run.store.files.create(plan_file(run), with_hash(plan, indent=1))
+    run.store.files.create(plan_file(run), store.with_hash(plan, indent=1))
 
 
 @dataclass(frozen=True)
@@ -113,7 +101,7 @@ class RecordedReach:
 class History:
     """The records of a run's plan and starts. Each record is read once, on first use; a damaged one counts as missing."""
 
-    run: RunStore
+    run: store.RunStore
     _damaged: list[str] = field(default_factory=list, init=False)
 
     @functools.cached_property
@@ -121,7 +109,7 @@ class History:
         """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
         files, name = self.run.store.files, plan_file(self.run)
         try:
-            content = read_checked(files.read(name), PlanRecord)
+            content = store.read_checked(files.read(name), PlanRecord)
         except FileNotFoundError:
             return None
         if content is None:
@@ -149,7 +137,7 @@ class History:
     def _newest(self, folder: str, record: type[T]) -> T | None:
         try:
             newest = _chain(self.run, folder, record).newest()
-        except DamagedRecord as error:
+        except store.DamagedRecord as error:
             self._damaged.append(error.flaw)
             return None
         return newest[1] if newest else None
@@ -166,19 +154,19 @@ class History:
         return self.start["budget_usd"] if self.start else None
 
 
-def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
+def keep_start(run: store.RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run, which invalidates an earlier stop. `session`: the number of its driver's session."""
     _append(_chain(run, "starts", StartRecord), {"session": session, "budget_usd": budget_usd, **asdict(reach)})
 
 
-def keep_reach(run: RunStore, reach: RecordedReach) -> None:
+def keep_reach(run: store.RunStore, reach: RecordedReach) -> None:
     """Record changed endpoints and margins of a run without remaining items."""
     history = History(run)
     if history.start and history.reach != reach:
         _append(_chain(run, "starts", StartRecord), {**history.start, **asdict(reach)})
 
 
-def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
+def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> None:
     """Record why a start ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
@@ -187,7 +175,7 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 
 
 def usage_of_run(
-    run: RunStore, plan: PlanRecord | None, real: Mapping[Purpose, AnswerTotals], money: Money
+    run: store.RunStore, plan: PlanRecord | None, real: Mapping[store.Purpose, store.AnswerTotals], money: store.Money
 ) -> list[dict[str, Any]]:
     """A row for each stage and model: planned and actual calls, tokens and dollars, cached tokens and their savings.
 
@@ -200,7 +188,7 @@ def usage_of_run(
     purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
     rows = []
     for purpose in purposes:
-        there, used = planned.get(purpose), real.get(purpose, AnswerTotals())
+        there, used = planned.get(purpose), real.get(purpose, store.AnswerTotals())
         names = [*_PLANNED, *(_BOUNDS if there and there.keys() >= {*_BOUNDS} else ())]
         actual = {
             "calls": used.answers,
@@ -222,19 +210,19 @@ def usage_of_run(
     return rows
 
 
-def _append(chain: Chain[Any], body: Mapping[str, Any]) -> None:
+def _append(chain: store.Chain[Any], body: Mapping[str, Any]) -> None:
     number = chain.latest() + 1
     while not chain.append(number, body):
         number += 1
 
 
-def plan_file(run: RunStore) -> str:
+def plan_file(run: store.RunStore) -> str:
     """The name of the plan at the first start."""
     return f"runs/{run.run_id}/plan.json"
 
 
-def _chain(run: RunStore, folder: str, record: type[T]) -> Chain[T]:
-    return Chain(run.store.files, f"runs/{run.run_id}/{folder}", record, _MEND)
+def _chain(run: store.RunStore, folder: str, record: type[T]) -> store.Chain[T]:
+    return store.Chain(run.store.files, f"runs/{run.run_id}/{folder}", record, _MEND)
 
 
 Origins = Mapping[tuple[str, str], int]
@@ -262,7 +250,9 @@ def other_origins(used: Origins, now: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def stored_warnings(run: RunStore, money: Money, answers: pl.DataFrame, origins: Mapping[str, str]) -> tuple[str, ...]:
+def stored_warnings(
+    run: store.RunStore, money: store.Money, answers: pl.DataFrame, origins: Mapping[str, str]
+) -> tuple[str, ...]:
     """Warnings about a stored run: a log that records less spending than the run's money, answers from other origins, and models
     with zero vectors.
 

@@ -16,17 +16,8 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.checking.outline_checks import ENGLISH, is_english, lacks_a_fact, same_text
 from summhay_ray.synth.checking.verifier import Verifier
+from summhay_ray.synth.making import kinds
 from summhay_ray.synth.making.documents import Piece, comparable, free, reference_of
-from summhay_ray.synth.making.kinds import (
-    Input,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
-    Task,
-    Topic,
-    Written,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +35,11 @@ class ExistingCheck:
 class _NoModel:
     """An asker without a model."""
 
-    def model(self, task: Task) -> str:
+    def model(self, task: kinds.Task) -> str:
         """Empty for every task."""
         return ""
 
-    async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
+    async def ask(self, task: kinds.Task, given: kinds.Input, sample: int = 0) -> Outcome[Any]:
         """Never called, as no task has a model."""
         raise AssertionError(f"{task} was asked of no model")
 
@@ -84,13 +75,13 @@ class _Truth:
             conflicts |= {one: other, other: one}
         distracting = [_distractor(node, conflicts) for node in _entries(synthesis, "distractors")]
         asked = tuple(
-            PlannedSubtopic(
+            kinds.PlannedSubtopic(
                 subtopic.subtopic_id,
                 subtopic.name,
                 subtopic.text,
                 subtopic.query,
                 tuple(
-                    PlannedInsight(
+                    kinds.PlannedInsight(
                         insight.insight_id,
                         subtopic.subtopic_id,
                         insight.name,
@@ -103,8 +94,8 @@ class _Truth:
             )
             for subtopic in haystack.subtopics
         )
-        self._outline = PlannedHaystack(
-            Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting))
+        self._outline = kinds.PlannedHaystack(
+            kinds.Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting))
         )
         self._documents = _documents(source, root, [pair for _, held in distracting for pair in held], synthesis is not None)
         self._texts = {insight.insight_id: insight.text for insight in self._outline.insights}
@@ -146,7 +137,7 @@ class _Truth:
         for planned, text in self._documents:
             checked = await verifier.document(planned, text, insights, 0)
             shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
-            pieces[planned.number] = Piece(Written(planned, text), shown)
+            pieces[planned.number] = Piece(kinds.Written(planned, text), shown)
         for piece in pieces.values():
             texts = (piece.written.text, "\n".join(free(piece)))
             for earlier in (pieces[number] for number in piece.written.planned.refers_to):
@@ -162,11 +153,11 @@ def _entries(synthesis: Node | None, name: str) -> Sequence[Node]:
     return value.items() if value else []
 
 
-def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic, list[tuple[str, str]]]:
+def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[kinds.PlannedSubtopic, list[tuple[str, str]]]:
     """The subtopic, and pairs of ids (document, insight) of the documents that contain its insights."""
     subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
     insights = tuple(
-        PlannedInsight(
+        kinds.PlannedInsight(
             (insight_id := item.entry("insight_id").identifier()),
             subtopic_id,
             "",
@@ -180,12 +171,12 @@ def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic,
         for insight, item in zip(insights, listed, strict=True)
         for document in item.entry("documents").items()
     ]
-    return PlannedSubtopic(subtopic_id, "", node.entry("subtopic").text(), "", insights, asked=False), held
+    return kinds.PlannedSubtopic(subtopic_id, "", node.entry("subtopic").text(), "", insights, asked=False), held
 
 
 def _documents(
     source: ReleasedFile, root: Node, held: Sequence[tuple[str, str]], ours: bool
-) -> list[tuple[PlannedDocument, str]]:
+) -> list[tuple[kinds.PlannedDocument, str]]:
     """The annotated documents, each with its text.
 
     `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether this package synthesized
@@ -202,7 +193,7 @@ def _documents(
             if item.identifier() not in numbers:
                 raise item.refuse("the id of a document of the file")
         distracting = tuple(insight_id for document_id, insight_id in held if document_id == document.document_id)
-        planned = PlannedDocument(
+        planned = kinds.PlannedDocument(
             document.document_id,
             document.number,
             (*document.insight_ids, *distracting),

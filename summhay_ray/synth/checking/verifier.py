@@ -13,31 +13,11 @@ from typing import Any
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.records import Check
+from summhay_ray.synth.checking import outline_checks
 from summhay_ray.synth.checking.copies import COPY, near_copies
-from summhay_ray.synth.checking.outline_checks import (
-    ENGLISH,
-    assigned,
-    holds_facts,
-    is_english,
-    leak,
-    other_side,
-    overlap,
-    refers,
-    same_insight,
-    specific,
-)
 from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.checking.rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
-from summhay_ray.synth.making.kinds import (
-    Asker,
-    Finding,
-    Input,
-    PlannedDocument,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
-    Task,
-)
+from summhay_ray.synth.making import kinds
 from summhay_ray.synth.making.prompting import numbered
 
 NOTHING = 0.05
@@ -53,9 +33,9 @@ _Pair = tuple[int, int]
 class NotChecked(Exception):
     """A model gave no usable answer to a check. `outcome` gives the reason."""
 
-    def __init__(self, task: Task, outcome: NoAnswer) -> None:
+    def __init__(self, task: kinds.Task, outcome: NoAnswer) -> None:
         super().__init__(f"{task}: {outcome.error}: {outcome.message}")
-        self.task: Task = task
+        self.task: kinds.Task = task
         self.outcome = outcome
 
 
@@ -75,9 +55,9 @@ class Verifier:
     and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
     """
 
-    def __init__(self, cell_id: str, asker: Asker, given: Input) -> None:
+    def __init__(self, cell_id: str, asker: kinds.Asker, given: kinds.Input) -> None:
         self._asker, self._given, self._rows = asker, given, CheckRows(cell_id)
-        self._english = is_english(str(given.get("language", ENGLISH)))
+        self._english = outline_checks.is_english(str(given.get("language", outline_checks.ENGLISH)))
         self._passed: set[tuple[str, str]] = set()
         self._copy_rounds = 0
         self._presence: tuple[tuple[str, ...], Presence] = ((), Presence(()))
@@ -93,7 +73,7 @@ class Verifier:
         The `settled` ones are not compared with each other again.
         """
         pairs = {
-            (one, two): self._read(overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
+            (one, two): self._read(outline_checks.overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
             for two in range(len(texts))
             for one in range(two)
             if texts[two][0] not in settled
@@ -101,7 +81,7 @@ class Verifier:
         named, key = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
         return self._distinct("subtopic_distinct", round, texts, pairs, named, key)
 
-    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
+    async def insights(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
         """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
 
         Two conflicting insights are not duplicates, but must be about the same question. An accepted insight is not assigned
@@ -118,7 +98,7 @@ class Verifier:
             key=lambda insight: (insight.insight_id, insight.text) not in self._passed,
         )
         pairs = {
-            (one, two): self._read(same_insight(kept[one].text, kept[two].text))
+            (one, two): self._read(outline_checks.same_insight(kept[one].text, kept[two].text))
             for two in range(len(kept))
             for one in range(two)
             if kept[one].insight_id != kept[two].conflicts_with and kept[two].insight_id != kept[one].conflicts_with
@@ -128,14 +108,14 @@ class Verifier:
         dropped |= (same := self._distinct("insight_distinct", round, texts, pairs, named, key))
         return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
 
-    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
+    async def query(self, subtopic: kinds.PlannedSubtopic, others: Sequence[kinds.PlannedInsight], round: int) -> bool:
         """Whether the subtopic's query reveals no insight; words of the subtopic and topic do not count.
 
         Each insight of the subtopic gets a row. `others` (insights of other subtopics) count, and get a row, only if they are
         surely revealed.
         """
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
-        findings = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
+        findings = [self._read(outline_checks.leak(subtopic.query, insight.text, known)) for insight in insights]
         by_model = ModelAnswer()
         if unsure := self._unsure("query_leaks", findings):
             given = {"query": subtopic.query, "subtopic": subtopic.text}
@@ -144,14 +124,16 @@ class Verifier:
         decided = decisions(findings, by_model)
         for insight, decision in zip(insights, decided, strict=True):
             self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
-        of_others = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
+        of_others = [(insight, self._read(outline_checks.leak(subtopic.query, insight.text, known))) for insight in others]
         leaked_too = [(insight, finding) for insight, finding in of_others if finding.found and finding.sure]
         for insight, finding in leaked_too:
             ids = (subtopic.subtopic_id, insight.insight_id)
             self._rows.add("query_leak", round, ids, "no", Decision(True, finding.score, finding.evidence))
         return not leaked_too and not any(decision.found for decision in decided)
 
-    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Compared:
+    async def document(
+        self, planned: kinds.PlannedDocument, text: str, insights: Sequence[kinds.PlannedInsight], round: int
+    ) -> Compared:
         """The planned insights that the text lacks, and other insights of the topic that it contains. One row per insight of the
         topic.
 
@@ -189,7 +171,9 @@ class Verifier:
         """Copy the rows of a document's round as its last round, because that round's text is kept."""
         self._rows.repeat("document_insight", document_id, round, last)
 
-    async def chapter(self, text: str, expected: PlannedInsight, outline: PlannedHaystack, document_id: str, round: int) -> bool:
+    async def chapter(
+        self, text: str, expected: kinds.PlannedInsight, outline: kinds.PlannedHaystack, document_id: str, round: int
+    ) -> bool:
         """Whether a chapter introduces the insight that it was written for, and no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
@@ -222,7 +206,7 @@ class Verifier:
         `ids`: of the two documents. `texts`: the first one's text, which is searched for the `date` of `named`, and its sentences
         without insights, which are searched for the `headline`.
         """
-        finding = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
+        finding = outline_checks.refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
         self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))
         return finding.found
 
@@ -243,7 +227,7 @@ class Verifier:
         self._copy_rounds += 1
         return copies
 
-    def _dropped_by_words(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+    def _dropped_by_words(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int) -> set[str]:
         """Ids of the insights that fail a check of their words alone; accepted ones are not checked again.
 
         An insight fails without a number, a date or a name; if it is planned to conflict with an earlier one, but does not; and
@@ -253,7 +237,7 @@ class Verifier:
         listed = [(subtopic, insight) for subtopic in subtopics for insight in subtopic.insights]
         new = [(subtopic, insight) for subtopic, insight in listed if (insight.insight_id, insight.text) not in self._passed]
         for _, insight in new:
-            finding = specific(insight.text)
+            finding = outline_checks.specific(insight.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
             # In other languages names are not recognized, so an insight may have one.
@@ -265,22 +249,24 @@ class Verifier:
             place, earlier = known.get(insight.conflicts_with, (len(listed), None))
             if earlier is None or place >= known[insight.insight_id][0]:
                 continue
-            finding = other_side(insight.text, earlier.text)
+            finding = outline_checks.other_side(insight.text, earlier.text)
             decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
             if not finding.found and (self._english or self._read(finding).sure):
                 dropped.add(insight.insight_id)
 
         for subtopic, insight in new:
-            finding = self._read(leak(subtopic.text, insight.text, topic))
-            leaked = finding.found and finding.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+            finding = self._read(outline_checks.leak(subtopic.text, insight.text, topic))
+            leaked = finding.found and finding.sure and outline_checks.holds_facts(f"{subtopic.text} {topic}", insight.text)
             decision = Decision(leaked, finding.score, finding.evidence if leaked else "")
             self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
             if leaked:
                 dropped.add(insight.insight_id)
         return dropped
 
-    async def _pairs(self, task: Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, Finding]) -> tuple[set[_Pair], str]:
+    async def _pairs(
+        self, task: kinds.Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, kinds.Finding]
+    ) -> tuple[set[_Pair], str]:
         """The pairs of indices that the model calls the same, and its answer's key. One question covers all unsure pairs."""
         places = sorted({place for pair, finding in pairs.items() if not finding.sure for place in pair})
         if not places or not self._asker.model(task):
@@ -294,7 +280,7 @@ class Verifier:
         kind: str,
         round: int,
         texts: Sequence[tuple[str, str]],
-        pairs: Mapping[_Pair, Finding],
+        pairs: Mapping[_Pair, kinds.Finding],
         named: set[_Pair],
         key: str,
     ) -> set[str]:
@@ -320,7 +306,7 @@ class Verifier:
             self._rows.add(kind, round, (name, nearest), "yes", best)
         return {texts[place][0] for place in dropped}
 
-    async def _misassigned(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
+    async def _misassigned(self, subtopics: Sequence[kinds.PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
         """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic.
 
         Each insight is assigned without its plan; a model decides if the offline check is unsure.
@@ -335,7 +321,7 @@ class Verifier:
         assignments = []
         for _, insight in new:
             others = [[other.text for other in every.insights if other is not insight] for every in subtopics]
-            place, finding = assigned(insight.text, texts, others)
+            place, finding = outline_checks.assigned(insight.text, texts, others)
             assignments.append((place, self._read(finding), OFFLINE, ""))
         model = self._asker.model("assign_subtopic")
         unsure = [spot for spot, (_, finding, *_) in enumerate(assignments) if model and not finding.sure]
@@ -355,36 +341,36 @@ class Verifier:
                 self._passed.add((insight.insight_id, insight.text))
         return elsewhere
 
-    def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
+    def _presence_of(self, insights: Sequence[kinds.PlannedInsight]) -> Presence:
         """The index of these insights, kept until others are requested."""
         texts = tuple(insight.text for insight in insights)
         if self._presence[0] != texts:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
-    def _read(self, finding: Finding) -> Finding:
+    def _read(self, finding: kinds.Finding) -> kinds.Finding:
         """The finding. In languages other than English, only a clear "not found" stays sure."""
         return (
             finding if self._english else replace(finding, sure=finding.sure and not finding.found and finding.score <= NOTHING)
         )
 
-    def _unsure(self, task: Task, findings: Sequence[Finding], hoped: Collection[int] = ()) -> list[int]:
+    def _unsure(self, task: kinds.Task, findings: Sequence[kinds.Finding], hoped: Collection[int] = ()) -> list[int]:
         """Indices of the findings to ask the model about; none without a model. `hoped`: indices of planned insights."""
         if not self._asker.model(task):
             return []
         nearly = {place for place in hoped if not findings[place].found and findings[place].score > WORTH_ASKING}
         return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
 
-    def _model_answer(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
+    def _model_answer(self, task: kinds.Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
         """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 
-    async def _ask(self, task: Task, given: Input) -> Answer[Any]:
+    async def _ask(self, task: kinds.Task, given: kinds.Input) -> Answer[Any]:
         return _answered(task, await self._asker.ask(task, {"task": task, **self._given, **given}))
 
 
-def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
+def _answered(task: kinds.Task, outcome: Outcome[Any]) -> Answer[Any]:
     if isinstance(outcome, Answer):
         return outcome
     raise NotChecked(task, outcome)

@@ -20,20 +20,10 @@ from typing import Any
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.checking.verifier import NotChecked, Verifier
+from summhay_ray.synth.making import kinds
 from summhay_ray.synth.making.asking import GROUP_OF, GaveUp, TopicRecipe, Work, gave_up
 from summhay_ray.synth.making.documents import write_documents
 from summhay_ray.synth.making.domains import TASKS
-from summhay_ray.synth.making.kinds import (
-    Asker,
-    Input,
-    PlannedHaystack,
-    PlannedInsight,
-    PlannedSubtopic,
-    Synthesized,
-    Task,
-    Unverified,
-    Written,
-)
 from summhay_ray.synth.making.outline import make_outline
 from summhay_ray.synth.making.placement import check_placement, place
 from summhay_ray.text import FUNCTION_WORDS, root, text_hash
@@ -47,8 +37,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 async def synthesize(
-    recipe: TopicRecipe, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
-) -> Synthesized | Unverified:
+    recipe: TopicRecipe, asker: kinds.Asker, make_verifier: Callable[[str, kinds.Asker, kinds.Input], Verifier] = Verifier
+) -> kinds.Synthesized | kinds.Unverified:
     """The haystack of the recipe with all checks, or the stage that gave up and the reason. The same answers give the same
     result.
 
@@ -73,7 +63,7 @@ async def synthesize(
         return _unverified(reason, work, verifier)
     models = {task: asker.model(task) for task in TASKS}
     raw = released_json(recipe, outline, written, models, sum(work.costs.values()), absent)
-    return Synthesized(raw, verifier.checks)
+    return kinds.Synthesized(raw, verifier.checks)
 
 
 @contextmanager
@@ -85,9 +75,9 @@ def _shaping(stage: str) -> Iterator[None]:
         raise GaveUp(stage, "shape", str(problem)) from problem
 
 
-def _unverified(reason: GaveUp, work: Work, verifier: Verifier) -> Unverified:
+def _unverified(reason: GaveUp, work: Work, verifier: Verifier) -> kinds.Unverified:
     outcome = reason.outcome
-    return Unverified(
+    return kinds.Unverified(
         stage=reason.stage,
         error=reason.error,
         message=reason.message,
@@ -102,9 +92,9 @@ def _unverified(reason: GaveUp, work: Work, verifier: Verifier) -> Unverified:
 
 def released_json(
     recipe: TopicRecipe,
-    outline: PlannedHaystack,
-    written: Sequence[Written],
-    models: Mapping[Task, str],
+    outline: kinds.PlannedHaystack,
+    written: Sequence[kinds.Written],
+    models: Mapping[kinds.Task, str],
     usd_micros: int,
     absent: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -159,7 +149,11 @@ def released_json(
 
 
 def _synthesis(
-    recipe: TopicRecipe, outline: PlannedHaystack, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe,
+    outline: kinds.PlannedHaystack,
+    written: Sequence[kinds.Written],
+    models: Mapping[kinds.Task, str],
+    usd_micros: int,
 ) -> dict[str, Any]:
     order = {insight.insight_id: place for place, insight in enumerate(outline.insights)}
     holders = defaultdict[str, list[str]](list)
@@ -197,11 +191,11 @@ def _synthesis(
     }
 
 
-def _named(subtopic: PlannedSubtopic) -> dict[str, Any]:
+def _named(subtopic: kinds.PlannedSubtopic) -> dict[str, Any]:
     return {"subtopic_id": subtopic.subtopic_id, "subtopic_name": subtopic.name, "subtopic": subtopic.text}
 
 
-def _insight(insight: PlannedInsight) -> dict[str, Any]:
+def _insight(insight: kinds.PlannedInsight) -> dict[str, Any]:
     return {"insight_id": insight.insight_id, "insight_name": insight.name, "insight": insight.text}
 
 

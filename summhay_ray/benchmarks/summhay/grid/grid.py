@@ -110,7 +110,7 @@ class Grid:
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
-        return self.spec.orderings if self.retrievers.is_whole(retriever) else ["given"]
+        return self.spec.orderings if retriever in self.retrievers.unordered else ["given"]
 
     def named(self, ordering: str) -> str:
         """An ordering's name; a user-defined one (`module:function`) is followed by the identity of its code."""
@@ -128,11 +128,9 @@ class Grid:
         )
         n_insights = self.haystacks.insight_counts()
         summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
-        named, known, whole = (
-            functools.cache(function) for function in (self.named, self.retrievers.identity, self.retrievers.is_whole)
-        )
+        named, known = functools.cache(self.named), functools.cache(self.retrievers.identity)
         for unit in units:
-            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
+            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if unit.retriever in self.retrievers.unordered else ""
             content = {
                 **asdict(unit),
                 "retriever": known(unit.retriever),

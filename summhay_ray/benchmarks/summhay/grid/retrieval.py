@@ -9,45 +9,19 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
+from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
-from summhay_ray.benchmarks.retrieval import (
-    UNORDERED,
-    Corpora,
-    RetrievalFields,
-    Retrievers,
-    Retrieving,
-    every,
-    files,
-    make_retriever,
-    naming,
-    retriever_label,
-)
+from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
 from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, HaystackMetadata, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import SpecError
 from summhay_ray.plugins import UnknownName
-from summhay_ray.retrieve import (
-    CORPUS,
-    QRELS,
-    QUERIES,
-    BadTrec,
-    Corpus,
-    Qrels,
-    corpus_of,
-    corpus_of_runs,
-    query_names,
-    read_beir,
-    read_beir_qrels,
-    read_qrels,
-    read_run,
-    with_qrels,
-)
 from summhay_ray.text import semantic_hash
 
 
-class RetrievalSpec(RetrievalFields):
+class RetrievalSpec(retrieval.RetrievalFields):
     """Spec of a run that ranks haystacks x queries x retrievers and writes no summary."""
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
@@ -76,7 +50,7 @@ class RetrievalSpec(RetrievalFields):
             return self
         if self.qrels is None:
             raise ValueError("haystacks: is empty; name haystacks, or BEIR folders as corpora, or qrels for run files")
-        if others := [retriever_label(one) for one in self.retrievers if not isinstance(one, RunEntry)]:
+        if others := [retrieval.retriever_label(one) for one in self.retrievers if not isinstance(one, RunEntry)]:
             raise ValueError(
                 f"retrievers: {others[0]!r} needs a corpus; name haystacks or corpora, or measure run files: {{run: FILE}}"
             )
@@ -98,7 +72,7 @@ NOTES = "notes"
 """The field of a run's record with notes on the corpora's judgments."""
 
 
-class HaystackCorpora(Corpora):
+class HaystackCorpora(retrieval.Corpora):
     """The haystacks and BEIR folders of a spec."""
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs, haystacks: Haystacks) -> None:
@@ -116,7 +90,7 @@ class HaystackCorpora(Corpora):
                 if (
                     not subtopic.absent
                     if judged is None
-                    else not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+                    else not judged.isdisjoint(retrieve.query_names(one.name, one.haystack_id, subtopic.subtopic_id))
                 )
             ]
             for one in self.haystacks.metadata
@@ -128,18 +102,18 @@ class HaystackCorpora(Corpora):
         named = [(one.name, one.haystack_id, topic.subtopic_id) for one in self.haystacks.metadata for topic in one.subtopics]
         for corpus_id, known in self.folders.items():
             named += [(_folder_name(known.folder), corpus_id, query) for query in known.queries]
-        return {name for place in named for name in query_names(*place)}
+        return {name for place in named for name in retrieve.query_names(*place)}
 
-    def corpus(self, corpus_id: str) -> Corpus:
+    def corpus(self, corpus_id: str) -> retrieve.Corpus:
         return self._corpus(corpus_id)[0]
 
-    def _read_corpus(self, corpus_id: str) -> tuple[Corpus, list[str]]:
+    def _read_corpus(self, corpus_id: str) -> tuple[retrieve.Corpus, list[str]]:
         if corpus_id in self.folders:
             return self._judged(self.folders[corpus_id].folder)
         haystack = self.haystacks[corpus_id]
-        corpus = corpus_of(haystack)
+        corpus = retrieve.corpus_of(haystack)
         if self.qrels is not None:
-            return with_qrels(corpus, self.qrels)
+            return retrieve.with_qrels(corpus, self.qrels)
         absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
         return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
 
@@ -148,12 +122,12 @@ class HaystackCorpora(Corpora):
         return [note for corpus_id in self.folders for note in self._corpus(corpus_id)[1]]
 
     @functools.cached_property
-    def qrels(self) -> Qrels | None:
+    def qrels(self) -> retrieve.Qrels | None:
         """The spec's qrels; None without. Raises SpecError."""
         name = self.spec.qrels
         try:
-            return None if name is None else read_qrels(self.inputs.text(name), name)
-        except BadTrec as error:
+            return None if name is None else retrieve.read_qrels(self.inputs.text(name), name)
+        except retrieve.BadTrec as error:
             raise SpecError(f"spec: qrels: {error}") from error
 
     def relevance(self) -> str:
@@ -177,28 +151,31 @@ class HaystackCorpora(Corpora):
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return known
 
-    def _read_folder(self, folder: str) -> tuple[Corpus, list[str]]:
+    def _read_folder(self, folder: str) -> tuple[retrieve.Corpus, list[str]]:
         """A BEIR folder's corpus (for "" that of the run files) with the judged queries, and notes on the judgments."""
         spec, text = self.spec, self.inputs.text
         try:
             if not folder:
                 assert self.qrels is not None, "a spec without corpora has qrels"
-                return with_qrels(
-                    corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
+                return retrieve.with_qrels(
+                    retrieve.corpus_of_runs(
+                        (retrieve.read_run(text(name), name) for name in retrieval.files(spec.retrievers)), self.qrels
+                    ),
+                    self.qrels,
                 )
             name = _folder_name(folder)
-            own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
-            corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
-            qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
+            own = [retrieve.read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
+            corpus = retrieve.read_beir(lambda path: text(f"{folder}/{path}"), name)
+            qrels = retrieve.Qrels.pooled(own) if self.qrels is None else self.qrels
             if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
-                raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
-            corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
+                raise retrieve.BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {retrieve.QUERIES}; remove its lines")
+            corpus, notes = retrieve.with_qrels(corpus, qrels, spec.ignore_identical_ids)
             if own and not corpus.queries:
-                raise BadTrec(f"{qrels.name}: judges no query; name another split")
-            if not spec.split and own and QRELS not in qrels.name:
+                raise retrieve.BadTrec(f"{qrels.name}: judges no query; name another split")
+            if not spec.split and own and retrieve.QRELS not in qrels.name:
                 notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
             return corpus, notes
-        except BadTrec as error:
+        except retrieve.BadTrec as error:
             raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
 
     def judgments(self, folder: str) -> list[str]:
@@ -207,9 +184,9 @@ class HaystackCorpora(Corpora):
         if inputs.settled:
             return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
         place = inputs.path(folder)
-        if not (place / CORPUS).exists():
+        if not (place / retrieve.CORPUS).exists():
             mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
-            raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
+            raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {retrieve.CORPUS}; {mend}")
         if self.qrels is not None:
             return []
         there = sorted(one.stem for one in (place / "qrels").glob("*.tsv"))
@@ -220,15 +197,15 @@ class HaystackCorpora(Corpora):
         return [f"qrels/{one}.tsv" for one in chosen]
 
 
-class HaystackRetrieval(Retrieving[RetrievalSpec]):
+class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
     """Every retriever on every haystack and BEIR corpus."""
 
     kind = "retrieval"
-    tables = (*Retrieving.tables, BY_NAME["failures"])
+    tables = (*retrieval.Retrieving.tables, BY_NAME["failures"])
     record_fields: ClassVar[Mapping[str, Any]] = {
-        **Retrieving.record_fields,
+        **retrieval.Retrieving.record_fields,
         **FIELDS_OF_HAYSTACKS,
-        UNORDERED: list[str] | None,
+        retrieval.UNORDERED: list[str] | None,
         NOTES: list[str],
     }
 
@@ -259,13 +236,17 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     def record(self, store: Store) -> dict[str, Any]:
         spec, folders = self.spec, self.spec.corpora
-        beir = [f"{folder}/{path}" for folder in folders for path in (CORPUS, QUERIES, *self.corpora.judgments(folder))]
-        named = [*files(spec.retrievers), *beir, *([spec.qrels] if spec.qrels else ())]
+        beir = [
+            f"{folder}/{path}"
+            for folder in folders
+            for path in (retrieve.CORPUS, retrieve.QUERIES, *self.corpora.judgments(folder))
+        ]
+        named = [*retrieval.files(spec.retrievers), *beir, *([spec.qrels] if spec.qrels else ())]
         return {
             "spec": spec.model_dump(mode="json"),
             "inputs": self.inputs.keep(store, named),
             **self.haystacks.recorded(store),
-            UNORDERED: sorted(self.retrievers.unordered),
+            retrieval.UNORDERED: sorted(self.retrievers.unordered),
             NOTES: self.corpora.notes(),
         }
 
@@ -286,17 +267,17 @@ def _folder_name(folder: str) -> str:
     return folder.rstrip("/").rpartition("/")[2]
 
 
-def check_retrievers_of(retrievers: Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
+def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
     """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
     bare = [one.name for one in metadata if not one.n_documents]
     if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
         mend = "give the folder of those that its references name"
         raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
     for index, entry in enumerate(retrievers.values()):
-        with naming(index):
-            for part in every([entry]):
+        with retrieval.naming(index):
+            for part in retrieval.every([entry]):
                 try:
-                    make_retriever(part, retrievers.seed, retrievers.run_file)
+                    retrieval.make_retriever(part, retrievers.seed, retrievers.run_file)
                 except UnknownName:
                     if all(part in haystack.released for haystack in metadata):
                         raise UnknownName(f"no retriever is named {part!r}; did you mean 'released/{part}'?") from None

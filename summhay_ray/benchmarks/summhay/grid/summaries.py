@@ -105,7 +105,7 @@ def make_context(
     try:
         ranking = ranked(unit.haystack_id, unit.subtopic_id, unit.retriever)
         grid.retrievers.check_found(unit.retriever, unit.subtopic_id, ranking)
-        whole = grid.retrievers.is_whole(unit.retriever)
+        whole = unit.retriever in grid.retrievers.unordered
         plan = ContextPlan(
             retriever=unit.retriever,
             ordering=unit.ordering,

@@ -9,21 +9,12 @@ from typing import Literal
 
 import polars as pl
 
+from summhay_ray import comparison
 from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import priced_summaries
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
-from summhay_ray.comparison import (
-    RunScores,
-    SystemComparison,
-    SystemDecision,
-    Unbiased,
-    by_factor,
-    compare_pairs,
-    compare_runs,
-    every_pair,
-)
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.outcome import MICROS
@@ -43,7 +34,7 @@ def compare_systems(
     over: Over | None = None,
     by: Factor | None = None,
     labels: Labels | None = None,
-) -> SystemComparison:
+) -> comparison.SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
     `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
@@ -73,14 +64,14 @@ def compare_systems(
             }
             for result in results
         ]
-        scores = [by_factor(one, known) for one, known in zip(scores, factors, strict=True)]
-    compared = compare_runs(scores, systems, over)
+        scores = [comparison.by_factor(one, known) for one, known in zip(scores, factors, strict=True)]
+    compared = comparison.compare_runs(scores, systems, over)
     # Most serious first: they limit all conclusions from the scores.
     limits = dict.fromkeys(line for result in results for line in result.health().lines())
     return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
-def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
+def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
     """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
@@ -104,7 +95,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         counted="insights",
         ceilings=[name for name, one in systems.items() if one.retriever in ORACLES or one.ordering in GOLD_ORDERINGS],
     )
-    return RunScores(
+    return comparison.RunScores(
         result.run,
         by_query,
         judge,
@@ -120,10 +111,10 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     )
 
 
-def decision_of(result: ScoreResult) -> SystemDecision | None:
+def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
     """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
     costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
-    compared = every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
+    compared = comparison.every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
     return None if compared is None else compared.decision
 
 
@@ -140,18 +131,20 @@ def spent(run: RunStore) -> pl.DataFrame:
     return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 
 
-def _labelled(system: SystemScore) -> dict[str, Unbiased]:
+def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
     """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
         one = None if system.labels is None else getattr(system.labels, figure)
         if one is not None:
             error = getattr(system, figure) - one.value
-            found[figure] = Unbiased(JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error)
+            found[figure] = comparison.Unbiased(
+                JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error
+            )
     return found
 
 
-def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
+def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
     """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
     if bias is None:
@@ -159,10 +152,12 @@ def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased
     coverage, joint = system.coverage or 0.0, system.joint or 0.0
     share = max(0.0, min(1.0, coverage - bias.mean)) / coverage if coverage else 1.0
     slope = joint / coverage if coverage else 0.0
-    return {"coverage": Unbiased(bias, shift=bias.mean), "joint": Unbiased(bias, factor=share, slope=slope)}
+    return {"coverage": comparison.Unbiased(bias, shift=bias.mean), "joint": comparison.Unbiased(bias, factor=share, slope=slope)}
 
 
-def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
+def against_ideal(
+    result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]
+) -> comparison.SystemComparison | None:
     """Compare each model's figures with a retriever in `ideals` to those with a retriever in `others`. None without such
     pairs."""
     own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
@@ -172,7 +167,7 @@ def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others
         for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compare_pairs([judged_scores(result, judge)], pairs)
+    return comparison.compare_pairs([judged_scores(result, judge)], pairs)
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:

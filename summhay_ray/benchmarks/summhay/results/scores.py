@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from summhay_ray import metrics
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
@@ -30,31 +31,6 @@ from summhay_ray.benchmarks.summhay.results.judges import (
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE, Health, health
-from summhay_ray.metrics import (
-    BULLET_FIGURES,
-    FIGURES,
-    NUGGET_SCORES,
-    VALUES,
-    WEIGHTINGS,
-    Compat,
-    Corrected,
-    JudgeBias,
-    PositionSensitivity,
-    SystemScore,
-    Weighting,
-    added,
-    corrected,
-    haystack_scores,
-    insight_sums,
-    nugget_scores_by_query,
-    nugget_sums,
-    position_sensitivity,
-    query_means,
-    score_columns,
-    score_summary,
-    system_scores,
-    with_nuggets,
-)
 from summhay_ray.records import Failure, Gold, Score
 
 SYSTEM = ("system", "retriever", "ordering", "model")
@@ -63,7 +39,7 @@ _TEXT = (*SYSTEM, "judge", *CLUSTER)
 _SUMMARY = (*SYSTEM, *CLUSTER)
 Part = TypeVar("Part")
 
-CI_OF = (*FIGURES, "coverage_corrected", "joint_corrected", "coverage_labelled", "joint_labelled")
+CI_OF = (*metrics.FIGURES, "coverage_corrected", "joint_corrected", "coverage_labelled", "joint_labelled")
 """Figures of a system that have a confidence interval."""
 ENDS, NEITHER = ("low", "high"), (None, None)
 ORACLES = ("oracle", "released/oracle")
@@ -75,14 +51,14 @@ class ScoreResult:
     """The scores of a run: pooled over its haystacks, for each haystack, and the sensitivity to the position of documents."""
 
     run: str
-    compat: Compat
+    compat: metrics.Compat
     judge: str
     """The judge of record (`judge_of_record`)."""
-    systems: list[SystemScore]
+    systems: list[metrics.SystemScore]
     """The release's table, with equal weight for each insight. The judge of record comes first."""
-    by_query: list[SystemScore]
+    by_query: list[metrics.SystemScore]
     """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
-    position: list[PositionSensitivity]
+    position: list[metrics.PositionSensitivity]
     """For the figures with equal weight for each query."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
@@ -90,7 +66,7 @@ class ScoreResult:
     """The scored run."""
     scorer: Scorer = field(repr=False)
     """Computes the scores in single haystacks."""
-    biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
+    biases: Mapping[str, metrics.JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
@@ -102,17 +78,17 @@ class ScoreResult:
     """How many cells of an unfinished run have been asked; the figures cover these. Empty for a finished run."""
     n_labels: int = 0
     """People's labels that correct the figures."""
-    labelled_mean: Mapping[str, Corrected] = field(default_factory=dict)
+    labelled_mean: Mapping[str, metrics.Corrected] = field(default_factory=dict)
     """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
 
     @functools.cached_property
-    def haystacks(self) -> Mapping[str, list[SystemScore]]:
+    def haystacks(self) -> Mapping[str, list[metrics.SystemScore]]:
         """Name of the haystack -> the scores of every system in it (equal weight for each insight), computed on first use."""
         ids = self.scorer.ids
         return self.scorer.by_haystack("insights") if len(ids) > 1 else dict.fromkeys(ids, self.systems)
 
     @functools.cached_property
-    def haystacks_by_query(self) -> Mapping[str, list[SystemScore]]:
+    def haystacks_by_query(self) -> Mapping[str, list[metrics.SystemScore]]:
         """Like `haystacks`, with equal weight for each query."""
         ids = self.scorer.ids
         return self.scorer.by_haystack("queries") if len(ids) > 1 else dict.fromkeys(ids, self.by_query)
@@ -139,7 +115,7 @@ class ScoreResult:
         """The run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
             "judge": self.judge,
-            "weighting": {"systems": WEIGHTINGS["insights"], "by_query": WEIGHTINGS["queries"]},
+            "weighting": {"systems": metrics.WEIGHTINGS["insights"], "by_query": metrics.WEIGHTINGS["queries"]},
             **({"so_far": self.so_far} if self.so_far else {}),
             "systems": [system.to_json() for system in self.systems],
             "by_query": [system.to_json() for system in self.by_query],
@@ -161,7 +137,7 @@ class ScoreResult:
             bias, labels = row.pop("bias") or {}, row.pop("labels") or {}
             del row["ci"], row["ci_reasons"]
             nuggets = {f"nuggets_{name}": value for name, value in (row.pop("nuggets") or {}).items()}
-            figures = (*CI_OF, *(f"nuggets_{name}" for name in NUGGET_SCORES if nuggets))
+            figures = (*CI_OF, *(f"nuggets_{name}" for name in metrics.NUGGET_SCORES if nuggets))
             ends = {
                 f"{name}_{end}": value for name in figures for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
             }
@@ -191,36 +167,36 @@ class Scorer:
     """`metrics.BULLET_FIGURES` of each summary."""
     nuggets: pl.DataFrame
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
-    biases: Mapping[str, JudgeBias | None]
+    biases: Mapping[str, metrics.JudgeBias | None]
     """The bias of each judge; judges are in the order in which scores are listed."""
     claims: Claims
     ids: Mapping[str, str]
     """Name of each haystack, followed by its id if several have that name -> its id."""
 
-    def pooled(self, weighting: Weighting) -> list[SystemScore]:
+    def pooled(self, weighting: metrics.Weighting) -> list[metrics.SystemScore]:
         """The scores over all haystacks."""
-        scores = system_scores(self.sums, self.expected, self.bullets, weighting)
-        return self._finished(with_nuggets(scores, self.nuggets))
+        scores = metrics.system_scores(self.sums, self.expected, self.bullets, weighting)
+        return self._finished(metrics.with_nuggets(scores, self.nuggets))
 
-    def by_haystack(self, weighting: Weighting) -> dict[str, list[SystemScore]]:
+    def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
         """Name of a haystack -> the scores in it."""
-        found = haystack_scores(self.sums, self.expected, self.bullets, weighting)
+        found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
         return {
-            name: self._finished(with_nuggets(found.get(one, []), self.nuggets.filter(haystack_id=one)), one)
+            name: self._finished(metrics.with_nuggets(found.get(one, []), self.nuggets.filter(haystack_id=one)), one)
             for name, one in self.ids.items()
         }
 
-    def _finished(self, scores: Sequence[SystemScore], haystack_id: str = "") -> list[SystemScore]:
+    def _finished(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
         """The scores without their judges' biases and with the figures of `Claims`, judge by judge."""
         places = {judge: place for place, judge in enumerate(self.biases)}
         ordered = sorted(scores, key=lambda score: places[score.judge])
-        return self.claims.added_to([corrected(score, self.biases[score.judge]) for score in ordered], haystack_id)
+        return self.claims.added_to([metrics.corrected(score, self.biases[score.judge]) for score in ordered], haystack_id)
 
 
 def score_run(
     run: RunStore,
-    compat: Compat = "default",
-    biases: Sequence[JudgeBias] = (),
+    compat: metrics.Compat = "default",
+    biases: Sequence[metrics.JudgeBias] = (),
     rejudged: bool = False,
     judge: str = "",
     labels: Labels | None = None,
@@ -248,20 +224,20 @@ def score_run(
     shared = Counter(one.name for one in metadata)
     ids = {one.name if shared[one.name] == 1 else f"{one.name} ({one.haystack_id})": one.haystack_id for one in metadata}
     scorer = replace(scorer, biases={name: known(name) for name in scorers}, ids=ids)
-    pooled, by_query = (scorer.pooled(weighting) for weighting in WEIGHTINGS)
-    over_systems = dict[str, Corrected]()
+    pooled, by_query = (scorer.pooled(weighting) for weighting in metrics.WEIGHTINGS)
+    over_systems = dict[str, metrics.Corrected]()
     if labels is not None:
         pairs = label_pairs(run, labels, _gold_of(metadata))
         pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
         over_systems = pooled_over_systems(by_query, pairs, of_record)
-    queries = query_means(scorer.sums)
+    queries = metrics.query_means(scorer.sums)
     return ScoreResult(
         run=run.run_id,
         compat=compat,
         judge=of_record,
         systems=pooled,
         by_query=by_query,
-        position=position_sensitivity(by_query),
+        position=metrics.position_sensitivity(by_query),
         failures=failures,
         stored=run,
         scorer=scorer,
@@ -287,7 +263,7 @@ def _scorer(
     gold: pl.DataFrame,
     judges: Sequence[JudgedBy] | None,
     scored_by: list[str],
-    compat: Compat,
+    compat: metrics.Compat,
     unasked: pl.DataFrame,
 ) -> tuple[Scorer, list[Failure]]:
     """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
@@ -302,41 +278,41 @@ def _scorer(
     summaries = pl.concat(pieces).group_by(SYSTEM, maintain_order=True).agg(last)
     systems = _expected_systems(run, summaries), scored_by
     kinds = _kinds(metadata, systems, summaries)
-    gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *VALUES), [*CLUSTER, "insight_id"]
+    gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *metrics.VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
-        scores, odd = score_columns(mine, judged, gold, compat)
+        scores, odd = metrics.score_columns(mine, judged, gold, compat)
         said = _typed(mine, kinds, _SUMMARY)
         judge = _typed(judged, kinds, ("judge",)).with_columns(judged["insight_id"])
-        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(VALUES)]
+        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(metrics.VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
         for summary in BY_NAME["summaries"].records(mine[odd]):
             system = [getattr(summary, name) for name in SYSTEM]
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
+            for row in metrics.score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
                     place = (row.judge, summary.haystack_id, summary.subtopic_id, row.insight_id)
-                    one_by_one.append((*system, *place, *(getattr(row, name) for name in VALUES)))
+                    one_by_one.append((*system, *place, *(getattr(row, name) for name in metrics.VALUES)))
                 else:
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
         figures = said.with_columns(
-            figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in BULLET_FIGURES.items()
+            figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in metrics.BULLET_FIGURES.items()
         )
-        return insight_sums(insights), figures, nugget_sums(insights.join(nuggets, on=on)), failures
+        return metrics.insight_sums(insights), figures, metrics.nugget_sums(insights.join(nuggets, on=on)), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
-    of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *BULLET_FIGURES)), *bullets])
+    of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
     scorer = Scorer(
-        sums=added([insight_sums(none), *sums]),
+        sums=metrics.added([metrics.insight_sums(none), *sums]),
         expected=expected,
         bullets=of_bullets.join(_typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"),
-        nuggets=nugget_scores_by_query([nugget_sums(none.join(nuggets, on=on)), *judged], expected, nuggets),
+        nuggets=metrics.nugget_scores_by_query([metrics.nugget_sums(none.join(nuggets, on=on)), *judged], expected, nuggets),
         biases={},
         claims=Claims(run, metadata, {system[0]: repeats for system, repeats in systems[0].items()}),
         ids={},
@@ -387,7 +363,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     texts["judge"] = set(systems[1])
     texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
     texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
-    numbers = dict.fromkeys((*VALUES, *BULLET_FIGURES), pl.Float64)
+    numbers = dict.fromkeys((*metrics.VALUES, *metrics.BULLET_FIGURES), pl.Float64)
     enums = {name: pl.Enum(sorted(values)) for name, values in texts.items()}
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
