@@ -1,0 +1,184 @@
+"""Deletes stored answers, for a person's right to be forgotten: their texts go, and what they cost stays counted.
+
+The log comes first: each file with a selected answer is replaced by one of the same size (`answers.delete_answers`). Then the
+tables: an item is removed from a run if it used an answer that the log has only as a deleted one. So the log shows what is left
+to do, and the same command finishes what a kill interrupted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.errors import StoreError
+from summhay_ray.store.answers import DELETED, FOLDER, AnswerHead, Name, answers_in, delete_answers
+from summhay_ray.store.clean import unneeded
+from summhay_ray.store.drivers import WATCH_S, living, open_sessions, session_chain
+from summhay_ray.store.files import Files
+from summhay_ray.store.log import LogIndex, log_pieces
+from summhay_ray.store.money import Money, MoneyRecords, total_of
+from summhay_ray.store.names import Entry
+from summhay_ray.store.records import read_checked
+from summhay_ray.store.runs import Store
+
+Selected = Callable[[AnswerHead, bytes], bool]
+"""Whether to delete an answer, by its head and its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The answers to delete: those that every given field fits."""
+
+    run: str = ""
+    """The run that paid for the answer."""
+    before: float = math.inf
+    """The run was started before this time (seconds since 1970) when it stored the answer."""
+    text: str = ""
+    """A text in the answer: in its texts, or in anything else that is stored of the provider's reply."""
+
+    def fits(self, head: AnswerHead, line: bytes, began: float) -> bool:
+        """Whether this is a selected answer, which is not deleted yet. `began`: when the run was started."""
+        if began >= self.before or self.run not in ("", head["run"]) or head["key"].startswith(DELETED):
+            return False
+        # A line is JSON in ASCII.
+        return json.dumps(self.text)[1:-1].encode("ascii") in line
+
+
+@dataclass
+class Deletion:
+    """What was deleted, or would be. Money is in micro-dollars."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    """Run -> number of answers that it had paid for."""
+    usd_micros: Counter[str] = field(default_factory=Counter)
+    """Run -> what these answers cost. It stays counted as spent."""
+    again_micros: int = 0
+    """Maximum cost for later runs that ask the same questions, at the same prices."""
+    items: Counter[str] = field(default_factory=Counter)
+    """Run -> number of items that are removed from its tables."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Deletion:
+    """Delete the selected answers from the log, and the items that used them from the tables of all runs. `kind`: the items' kind
+    of units.
+
+    Raises StoreError while a driver is running, OSError. If it is interrupted, calling it again continues.
+    """
+    files, deletion, last = store.files, Deletion(), session_chain(store.files).latest()
+    open_runs = {record.number: record for record in open_sessions(files)}
+    for number in living(files, open_runs, WATCH_S):
+        record = open_runs[number]
+        raise StoreError(f"run {record.run} is running ({record.where}); wait for its end, or stop it, then delete answers")
+    chosen, requests = _select(files, selection, last, deletion)
+    run_ids = store.run_ids()
+    if not dry_run:
+        _close_calls(files, deletion.answers.keys() & run_ids, store.log())
+        for entry, name, selected in chosen:
+            with files.writing(entry.name, durable=True) as new, new.path.open("wb") as stream:
+                for index, content in log_pieces(files, entry, name):
+                    stream.writelines(delete_answers(index, content, selected))
+    for run_id in run_ids:
+        text = selection.text if selection.before == math.inf and selection.run in ("", run_id) else ""
+        try:
+            run = store.run(run_id)
+            units = run.units_of(requests, text, kind)
+            if units.height:
+                deletion.items[run_id] = units.height
+            if not dry_run and (units.height or (run.manifest().parts and not run.has_tables())):
+                run.end(without=units)
+        except StoreError as error:
+            deletion.warnings.append(str(error))
+    deletion.warnings += _copies(store, run_ids, {*deletion.answers, *deletion.items}, selection.text)
+    if not dry_run:
+        for file in unneeded(files, 0.0, damaged=deletion.warnings):
+            # Records of ended drivers hold no text, and show how the runs ended.
+            if file.what != "ended drivers":
+                files.delete(file.name)
+        if session_chain(files).latest() > last:
+            raise StoreError("a run began meanwhile and may have used the answers; repeat the command when that run has ended")
+    return deletion
+
+
+def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -> tuple[list[tuple[Entry, Name, Selected]], set[str]]:
+    """(The files of the log to replace, the requests whose answers are all deleted then, each by the end of its key.)
+
+    `last`: the last session that may have written them. Counts the answers in `deletion`.
+    """
+    began = _starts(files) if selection.before < math.inf else {}
+    chosen, costs, gone, live = list[tuple[Entry, Name, Selected]](), dict[tuple[str, str], int](), set[str](), set[str]()
+    for entry in files.entries(FOLDER):
+        if (name := Name.of(entry.name)) is None or name.session > last:
+            continue
+        selected = functools.partial(selection.fits, began=began.get(name.session, entry.written))
+        n_bytes = n_found = 0
+        for index, content in log_pieces(files, entry, name):
+            n_bytes += len(index) + len(content)
+            for start, end, head in answers_in(content):
+                request = head["key"][len(DELETED) :].partition("/")[0]
+                if selected(head, content[start:end]):
+                    n_found += 1
+                    costs[head["run"], head["key"]] = head["usd_micros"]
+                    gone.add(request)
+                else:
+                    (gone if head["key"].startswith(DELETED) else live).add(request)
+        # The unfinished last record of a killed process holds text, too.
+        if n_found or n_bytes < entry.size:
+            chosen.append((entry, name, selected))
+    for (run, _), micros in costs.items():
+        deletion.answers[run] += 1
+        deletion.usd_micros[run] += micros
+    deletion.again_micros = sum({key: micros for (_, key), micros in costs.items() if "/" not in key}.values())
+    return chosen, gone - live
+
+
+def _starts(files: Files) -> dict[int, float]:
+    """Session -> when it started its run, by the store's clock."""
+    began: dict[int, float] = {}
+    for run_id in files.folders("runs"):
+        for entry in files.entries(f"runs/{run_id}/starts"):
+            body = read_checked(files.read(entry.name), dict[str, Any]) or {}
+            if isinstance(session := body.get("session"), int):
+                began[session] = min(entry.written, began.get(session, math.inf))
+    return began
+
+
+def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
+    """Record which of the runs' open calls are answered, which the log will not show any more."""
+    for run_id in sorted(run_ids):
+        records = MoneyRecords(files, run_id)
+        record = records.newest()
+        if record is not None and record.calls:
+            money = Money.of(records.take_over(record.session), run_id, index)
+            uncertain, most = money.uncertain - total_of(money.calls), money.spent + money.uncertain
+            closed = {"spent": money.spent, "uncertain": uncertain, "calls": money.calls, "ceiling": most}
+            records.append(dataclasses.replace(record, ended=True, **closed))
+
+
+def _copies(store: Store, run_ids: Iterable[str], concerned: set[str], text: str) -> Iterator[str]:
+    """A line for each run that was made from one of the runs `concerned`, and for each other file that holds `text`: these are
+    kept, since nothing but the whole run can be deleted."""
+    files = store.files
+    texts = {run_id: files.read(f"runs/{run_id}/run.json").decode("ascii", "replace") for run_id in run_ids}
+    objects = [entry.name for entry in files.entries("objects", deep=True)]
+    for run_id, source in itertools.permutations(texts, 2):
+        if source in concerned and f'"{source}"' in texts[run_id]:
+            own = [name for name in objects if (digest := name.rpartition("/")[2]) in texts[run_id] and digest not in texts[source]]
+            where = " and ".join(map(files.where, [f"runs/{run_id}", *own]))
+            yield f"run {run_id} was made from {source} and may hold copies of its texts; to be rid of them, delete {where}"
+    forms = (text.encode("utf-8"), json.dumps(text)[1:-1].encode("ascii"))
+    n_unfinished = 0
+    for entry in files.entries("", deep=True):
+        n_unfinished += entry.name.endswith(".part")
+        is_source = entry.name.startswith("objects/") or "/audits/" in entry.name
+        if text and is_source and any(form in files.read(entry.name, is_large=True) for form in forms):
+            yield f"{files.where(entry.name)} holds the text, too; it was made or read for a run, and is no answer: it is kept"
+    if n_unfinished:
+        yield f"{n_unfinished} unfinished files may hold texts; those that are ten minutes old are deleted by this command"
