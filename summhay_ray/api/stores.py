@@ -205,8 +205,8 @@ class DeletionResult:
     """The answers that were deleted, or would be."""
 
     runs: Sequence[Mapping[str, Any]]
-    """For each run concerned: `run`, `answers` (those that it had paid for), `usd` (what they cost, which stays counted as spent),
-    and `items` (those that are removed from its tables)."""
+    """For each run concerned: `run`, `answers` (number of those that it had paid for), `usd` (what they cost, which stays counted
+    as spent), and `items` (number of those that are removed from its tables)."""
     answers: int
     """Number of answers of all runs."""
     usd_again: float

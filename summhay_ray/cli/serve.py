@@ -16,7 +16,7 @@ from summhay_ray.cli.show import document, facts, note, warn
 from summhay_ray.simulator_settings import Settings
 
 if TYPE_CHECKING:
-    from summhay_ray.api import DeletionResult
+    from summhay_ray.api.stores import DeletionResult
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
@@ -113,7 +113,7 @@ def clean(
     store: StoreOption = None,
     older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
-    answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers: those that fit all of the next three.")] = False,
+    answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers that fit the next three.")] = False,
     run: Annotated[str, typer.Option("--run", help="With --answers: those that this run paid for.")] = "",
     before: Annotated[str, typer.Option("--before", help="With --answers: those of starts before this date (UTC).")] = "",
     matching: Annotated[str, typer.Option("--matching", help="With --answers: those whose texts contain this one.")] = "",

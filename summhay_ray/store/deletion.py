@@ -7,15 +7,16 @@ to do, and the same command finishes what a kill interrupted.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import itertools
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
+
+import polars as pl
 
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import DELETED, FOLDER, AnswerHead, Name, answers_in, delete_answers
@@ -23,13 +24,13 @@ from summhay_ray.store.clean import unneeded
 from summhay_ray.store.drivers import WATCH_S, living, open_sessions, session_chain
 from summhay_ray.store.files import Files
 from summhay_ray.store.log import LogIndex, log_pieces
-from summhay_ray.store.money import Money, MoneyRecords, total_of
+from summhay_ray.store.money import Money, MoneyRecord, MoneyRecords, total_of
 from summhay_ray.store.names import Entry
 from summhay_ray.store.records import read_checked
 from summhay_ray.store.runs import Store
 
-Selected = Callable[[AnswerHead, bytes], bool]
-"""Whether to delete an answer, by its head and its line."""
+Chosen = tuple[Entry, Name, Callable[[AnswerHead, bytes], bool]]
+"""A file of the log, and whether to delete one of its answers, by head and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,27 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
             with files.writing(entry.name, durable=True) as new, new.path.open("wb") as stream:
                 for index, content in log_pieces(files, entry, name):
                     stream.writelines(delete_answers(index, content, selected))
-    for run_id in run_ids:
+    removed: dict[str, pl.DataFrame] = {}
+    sources = _sources(files, run_ids)
+    for run_id in sources:
         text = selection.text if selection.before == math.inf and selection.run in ("", run_id) else ""
         try:
             run = store.run(run_id)
             units = run.units_of(requests, text, kind)
-            if units.height:
-                deletion.items[run_id] = units.height
-            if not dry_run and (units.height or (run.manifest().parts and not run.has_tables())):
-                run.end(without=units)
+            # A run about another run's items, such as their judgments, names its own items like these.
+            same = {unit for source in sources[run_id] if source in removed for unit in removed[source]["unit"]}
+            items = pl.DataFrame({"unit": sorted(same & run.finished(kind).keys())}, schema={"unit": pl.String})
+            units = pl.concat([units, items.select(pl.lit(kind).alias("kind"), "unit")]).unique()
+            removed[run_id], deletion.items[run_id] = units, units.height
         except StoreError as error:
             deletion.warnings.append(str(error))
-    deletion.warnings += _copies(store, run_ids, {*deletion.answers, *deletion.items}, selection.text)
+    # The runs about others first: they could not be found without the others' items.
+    for run_id in reversed(removed) if not dry_run else ():
+        run, units = store.run(run_id), removed[run_id]
+        if units.height or (run.manifest().parts and not run.has_tables()):
+            run.end(without=units)
+    deletion.items = +deletion.items
+    deletion.warnings += _copies(files, sources, {*deletion.answers, *deletion.items}, selection.text)
     if not dry_run:
         for file in unneeded(files, 0.0, damaged=deletion.warnings):
             # Records of ended drivers hold no text, and show how the runs ended.
@@ -107,13 +117,13 @@ def forget(store: Store, selection: Selection, kind: str, dry_run: bool) -> Dele
     return deletion
 
 
-def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -> tuple[list[tuple[Entry, Name, Selected]], set[str]]:
+def _select(files: Files, selection: Selection, last: int, deletion: Deletion) -> tuple[list[Chosen], set[str]]:
     """(The files of the log to replace, the requests whose answers are all deleted then, each by the end of its key.)
 
     `last`: the last session that may have written them. Counts the answers in `deletion`.
     """
     began = _starts(files) if selection.before < math.inf else {}
-    chosen, costs, gone, live = list[tuple[Entry, Name, Selected]](), dict[tuple[str, str], int](), set[str](), set[str]()
+    chosen, costs, gone, live = list[Chosen](), dict[tuple[str, str], int](), set[str](), set[str]()
     for entry in files.entries(FOLDER):
         if (name := Name.of(entry.name)) is None or name.session > last:
             continue
@@ -157,21 +167,29 @@ def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
         record = records.newest()
         if record is not None and record.calls:
             money = Money.of(records.take_over(record.session), run_id, index)
-            uncertain, most = money.uncertain - total_of(money.calls), money.spent + money.uncertain
-            closed = {"spent": money.spent, "uncertain": uncertain, "calls": money.calls, "ceiling": most}
-            records.append(dataclasses.replace(record, ended=True, **closed))
+            uncertain, ceiling = money.uncertain - total_of(money.calls), money.spent + money.uncertain
+            records.append(MoneyRecord(record.session, True, money.spent, money.charged, uncertain, money.calls, ceiling))
 
 
-def _copies(store: Store, run_ids: Iterable[str], concerned: set[str], text: str) -> Iterator[str]:
-    """A line for each run that was made from one of the runs `concerned`, and for each other file that holds `text`: these are
-    kept, since nothing but the whole run can be deleted."""
-    files = store.files
-    texts = {run_id: files.read(f"runs/{run_id}/run.json").decode("ascii", "replace") for run_id in run_ids}
-    objects = [entry.name for entry in files.entries("objects", deep=True)]
-    for run_id, source in itertools.permutations(texts, 2):
-        if source in concerned and f'"{source}"' in texts[run_id]:
-            own = [name for name in objects if (digest := name.rpartition("/")[2]) in texts[run_id] and digest not in texts[source]]
-            where = " and ".join(map(files.where, [f"runs/{run_id}", *own]))
+def _sources(files: Files, run_ids: Iterable[str]) -> dict[str, set[str]]:
+    """Run -> the runs that its record names, from which it was made. The runs are in the order of their creation."""
+    created = {
+        run_id: next(entry.written for entry in files.entries(f"runs/{run_id}") if entry.name.endswith("/run.json"))
+        for run_id in run_ids
+    }
+    sources: dict[str, set[str]] = {}
+    for run_id in sorted(created, key=created.__getitem__):
+        named = re.findall(rb'"([A-Za-z0-9_.-]+)"', files.read(f"runs/{run_id}/run.json"))
+        sources[run_id] = sources.keys() & {name.decode("ascii") for name in named}
+    return sources
+
+
+def _copies(files: Files, sources: Mapping[str, Set[str]], concerned: Set[str], text: str) -> Iterator[str]:
+    """A line for each run that was made from one of the runs `concerned`, and for each file outside the log and the tables that
+    holds `text`. These are kept: no run could be read without them."""
+    for run_id, named in sources.items():
+        for source in sorted(named & concerned):
+            where = files.where(f"runs/{run_id}")
             yield f"run {run_id} was made from {source} and may hold copies of its texts; to be rid of them, delete {where}"
     forms = (text.encode("utf-8"), json.dumps(text)[1:-1].encode("ascii"))
     n_unfinished = 0

@@ -28,7 +28,7 @@ from summhay_ray.store.money import MoneyRecords
 
 pytestmark = pytest.mark.core
 
-LOST = "Zoë’s \"own\" words\n"
+LOST = 'Zoë’s "own" words\n'
 
 
 def key_of(number: int) -> str:
@@ -86,7 +86,7 @@ def test_a_call_that_a_kill_left_open_stays_answered(tmp_path: Path) -> None:
     before = Money.of(records.newest(), "run", store.log())
     forget(store, Selection(run="run"), "item", dry_run=False)
     after = Money.of(records.newest(), "run", store.log())
-    assert (after.spent, after.uncertain, after.calls.keys()) == (before.spent, before.uncertain, {key_of(5)})
+    assert (after.spent, after.uncertain, [*after.calls]) == (before.spent, before.uncertain, [key_of(5)])
 
 
 def test_what_a_killed_writer_left_unfinished_is_deleted(tmp_path: Path) -> None:
