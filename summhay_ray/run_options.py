@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_type_hints
 
+from summhay_ray.errors import UserError
+
 Compat = Literal["default", "release"]
 """How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
 
@@ -47,6 +49,10 @@ class StartOptions(PlanOptions, total=False):
         Callable[[str], None] | None,
         Option("Called with one-line notes: the chosen executor and why, warnings of the plan."),
     ]
+    release_uncertain: Annotated[
+        str | None,
+        Option("Release the run's uncertain money first if its newest money record is at least this old: 1d, 6h, 30m, 0."),
+    ]
 
 
 class RunOptions(StartOptions, total=False):
@@ -57,6 +63,15 @@ class RunOptions(StartOptions, total=False):
         Option("release: read judgments and citations as the release's scoring script does.", "default"),
     ]
     limit: Annotated[int | None, Option("Answer only this many items, a fair sample; the run can be resumed.")]
+
+
+def seconds_of(text: str, option: str) -> float:
+    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. `option`: what it is the value of. Raises UserError."""
+    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    if not number.replace(".", "", 1).isdecimal():
+        raise UserError(f"{option} {text!r}: expected a number and d, h, m or s, such as 1d")
+    return float(number) * unit
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Option]]:

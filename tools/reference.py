@@ -141,6 +141,7 @@ EXIT_CODES = (
     ("3", "stopped at the budget; the same command with a larger budget goes on"),
     ("4", "finished, with failures listed"),
     ("5", "waiting for batches"),
+    ("6", "another driver took the run over; nothing is lost, and this one need not be started again"),
     ("130", "Ctrl-C"),
     ("143", "SIGTERM"),
 )

@@ -6,17 +6,15 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
 import summhay_ray
 from summhay_ray.cli.shared_options import DONE, FAILED, JsonOption, StoreOption, UntrustedOption
 from summhay_ray.cli.show import document, facts, note, warn
+from summhay_ray.run_options import seconds_of
 from summhay_ray.simulator_settings import Settings
-
-if TYPE_CHECKING:
-    from summhay_ray.api.stores import DeletionResult
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
 
@@ -131,7 +129,7 @@ def clean(
         return
     if run or before or matching or yes:
         raise typer.BadParameter("--run, --before, --matching and --yes choose answers; give --answers, too")
-    result = summhay_ray.clean(store, _seconds(older_than), dry_run)
+    result = summhay_ray.clean(store, seconds_of(older_than, "--older-than"), dry_run)
     warn(f"{damaged}; see: summhay doctor --store URI" for damaged in result.warnings)
     if as_json:
         document(result.to_json())
@@ -142,36 +140,22 @@ def clean(
 
 
 def _delete_answers(selected: Mapping[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Delete the selected answers if a person or `yes` confirms it, and show which."""
-    confirmed = yes and not dry_run
-    result = summhay_ray.delete_answers(**selected, dry_run=not confirmed)
-    if not confirmed and not dry_run and not as_json and sys.stdin.isatty():
-        _show_deletion(result)
-        if typer.confirm("Delete them?", err=True):
-            result = summhay_ray.delete_answers(**selected, dry_run=False)
+    """Show the selected answers, and delete them if `yes` or a person says so."""
+    result = summhay_ray.delete_answers(**selected, dry_run=dry_run or not yes)
     warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:
-        _show_deletion(result)
-    if result.dry_run:
-        note("nothing was deleted; with --yes, the answers are deleted")
-
-
-def _show_deletion(result: DeletionResult) -> None:
-    would = "would " * result.dry_run
-    rows = [(one["run"], f"{one['answers']} answers (${one['usd']:.6f}), {one['items']} items") for one in result.runs]
-    total = f"{result.answers} answers; asking them again costs at most ${result.usd_again:.6f}"
-    facts([*rows, (f"{would}delete" if would else "deleted", total)])
-
-
-def _seconds(text: str) -> float:
-    """The seconds in `1d`, `6h`, `30m`, `15s` or a plain number. Raises BadParameter."""
-    units = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    if not number.replace(".", "", 1).isdecimal():
-        raise typer.BadParameter(f"--older-than {text!r}: expected a number and d, h, m or s, such as 1d")
-    return float(number) * unit
+        rows = [(one["run"], f"{one['answers']} answers (${one['usd']:.6f}), {one['items']} items") for one in result.runs]
+        total = f"{result.answers} answers; asking them again costs at most ${result.usd_again:.6f}"
+        facts([*rows, ("would delete" if result.dry_run else "deleted", total)])
+    if not result.dry_run:
+        return
+    if not dry_run and not as_json and sys.stdin.isatty() and typer.confirm("Delete them?", err=True):
+        summhay_ray.delete_answers(**selected, dry_run=False)
+        note("deleted")
+    else:
+        note("nothing was deleted; give --yes to delete without being asked")
 
 
 def doctor(

@@ -56,7 +56,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, (kind, option) in taken.items():
         if name not in _FOR_CODE:
             many = name == "overrides"
-            default = typer.Option(None if many else option.default, "--set" if many else f"--{name}", help=option.help)
+            default = typer.Option(
+                None if many else option.default, "--set" if many else f"--{name.replace('_', '-')}", help=option.help
+            )
             own[name] = inspect.Parameter(name, last.kind, default=default, annotation=list[str] | None if many else kind)
 
     @functools.wraps(command)

@@ -22,6 +22,7 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import BadBenchmark, ReadOptions
 from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.ray.session import ray_session
+from summhay_ray.engine.read.control import release
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
@@ -55,9 +56,9 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, 
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
-from summhay_ray.run_options import RunOptions
+from summhay_ray.run_options import RunOptions, seconds_of
 from summhay_ray.sections import Section, html_of
-from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
+from summhay_ray.store import RUN, DriverSession, RunStore, Store, begin_session, clean_daily
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,6 +67,10 @@ if TYPE_CHECKING:
 
     Execution = InlineExecution | RayExecution
 
+_HELD = (
+    "{:.6f} dollars of the budget are held by calls that a kill left open; if the provider's bill shows that they cost less: "
+    "summhay release {}"
+)
 PLANNED_AFTER_S = 20.0
 """Maximum time that a finished run waits for its plan, which is stored with it."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
@@ -181,10 +186,19 @@ def run(workload: Workload[Any], store: Store, options: RunOptions | None = None
         check_keys(workload, options)
     store.files.check()
     run = open_run(workload, store)
+    if (age := options.get("release_uncertain")) is not None:
+        _release_older(run, seconds_of(age, "release_uncertain"), options.get("note"))
     before = RunSnapshot(run)
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}
     return _Start(workload, run, before, state_of(workload, before, options.get("limit")), options, began).result()
+
+
+def _release_older(run: RunStore, age_s: float, note: Callable[[str], None] | None) -> None:
+    """Release the uncertain money of a run whose newest money record is at least this old."""
+    written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
+    if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
+        note(f"{released:.6f} dollars that a kill had left uncertain are released")
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
@@ -331,6 +345,11 @@ class _Start:
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
+                *(
+                    [_HELD.format(money.uncertain[RUN] / MICROS, run.run_id)]
+                    if status == "budget" and money.uncertain[RUN]
+                    else []
+                ),
                 *stored_warnings(run, money, answers, reach.origins),
                 *(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped),
             ),

@@ -46,9 +46,6 @@ HELD = 0.35
 """Minimum share of a core's weight in a window that is scored."""
 SAYS, SAYS_AT_MOST, UNSURE = 0.3, 0.65, 0.45
 """A window states an insight from a score between the first two on, depending on the collection; below the third it is unsure."""
-SURPRISE, MUTUAL = 18.0, 0.7
-"""A sentence states an insight even if little recurs in the collection: if they share this share of the sentence's weight, and if
-a random sentence has the shared facts with a probability below e**-18 divided by the number of sentences. Measured by reading."""
 NEAR = 0.1
 """A window whose score is at most this much too low is close to the insight, and is shown to a person or a model."""
 CHANCE, DECAY = 0.3, 0.6
@@ -314,10 +311,6 @@ class Comparing:
         self.of, self.least = statements, least
         self._words = np.where(statements.numeric, 0.0, statements.weights)
         self._worded: Floats = statements.bags @ self._words
-        self._rarity = np.log(
-            statements.n / np.maximum(np.bincount(statements.bags.indices, minlength=len(statements.weights)), 1)
-        )
-        """The negative logarithm of each fact's share of the sentences (n_facts)."""
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
         self._held = np.zeros(statements.n + len(WORTH))
@@ -501,11 +494,7 @@ class Comparing:
 
     def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
         """How much of a sentence each window has: the mean of its share of the core (given), of the sentence's own weight, of
-        that weight in one sentence of the window, and of the sentence's pairs of consecutive words.
-
-        A window that is not unsure has at least `SAYS_AT_MOST` if one of its sentences says little else, in words too rare to
-        meet by chance.
-        """
+        that weight in one sentence of the window, and of the sentence's pairs of consecutive words."""
         of = self.of
         if not firsts.size:
             return np.zeros(0)
@@ -523,14 +512,10 @@ class Comparing:
             len(pairs & frozenset().union(*map(self._pairs, range(first, first + length)))) / len(pairs) if pairs else 1.0
             for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
         ]
-        scores = (cores + whole + single + np.array(followed)) / 4
+        scores = cores + whole + single + np.array(followed)
         # A short sentence states so little that it is found by chance.
         size = float(of.sizes[sentence])
-        scores *= size / (size + math.log(1 + of.n_documents) / 2)
-        both = held @ of.weights[own] / np.maximum(of.sizes[sentences], _ROUNDING)
-        little_else = (both >= MUTUAL) & (held @ self._rarity[own] >= SURPRISE + math.log(of.n))
-        certain = np.logical_or.reduceat(little_else, begins) & (scores >= UNSURE)
-        found: Floats = np.round(np.where(certain, np.maximum(scores, SAYS_AT_MOST), scores), 6)
+        found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
         return found
 
     def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:

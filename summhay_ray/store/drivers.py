@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.names import DamagedRecord, Superseded
+from summhay_ray.store.names import DamagedRecord, StoreUnavailable, Superseded
 from summhay_ray.store.records import Amount, Chain, Name, Total, as_record, read_checked
 
 T = TypeVar("T")
@@ -260,7 +260,7 @@ def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float
             return
         if time.monotonic() > until:
             slow = watches[0].record
-            raise Superseded(
+            raise StoreUnavailable(
                 f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
             )
         later = session.superseded()

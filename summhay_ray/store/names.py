@@ -35,9 +35,12 @@ class StoreUnavailable(StoreError):
 
 
 class Superseded(StoreError):
-    """Another driver has taken the run over. The commits of this driver stay valid."""
+    """Another driver has taken the run over. The commits of this driver stay valid.
 
-    exit_code = 1
+    Its exit code is its own, so that a scheduler does not start the job again: the two would take the run from each other.
+    """
+
+    exit_code = 6
 
 
 @dataclass(frozen=True, slots=True)

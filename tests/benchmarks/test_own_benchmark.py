@@ -226,7 +226,7 @@ def test_a_file_that_its_spec_names_is_a_part_of_the_run(tmp_path: Path, monkeyp
     assert first.status == "done" and first.scores["scores"].to_dicts() == [{"model": "offline/two", "right": 0.5, **HALF}]
     plan = summhay_ray.plan(spec, store)
     assert (plan.run, plan.cells, plan.cells_finished) == (first.run, 2, 2)
-    assert summhay_ray.api.load(spec).inputs.files() == {"q.jsonl": tmp_path / "q.jsonl"}
+    assert summhay_ray.api.load(spec).inputs.files == {"q.jsonl": tmp_path / "q.jsonl"}
     # The run holds the file: it is explained where the file is gone, and with another content it is another run.
     (tmp_path / "q.jsonl").rename(tmp_path / "gone.jsonl")
     assert summhay_ray.explain(first.run, "two", store)["rows"]["answers"] == [

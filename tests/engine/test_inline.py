@@ -162,7 +162,7 @@ def test_a_second_driver_takes_the_run_over_and_the_first_loses_nothing(desk: Of
         second = start(spec, store, *INLINE)
         wait_for_session(second, store, 2)
     code, lines = said(first)
-    assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
+    assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     code, lines = said(second)
     assert (code, lines) == (0, [])
     goes_on(desk, spec, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ def test_money_in_doubt_is_freed_by_a_person_and_can_be_spent(
     budget = str(before["spent"] + before["uncertain"])
     stopped = summhay("run", spec, "--store", store, "--executor", "inline", "--budget", budget, code=BUDGET)
     assert stopped["calls"]["made"] == 0 and stopped["usd"]["uncertain"] == before["uncertain"]
+    assert any(f"summhay release {run}" in warning for warning in stopped["warnings"])
+    unattended = tmp_path / "unattended"
+    shutil.copytree(store, unattended)
+    line = ("run", spec, "--store", unattended, "--executor", "inline", "--budget", budget, "--release-uncertain")
+    assert summhay(*line, "1h", code=BUDGET)["usd"] == stopped["usd"]
+    released = summhay(*line, "0", code=BUDGET)
+    assert released["calls"]["made"] > 0 == released["usd"]["uncertain"]
     freed = summhay("release", run, "--store", store)
     assert freed["run"] == run and freed["released"] == before["uncertain"]
     assert freed["usd"] == {**stopped["usd"], "uncertain": 0.0, "left": pytest.approx(before["uncertain"])}

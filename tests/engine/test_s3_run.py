@@ -102,7 +102,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
         second = start(spec, store, "--executor", executor)
         wait_for_session(second, store, 2)
     code, lines = said(first)
-    assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
+    assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     # What the first had in flight it has finished and shipped.
     before = desk.served()
     assert sum(logged(store).values()) >= before - 8

@@ -33,11 +33,11 @@ READERS = {
     ("llm/retry.py", "datetime.datetime.now"),
     ("store/drivers.py", "time.time"),
     ("store/clean.py", "time.time"),
-    ("engine/ray/pools.py", "time.time"),
+    ("engine/start.py", "time.time"),
 }
 """A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; how old a file is
-that no manifest names, of a run that nobody drives; and how long a pool's actors, perhaps on other nodes, took to start, which
-people alone read."""
+that no manifest names, of a run that nobody drives; how old a run's newest money record is, where a user gives an age for its
+release."""
 
 
 @pytest.fixture

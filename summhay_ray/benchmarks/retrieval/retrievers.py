@@ -49,13 +49,19 @@ class Retrievers(dict[str, str | Entry]):
         """Model name -> how to call it, for the retrievers' service models."""
         self.asking = frozenset(label for label, entry in self.items() if services([entry]))
         """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
-        self._models = StoredModels(inputs.store, spec)
-        self._known_models = StoredModels(inputs.store, None)
-        """The local models' stored results, for planning."""
         self._embedded_texts = functools.lru_cache(LISTS_KEPT)(EmbeddedTexts)
         self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, Cut]] = {}
         """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
+
+    @functools.cached_property
+    def _models(self) -> StoredModels:
+        return StoredModels(self._inputs.store, self._spec)
+
+    @functools.cached_property
+    def _known_models(self) -> StoredModels:
+        """The local models' stored results, for planning."""
+        return StoredModels(self._inputs.store, None)
 
     def made(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""

@@ -25,6 +25,7 @@ from summhay_ray.sections import html_of
 from summhay_ray.store import (
     FORMAT,
     LogIndex,
+    Money,
     RunStore,
     Store,
     StoreError,
@@ -199,7 +200,8 @@ def status(run: RunStore) -> StatusResult:
     ends = Counter(answers["finish_reason"].to_list())
     # The status does not need the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
-    index = run.log()
+    # Read it before the log: answers that come in between would seem to be missing from the log.
+    money_record, index = run.money.newest(), run.log()
     damaged = [*history.damaged()]
     for kind, digest in sorted(set(() if benchmark is None else benchmark.objects(run))):
         try:
@@ -209,7 +211,7 @@ def status(run: RunStore) -> StatusResult:
     if index.damaged:
         mend = f"run `summhay doctor --store {run.store.uri}`"
         damaged.append(f"{index.damaged} records of the answers' log are damaged: {mend}")
-    money = money_of(run, index)
+    money = Money.of(money_record, run.run_id, index)
     now = _standing(run, benchmark, index, history)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
     left = None
