@@ -200,7 +200,7 @@ def test_a_kill_anywhere_leaves_a_store_that_the_same_command_finishes(
             except Killed:
                 n_steps += 1
         # The last steps delete replaced files, one by one.
-        if kill_at > 12 and kill_at % 6:
+        if kill_at > 8 and kill_at % 12:
             continue
         during = asked("status", asked.run)
         assert during["usd"] == spent and during["damaged"] == 0 and during["problems"] == []
