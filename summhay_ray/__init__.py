@@ -24,6 +24,7 @@ __all__ = [
     "compare",
     "compare_systems",
     "coverage",
+    "delete_answers",
     "doctor",
     "explain",
     "export",

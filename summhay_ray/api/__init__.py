@@ -29,6 +29,7 @@ from summhay_ray.api.judging import (
 from summhay_ray.api.specs import coverage, doctor, plan, run, submit
 from summhay_ray.api.stores import (
     clean,
+    delete_answers,
     explain,
     export,
     export_tables,
@@ -51,6 +52,7 @@ __all__ = [
     "compare",
     "compare_systems",
     "coverage",
+    "delete_answers",
     "doctor",
     "explain",
     "export",

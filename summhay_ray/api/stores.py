@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +16,19 @@ from summhay_ray import benchmarks, engine, plugins
 from summhay_ray.api.arguments import checked, opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
-from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import (
+    ATTRIBUTION,
+    RETENTION_S,
+    Selection,
+    Store,
+    StoreError,
+    TableFormat,
+    forget,
+    open_files,
+    unneeded,
+    write_tables,
+)
 
 ExportFormat = Literal["released", "trec-rag"]
 """The result of `export`."""
@@ -164,7 +178,8 @@ class CleanResult:
 
 @checked
 def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
-    """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
+    """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are kept
+    (`delete_answers`).
 
     Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, for example if there is no
     store, and OSError.
@@ -183,3 +198,59 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
         kind["bytes"] += file.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
+
+
+@dataclass(frozen=True)
+class DeletionResult:
+    """The answers that were deleted, or would be."""
+
+    runs: Sequence[Mapping[str, Any]]
+    """For each run concerned: `run`, `answers` (number of those that it had paid for), `usd` (what they cost, which stays counted
+    as spent), and `items` (number of those that are removed from its tables)."""
+    answers: int
+    """Number of answers of all runs."""
+    usd_again: float
+    """Maximum dollars that later runs pay to ask the same questions again."""
+    dry_run: bool
+    warnings: Sequence[str] = ()
+    """A line for each damaged run, and for each run and file that may hold copies of the texts."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay clean --answers`."""
+        return asdict(self)
+
+
+@checked
+def delete_answers(
+    store: str | None = None, run: str = "", before: str = "", matching: str = "", dry_run: bool = True
+) -> DeletionResult:
+    """Delete stored answers, and the items that used them from the tables of all runs. `dry_run`: only report them.
+
+    Deletes the answers that `run` paid for, that were stored by starts of runs before `before` (ISO 8601, UTC without an offset),
+    and that contain the text `matching`: each that is given must fit, and one must be given. Their cost stays counted. Later runs
+    ask again. Raises UserError, also while a driver is running; OSError. After any interruption, the same call continues.
+    """
+    if not (run or before or matching):
+        raise UserError("no answers are selected: give a run, a date, or a text")
+    try:
+        date = datetime.fromisoformat(before) if before else None
+    except ValueError:
+        raise UserError(f"{before!r}: expected a date such as 2026-01-31, or 2026-01-31T12:00:00+01:00") from None
+    time = math.inf if date is None else (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    opened = Store(store_uri(store))
+    if opened.is_new:
+        raise StoreError(f"there is no store at {opened.uri}; another one is given by --store or $SUMMHAY_STORE")
+    # The run's own folder may have been deleted.
+    run_id = run if not run or opened.log().totals(run) else opened.run(run).run_id
+    deletion = forget(opened, Selection(run_id, time, matching), engine.ITEM, dry_run)
+    rows = [
+        {
+            "run": one,
+            "answers": deletion.answers[one],
+            "usd": deletion.usd_micros[one] / MICROS,
+            "items": deletion.items[one],
+        }
+        for one in sorted(deletion.answers | deletion.items)
+    ]
+    n_answers = sum(deletion.answers.values())
+    return DeletionResult(rows, n_answers, deletion.again_micros / MICROS, dry_run, deletion.warnings)

@@ -110,11 +110,25 @@ simulate.__dict__["__signature__"] = inspect.Signature(_parameters())
 def clean(
     store: StoreOption = None,
     older_than: Annotated[str, typer.Option("--older-than", help="Only what was written longer ago: 1d, 6h, 30m, 0.")] = "1d",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be freed, and delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
+    answers: Annotated[bool, typer.Option("--answers", help="Delete stored answers that fit the next three.")] = False,
+    run: Annotated[str, typer.Option("--run", help="With --answers: those that this run paid for.")] = "",
+    before: Annotated[str, typer.Option("--before", help="With --answers: those of starts before this date (UTC).")] = "",
+    matching: Annotated[str, typer.Option("--matching", help="With --answers: those whose texts contain this one.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the answers without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete files of a store that no reader needs any more."""
+    """Delete files of a store that no reader needs any more; with --answers, also stored answers.
 
+    Without --yes, answers are deleted only if a person confirms it on a terminal.
+    """
+    if answers:
+        if older_than != "1d":
+            raise typer.BadParameter("--older-than chooses files, not answers; give --before DATE")
+        _delete_answers({"store": store, "run": run, "before": before, "matching": matching}, dry_run, yes, as_json)
+        return
+    if run or before or matching or yes:
+        raise typer.BadParameter("--run, --before, --matching and --yes choose answers; give --answers, too")
     result = summhay_ray.clean(store, seconds_of(older_than, "--older-than"), dry_run)
     warn(f"{damaged}; see: summhay doctor --store URI" for damaged in result.warnings)
     if as_json:
@@ -123,6 +137,25 @@ def clean(
     word = "would free" if dry_run else "freed"
     kinds = [(what, f"{kind['files']} files, {kind['bytes'] / 2**20:,.1f} MiB") for what, kind in sorted(result.kinds.items())]
     facts([*kinds, (word, f"{result.files} files, {result.bytes / 2**20:,.1f} MiB")])
+
+
+def _delete_answers(selected: Mapping[str, Any], dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Show the selected answers, and delete them if `yes` or a person says so."""
+    result = summhay_ray.delete_answers(**selected, dry_run=dry_run or not yes)
+    warn(result.warnings)
+    if as_json:
+        document(result.to_json())
+    else:
+        rows = [(one["run"], f"{one['answers']} answers (${one['usd']:.6f}), {one['items']} items") for one in result.runs]
+        total = f"{result.answers} answers; asking them again costs at most ${result.usd_again:.6f}"
+        facts([*rows, ("would delete" if result.dry_run else "deleted", total)])
+    if not result.dry_run:
+        return
+    if not dry_run and not as_json and sys.stdin.isatty() and typer.confirm("Delete them?", err=True):
+        summhay_ray.delete_answers(**selected, dry_run=False)
+        note("deleted")
+    else:
+        note("nothing was deleted; give --yes to delete without being asked")
 
 
 def doctor(

@@ -5,6 +5,7 @@ from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import AnswerTotals, Excess, Location, Purpose, read_at
 from summhay_ray.store.answers import encode as encode_record
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
+from summhay_ray.store.deletion import Deletion, Selection, forget
 from summhay_ray.store.drivers import (
     BEAT_S,
     WATCH_S,
@@ -45,6 +46,7 @@ __all__ = [
     "Columns",
     "Count",
     "DamagedRecord",
+    "Deletion",
     "Dimensions",
     "DriverSession",
     "Excess",
@@ -62,6 +64,7 @@ __all__ = [
     "Purpose",
     "RunStore",
     "Scope",
+    "Selection",
     "Store",
     "StoreError",
     "Superseded",
@@ -76,6 +79,7 @@ __all__ = [
     "columns_of",
     "damaged_records",
     "encode_record",
+    "forget",
     "has_ended",
     "how_ended",
     "living",

@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, cast
@@ -35,6 +35,8 @@ ANSWER = "answer"
 """The kind of a record that holds an answer. New kinds may be added; earlier versions refuse to read them."""
 INDEX = "index"
 """The kind of the first line of a merged object."""
+DELETED = "deleted/"
+"""The beginning of a deleted answer's key, in place of as many letters of the request's key. No request has such a key."""
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
@@ -214,6 +216,12 @@ class Name:
         return cls(writer, number, suffix, index_size)
 
     @property
+    def session(self) -> int:
+        """The number of the driver's session that wrote it; 0 if the name has none."""
+        number = self.writer.partition("-")[0]
+        return int(number) if number.isdecimal() else 0
+
+    @property
     def merge(self) -> tuple[str, int]:
         """Identifies the merged object: this file itself, or the one that its records will be merged into."""
         return self.writer, self.number if self.suffix == "merged" else self.number // TOGETHER
@@ -232,8 +240,35 @@ def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple
     return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + content
 
 
-def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
-    first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii")
+def answers_in(content: bytes) -> Iterator[tuple[int, int, AnswerHead]]:
+    """(Start, end, head) of each undamaged answer in a stretch of a file."""
+    for start, begins, body, end in _lines(content):
+        if (head := read_head(content[begins:body])) is not None:
+            yield start, end, head
+
+
+def delete_answers(index: bytes, content: bytes, selected: Callable[[AnswerHead, bytes], bool]) -> tuple[bytes, bytes]:
+    """The first line of a merged object (else empty), and a stretch of a file, after deleting the selected answers.
+
+    `selected` gets an answer's head and its line. A deleted answer keeps its cost, and loses its key and its texts. Nothing
+    changes its size or its place, so that readers can go on with the offsets that they know.
+    """
+    new = bytearray(content)
+    for start, end, head in answers_in(content):
+        line = content[start:end]
+        if selected(head, line):
+            _, begins, body, _ = next(_lines(line))
+            numbers = {name: value for name, value in json.loads(line[body:]).items() if type(value) is int}
+            blank = {**json.loads(line[begins:body]), "key": DELETED + head["key"][len(DELETED) :]}
+            new[start:end] = _line(blank, {**numbers, "text": "", "finish_reason": ""}, len(line) - body - 1)
+    if index and (found := _START.match(index)) is not None:
+        index = _line({"kind": INDEX}, heads_of("", bytes(new)), int(found[3]))
+    return index, bytes(new)
+
+
+def _line(head: Mapping[str, Any], body: Mapping[str, Any], size: int = 0) -> bytes:
+    """A record's line. `size`: minimum length of its body in bytes, which is reached with blanks."""
+    first, rest = _compact(head).encode("ascii"), _compact(body).encode("ascii").ljust(size)
     return b"%08x %d %d %s%s\n" % (zlib.crc32(rest, zlib.crc32(first)), len(first), len(rest), first, rest)
 
 

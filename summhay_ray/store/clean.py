@@ -1,4 +1,4 @@
-"""Deletes files that no reader needs any more; answers are never deleted.
+"""Deletes files that no reader needs any more. Answers are kept: only a person deletes them (`summhay_ray.store.deletion`).
 
 A reader opens the newest manifest and then has `RETENTION_S` to read its files. So every file is kept that a manifest named which
 was the newest within that time. Segments of the log are kept equally long after they were merged. A run with a live driver, or

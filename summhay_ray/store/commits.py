@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
 from typing_extensions import TypedDict
 
 from summhay_ray.store.files import Files
@@ -151,14 +152,17 @@ class Committer:
                 self._replace(group, merged)
             return len(group)
 
-    def finish(self) -> None:
+    def finish(self, without: pl.DataFrame | None = None) -> None:
         """Merge all parts into the final tables, and move these to the tables' folders. Parts that others commit meanwhile are
-        merged, too.
+        merged, too. `without`: kinds and names of units to remove from the run.
 
         Raises Superseded, StoreError, OSError; the commits stay valid, and calling it again continues.
         """
         with self._merging, self._appending:
             self._newest, final = self._manifests.newest(), None
+            if without is not None:
+                parts = self._newest.parts
+                self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True, without=without))
             # Meanwhile another process may end the run again, after this one has moved its parts.
             while self._newest.final not in (final, None) or final is None:
                 while (final := self._newest.final) is None:

@@ -184,6 +184,16 @@ def damaged_records(files: Files) -> dict[str, list[int]]:
     return found
 
 
+def log_pieces(files: Files, entry: Entry, name: Name) -> Iterator[tuple[bytes, bytes]]:
+    """(First line, rest) of a merged object; of another file, empty bytes and its whole lines, a few MB at a time."""
+    if name.index_size:
+        content = files.read(entry.name, is_large=True)
+        yield content[: name.index_size], content[name.index_size :]
+    else:
+        for _, _, content in _stretches(files, entry.name, 0, entry.size):
+            yield b"", content
+
+
 def _stretches(files: Files, name: str, start: int, size: int) -> Iterator[tuple[int, int, bytes]]:
     """The whole lines of a file from `start` on, in stretches of a few MB: (begin, end, content) of each.
 

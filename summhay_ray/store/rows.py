@@ -45,6 +45,8 @@ class Reader:
     """All parts of the manifest. A part without such rows may replace a unit of another part. If there is only one, it can be
     used as it is, because no unit is superseded."""
     tables: Tables
+    without: pl.DataFrame | None = None
+    """Kinds and names of units to leave out."""
 
     def units(self) -> pl.DataFrame:
         """The valid units, without repetition, sorted by kind and name."""
@@ -64,6 +66,8 @@ class Reader:
         every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
         # The last of adjacent equal units.
         won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
+        if self.without is not None:
+            won = won.join(self.without, on=["kind", "unit"], how="anti", maintain_order="left")
         ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["_at"], range(won.height))
         return won.drop("_at"), listed.with_columns(_rank=ranks)
 
@@ -81,6 +85,15 @@ class Reader:
         if not owners.is_empty() and int(owners["_row"].max()) >= self._starts(table)[-1]:  # type: ignore[arg-type]
             raise self.files.damaged(f"its units have more rows of {table} than its manifest names")
         return owners
+
+    def units_with(self, table: str, condition: pl.Expr) -> pl.DataFrame:
+        """The valid units with a row of the table for which the condition holds."""
+        with self._open(table) as streams:
+            found = [_scan(stream, condition, start).select("_row").collect()["_row"] for start, stream in streams]
+        if not found:
+            return _NO_UNITS
+        owners = self.owners(table).filter(pl.col("_row").is_in(pl.concat(found).implode()))
+        return self.units()[owners["_rank"].unique()]
 
     def table(
         self, table: str, units: Sequence[str] | None = None, unit: str = "", between: tuple[Any, Any] | None = None
@@ -249,13 +262,15 @@ def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
     return whole if keep is None else whole.filter(keep)
 
 
-def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False) -> Parts:
+def merge(
+    files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool = False, without: pl.DataFrame | None = None
+) -> Parts:
     """Merge parts that are adjacent in a manifest into one. Equal parts give equal files on every machine.
 
-    `final`: they are all parts of the run; tables without rows get a part as well. Little more than one piece is in memory at a
-    time.
+    `final`: they are all parts of the run; tables without rows get a part as well. `without`: kinds and names of units that are
+    left out. Little more than one piece is in memory at a time.
     """
-    reader = Reader(files, parts, tables)
+    reader = Reader(files, parts, tables, without)
     units, merged = reader.units(), {}
     for table, columns in tables.items():
         held = [one.tables[table] for one in parts if table in one.tables]

@@ -17,7 +17,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NotRequired, Self
 
 import polars as pl
@@ -26,6 +26,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
+from summhay_ray.store.answers import DELETED
 from summhay_ray.store.commits import Committer, Manifest, Manifests
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log import LogIndex
@@ -312,12 +313,29 @@ class RunStore:
         """Commit what `write_units` returned, in one commit. For a single writer."""
         self.committer(session=0).add(TypeAdapter(list[Parts]).validate_python(list(written)))
 
-    def end(self) -> None:
+    def end(self, without: pl.DataFrame | None = None) -> None:
         """Merge the run's parts, and write its tables as plain files to its folder, unless that was done already.
 
-        Raises StoreError, OSError; calling it again continues.
+        `without`: kinds and names of units to remove from the run. Raises StoreError, OSError; calling it again continues.
         """
-        self.committer(self._manifests.newest().session).finish()
+        self.committer(self._manifests.newest().session).finish(without)
+
+    def units_of(self, keys: Collection[str], text: str, kind: str) -> pl.DataFrame:
+        """The kinds and names of the units with a row that names an answer by the end of its `key`, and of the units of a kind
+        with a value that contains a text (empty: none). `keys`: without the first 8 letters."""
+        reader, found = self.reader([*self.declared]), [pl.DataFrame(schema={"kind": pl.String, "unit": pl.String})]
+        for name, columns in self.declared.items():
+            texts = [field.name for field in columns.schema if field.type == pa.string()]
+            lists = [field.name for field in columns.schema if field.type == pa.list_(pa.string())]
+            if keys and "key" in texts:
+                ends = pl.col("key").str.slice(len(DELETED)).str.split("/").list.first()
+                found.append(reader.units_with(name, ends.is_in(pl.Series([*keys]).implode())))
+            if text and (texts or lists):
+                contains = [pl.col(one).str.contains(text, literal=True) for one in texts]
+                item = pl.element().str.contains(text, literal=True)
+                contains += [pl.col(one).list.eval(item).list.any() for one in lists]
+                found.append(reader.units_with(name, pl.any_horizontal(contains)).filter(pl.col("kind") == kind))
+        return pl.concat(one.select("kind", "unit") for one in found).unique(maintain_order=True)
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""

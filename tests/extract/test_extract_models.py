@@ -246,7 +246,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
 def test_weights_that_a_method_takes_by_itself_are_a_part_of_what_the_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import summhay_ray
+    from summhay_ray import api
 
     (tmp_path / "pairs.json").write_text(json.dumps([{"doc_id": "d", "system_id": "s", "source": SOURCE, "summary": "The key."}]))
     lever = {"model": "offline/rater", "extract": {"method": "nli", "tokens": 20}}
@@ -254,7 +254,7 @@ def test_weights_that_a_method_takes_by_itself_are_a_part_of_what_the_run_is(
 
     def ids() -> list[str]:
         specs = ({"methods": ["nli"], "raters": ["offline/rater"]}, {"methods": [], "raters": [lever]})
-        return [summhay_ray.api.load({**fields, **one}).run_id for one in specs]
+        return [api.load({**fields, **one}).run_id for one in specs]
 
     monkeypatch.setenv("SUMMHAY_MODELS", str(tmp_path))
     before, folder = ids(), tmp_path / "nli-deberta-v3-base"

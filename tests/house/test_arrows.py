@@ -98,6 +98,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "engine",
         "errors",
         "local_models",
+        "outcome",
         "plugins",
         "report",
         "retrieve",
@@ -127,7 +128,7 @@ IMPORTS: Mapping[str, set[str]] = {
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
         *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "money", "tables", "parts", "rows"),
-        *("vectors", "commits", "drivers", "clean", "runs"),
+        *("vectors", "commits", "drivers", "clean", "runs", "deletion"),
     ),
     "llm": (
         *("reply", "request", "provider_table", "prices", "model_settings", "keys"),

@@ -149,3 +149,6 @@ convert
 
 # Python looks up attributes of a module by its class.
 __class__
+
+# An option that the engine reads from a mapping, by its name as text.
+release_uncertain

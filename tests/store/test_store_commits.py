@@ -71,7 +71,7 @@ def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
     for attempt in (lambda: first.add([late]), lambda: run.committer(1)):
         with pytest.raises(Superseded, match=message) as refused:
             attempt()
-        assert refused.value.exit_code == 1
+        assert refused.value.exit_code == 6
     second.add([late])
     assert run.table("summaries").height == 2 and run.manifest().session == 2
 
