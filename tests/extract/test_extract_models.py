@@ -190,7 +190,7 @@ def test_bertscore_of_the_reference_itself_is_1(folders: dict[str, str]) -> None
 
 @pytest.mark.embed
 def test_a_run_by_weights_of_one_s_own(folders: dict[str, str], tmp_path: Path) -> None:
-    import summhay_ray
+    from summhay_ray import api
 
     pair = {"doc_id": "d", "system_id": "s", "source": SOURCE, "summary": "The key is hid."}
     (tmp_path / "pairs.json").write_text(json.dumps([pair]))
@@ -202,14 +202,14 @@ def test_a_run_by_weights_of_one_s_own(folders: dict[str, str], tmp_path: Path) 
 
     found = summhay_ray.run(fields("nli"), store=str(tmp_path / "store"), executor="inline")
     assert found.status == "done" and summhay_ray.table(found.run, "extracts", str(tmp_path / "store")).height == 2
-    assert summhay_ray.api.load(fields("other")).run_id != found.run, "the weights are a part of what the run is"
+    assert api.load(fields("other")).run_id != found.run, "the weights are a part of what the run is"
 
 
 @pytest.mark.embed
 def test_what_models_say_is_planned_without_them_and_computed_once(
     folders: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import summhay_ray
+    from summhay_ray import api
     from summhay_ray.encoders.local import PairClassifier, TokenEncoder
 
     pairs = [{"doc_id": "d", "system_id": name, "source": SOURCE, "summary": f"The {name} is hid."} for name in ("key", "ship")]
@@ -234,7 +234,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     # Of each pair four sentences beside one of the summary; and the summary with the sentences.
     assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
     assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
-    workload = summhay_ray.api.load(fields)
+    workload = api.load(fields)
     parts = workload.computations(list(workload.items()))
     assert parts == [{"pair": "pairs/d/key"}, {"pair": "pairs/d/ship"}]
     computed.clear()
