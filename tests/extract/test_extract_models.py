@@ -200,8 +200,8 @@ def test_a_run_by_weights_of_one_s_own(folders: dict[str, str], tmp_path: Path) 
         named = {"kind": "extract_evaluate", "pairs": [str(tmp_path / "pairs.json")], "raters": ["offline/rater"]}
         return {**named, "methods": ["nli", "bertscore"], "models": models, "budgets": [16]}
 
-    found = summhay_ray.run(fields("nli"), store=str(tmp_path / "store"), executor="inline")
-    assert found.status == "done" and summhay_ray.table(found.run, "extracts", str(tmp_path / "store")).height == 2
+    found = api.run(fields("nli"), store=str(tmp_path / "store"), executor="inline")
+    assert found.status == "done" and api.table(found.run, "extracts", str(tmp_path / "store")).height == 2
     assert api.load(fields("other")).run_id != found.run, "the weights are a part of what the run is"
 
 
@@ -228,9 +228,9 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     models = {"nli": folders["nli"], "bertscore": f"{folders['tokens']}@2"}
     fields = {"kind": "extract_evaluate", "pairs": [str(tmp_path / "pairs.json")], "raters": ["offline/rater"], "models": models}
     fields |= {"methods": ["nli", "bertscore"], "budgets": [16], "resources": {"embed": {"actors": 2, "batch_size": 3}}}
-    planned = summhay_ray.plan(fields, store)
+    planned = api.plan(fields, store)
     assert (planned.cells, planned.stages[0].calls, computed) == (2 * 4, 2 * 3, []), "full and full-release are one question"
-    found = summhay_ray.run(fields, store=store, executor="inline")
+    found = api.run(fields, store=store, executor="inline")
     # Of each pair four sentences beside one of the summary; and the summary with the sentences.
     assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
     assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
@@ -238,7 +238,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     parts = workload.computations(list(workload.items()))
     assert parts == [{"pair": "pairs/d/key"}, {"pair": "pairs/d/ship"}]
     computed.clear()
-    again = summhay_ray.run({**fields, "budgets": [16, 32]}, store=store, executor="inline")
+    again = api.run({**fields, "budgets": [16, 32]}, store=store, executor="inline")
     assert again.run != found.run and computed == [], "what models say of a sentence does not depend on the budget"
 
 
