@@ -113,23 +113,6 @@ def test_another_number_is_an_opposite_and_another_time_is_none() -> None:
     assert opposites == {said[0]: set(), said[1]: set(), more[0]: {more[1]}, more[1]: {more[0]}}
 
 
-def test_a_sentence_that_repeats_rare_words_of_an_insight_and_no_others_is_evidence() -> None:
-    stated = (
-        "Collab Summit is confirmed for London at the Bloomberg office on 14 April, and everyone should register with the form."
-    )
-    said = (
-        stated,
-        "Collab Summit at the Bloomberg office in London on 14 April",
-        "Lunch at Collab Summit was paid for by two vendors.",
-    )
-    sources = [
-        Source(f"{number}.txt", f"Shed {number} holds {number + 31} crates. {line}")
-        for number, line in enumerate([*said, *[""] * 57])
-    ]
-    scores = {evidence.document: evidence.score for one in mine(sources, 2)[0] if one.text == stated for evidence in one.evidence}
-    assert scores.keys() == {0, 1} and scores[1] == 0.65
-
-
 def test_two_documents_suffice_where_few_insights_are_in_three() -> None:
     stated = "Payments in Frankfurt failed for two hours on 22 July 2021 because a certificate had expired."
     sources = _sources(stated, f"{stated} Nobody noticed.")

@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from summhay_ray import mine
 from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.mine.check import PAIRS, read_pairs, with_answers
 from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
@@ -17,6 +16,20 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import keep_review, reviews_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import FREE_JUDGE, facts_of, health
+from summhay_ray.mine import (
+    CHECK,
+    COLUMNS,
+    REVIEW,
+    Decision,
+    Row,
+    check_columns,
+    decided,
+    decisions_of,
+    read_cells,
+    review_rows,
+    reviewed,
+    write_cells,
+)
 
 _PAGE, _ROWS = "review.html", "ROWS"
 _STATE = 12
@@ -26,12 +39,10 @@ _STATE = 12
 def write_review(run: RunStore, path: Path) -> list[str]:
     """Write the run's sheet, and a page for editing the same rows in a browser."""
     raw = haystack_of(run, reviewed=False)
-    rows = mine.review_rows(raw, mine.decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
-    mine.write_cells(path, mine.COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
+    rows = review_rows(raw, decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
+    write_cells(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
     page = path.with_suffix(".html")
-    data = json.dumps({"name": f"{path.stem}.csv", "columns": mine.COLUMNS, "rows": rows}, ensure_ascii=True).replace(
-        "<", "\\u003c"
-    )
+    data = json.dumps({"name": f"{path.stem}.csv", "columns": COLUMNS, "rows": rows}, ensure_ascii=True).replace("<", "\\u003c")
     text = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
     page.write_text(text.replace(_ROWS, data, 1), encoding="utf-8")
     return [str(path), str(page)]
@@ -40,13 +51,13 @@ def write_review(run: RunStore, path: Path) -> list[str]:
 # --- states --------------------------------------------------------------------------------------------------------------
 
 
-def _shown(run: RunStore, named: str, file: str) -> list[mine.Decision]:
+def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
     """The decisions in the state that a sheet was written from."""
     chain = reviews_of(run)
     digests = [latest_digest(run, reviewed=False), *(body["digest"] for n in chain.numbers() if (body := chain.read(n)))]
     for digest in digests:
         if digest[:_STATE] == named:
-            return mine.decisions_of(json.loads(run.store.get_object("haystack", digest)))
+            return decisions_of(json.loads(run.store.get_object("haystack", digest)))
     raise UserError(f"{file} row 2, column run: {run.run_id}@{named} is no state of this run; put back what --review wrote")
 
 
@@ -62,12 +73,10 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     if out is not None:
         check_files(out, None, replace=True)
     held = read_mined(out) if out is not None and out.exists() else None
-    columns, rows = mine.read_cells(path)
+    columns, rows = read_cells(path)
     if PAIRS[-1] in columns:
-        if out is None or held is None:
-            raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
-        return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
-    mine.check_columns(str(path), mine.COLUMNS, columns, rows)
+        return _accept_pairs(path, columns, rows, out, held, run_of)
+    check_columns(str(path), COLUMNS, columns, rows)
     run, named = _run_named(path, rows, run_of)
     own = run.run_id
     if held and not replace and held["topic_metadata"]["mine"]["run"] != own:
@@ -76,13 +85,13 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     raw, now = haystack_of(run, reviewed=False), haystack_of(run)
     number, _ = reviews_of(run).newest() or (0, None)
     shown = _shown(run, named, str(path))
-    decisions = mine.decided(rows, raw, shown, f"{own}@{named}", str(path))
-    made = mine.reviewed(raw, decisions)
+    decisions = decided(rows, raw, shown, f"{own}@{named}", str(path))
+    made = reviewed(raw, decisions)
     for other in (now, *([held] if held else [])) if not replace else ():
-        _check_kept(rows, raw, shown, decisions, mine.decisions_of(other))
-    checked = [one[mine.CHECK] for source in (now, held or now) if (one := source["topic_metadata"]["mine"]).get(mine.CHECK)]
+        _check_kept(rows, raw, shown, decisions, decisions_of(other))
+    checked = [one[CHECK] for source in (now, held or now) if (one := source["topic_metadata"]["mine"]).get(CHECK)]
     if checked:
-        made["topic_metadata"]["mine"][mine.CHECK] = max(checked, key=lambda one: len(one["pairs"]))
+        made["topic_metadata"]["mine"][CHECK] = max(checked, key=lambda one: len(one["pairs"]))
     if source_bytes(made) != source_bytes(now):
         keep_review(run, made, number)
     if out is not None:
@@ -93,12 +102,12 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
         "insights": insights,
         "subtopics": sum(not one.get("absent") for one in made["subtopics"]),
     }
-    counts = {name: value for name, value in made["topic_metadata"]["mine"].get(mine.REVIEW, {}).items() if name != "decisions"}
+    counts = {name: value for name, value in made["topic_metadata"]["mine"].get(REVIEW, {}).items() if name != "decisions"}
     counts = counts or {"seen": 0, "of": insights, "struck": 0}
     return {"run": own, "path": None if out is None else str(out), **sizes, "reviewed": counts}
 
 
-def _run_named(path: Path, rows: Sequence[mine.Row], run_of: Callable[[str], RunStore]) -> tuple[RunStore, str]:
+def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore]) -> tuple[RunStore, str]:
     """The run in the column `run`, and the state of its review that the sheet shows."""
     if not rows:
         raise UserError(f"{path}: has no rows; give the sheet that --review or --check wrote")
@@ -110,14 +119,10 @@ def _run_named(path: Path, rows: Sequence[mine.Row], run_of: Callable[[str], Run
 
 
 def _check_kept(
-    rows: Sequence[mine.Row],
-    raw: Mapping[str, Any],
-    shown: Sequence[mine.Decision],
-    made: Sequence[mine.Decision],
-    now: Sequence[mine.Decision],
+    rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], made: Sequence[Decision], now: Sequence[Decision]
 ) -> None:
     """Raises UserError if decisions were made after the sheet was written and the sheet lacks them."""
-    before, after, later = ({row["insight_id"]: row for row in mine.review_rows(raw, one, "")} for one in (shown, made, now))
+    before, after, later = ({row["insight_id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
     places = {row.text("insight_id"): row for row in rows}
     for insight_id, row in later.items():
         for column, text in row.items():
@@ -125,6 +130,20 @@ def _check_kept(
             if text != known and new == known:
                 what = f"a later review has {text[:60]!r} for {row['insight'][:40]!r}; write a new sheet, or give --replace"
                 raise places.get(insight_id, rows[0]).wrong(column, what)
+
+
+def _accept_pairs(
+    path: Path,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    out: Path | None,
+    held: dict[str, Any] | None,
+    run_of: Callable[[str], RunStore],
+) -> dict[str, Any]:
+    """Take over the pairs that a person confirmed on a sheet, for the haystack in `out`."""
+    if out is None or held is None:
+        raise UserError(f"{path} holds confirmed pairs; give the file of their haystack: --out HAYSTACK.json")
+    return keep_answers(held, read_pairs(columns, rows, held, str(path)), out, run_of)
 
 
 def keep_answers(
@@ -140,10 +159,10 @@ def keep_answers(
         run = None
     if run is not None:
         now, (number, _) = haystack_of(run), reviews_of(run).newest() or (0, None)
-        if mine.decisions_of(now) == mine.decisions_of(made):
-            now["topic_metadata"]["mine"][mine.CHECK] = made["topic_metadata"]["mine"][mine.CHECK]
+        if decisions_of(now) == decisions_of(made):
+            now["topic_metadata"]["mine"][CHECK] = made["topic_metadata"]["mine"][CHECK]
             keep_review(run, now, number)
     write_haystack(made, out)
-    check = {name: value for name, value in made["topic_metadata"]["mine"][mine.CHECK].items() if name != "pairs"}
+    check = {name: value for name, value in made["topic_metadata"]["mine"][CHECK].items() if name != "pairs"}
     effect = health([(out.stem, facts_of(made))], len(made["subtopics"]), judge=FREE_JUDGE).lines()
     return {"run": run_id, "path": str(out), **check, "effect": effect}

@@ -14,7 +14,21 @@ from typing import Annotated, Any
 
 import polars as pl
 
-from summhay_ray import benchmark, mine
+from summhay_ray.benchmark import (
+    Ask,
+    Benchmark,
+    Counted,
+    Inputs,
+    Item,
+    Queue,
+    Rows,
+    RunStore,
+    Section,
+    Stage,
+    Store,
+    Table,
+    Tables,
+)
 from summhay_ray.benchmarks.mine.asking import CUT, AskedSteps
 from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.files import check_files, write_haystack
@@ -23,6 +37,22 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import SpecError, StoreError, UserError
+from summhay_ray.mine import (
+    LARGEST_FOLDER,
+    USUAL,
+    Mined,
+    Mining,
+    ReadText,
+    Source,
+    Step,
+    Unread,
+    group_insights,
+    haystack_json,
+    kept_insights,
+    language_of,
+    read_folder,
+    text_read,
+)
 from summhay_ray.outcome import Failed
 from summhay_ray.synth import absent_subjects, absent_subtopics
 
@@ -78,18 +108,18 @@ class MinedHaystack:
     notes: Annotated[tuple[str, ...], "notes for people, such as equal documents or another language"]
 
 
-MINED = benchmark.Table("mined", MinedInsight, ("insight_id",))
-EVIDENCE = benchmark.Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
-HAYSTACK = benchmark.Table("mined_haystack", MinedHaystack, ("digest",))
+MINED = Table("mined", MinedInsight, ("insight_id",))
+EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
+HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
 class KeptSteps:
     """The results of mining steps, kept until the run has its haystack."""
 
-    def __init__(self, store: benchmark.Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self._files, self._folder = store.files, f"runs/{run_id}/blocks"
 
-    def __call__(self, step: mine.Step, make: Callable[[], bytes]) -> bytes:
+    def __call__(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step: stored before a kill or by an actor of the run, or computed now."""
         try:
             return self._files.read(self._file(step), is_large=True)
@@ -98,37 +128,37 @@ class KeptSteps:
             self._files.create(self._file(step), content)
             return content
 
-    def forget(self, mining: mine.Mining) -> None:
+    def forget(self, mining: Mining) -> None:
         """Delete the results of all steps."""
         for step in (*mining.reading, *mining.comparing):
             self._files.delete(self._file(step))
 
-    def _file(self, step: mine.Step) -> str:
+    def _file(self, step: Step) -> str:
         return f"{self._folder}/{step.name}-{step.begin}"
 
 
-class Mine(benchmark.Benchmark[MineSpec]):
+class Mine(Benchmark[MineSpec]):
     """Mining reads a folder and writes a haystack; each step is free or asks a model."""
 
     kind = "mine"
     stages = (
-        benchmark.Stage("claim", output_tokens=600, example="[]"),
-        benchmark.Stage("group", output_tokens=30, example="[]"),
-        benchmark.Stage("check", output_tokens=120, example='{"1": ""}'),
-        benchmark.Stage("insight", output_tokens=50, example="An insight."),
-        benchmark.Stage("query", output_tokens=30, example="What do the documents say?"),
+        Stage("claim", output_tokens=600, example="[]"),
+        Stage("group", output_tokens=30, example="[]"),
+        Stage("check", output_tokens=120, example='{"1": ""}'),
+        Stage("insight", output_tokens=50, example="An insight."),
+        Stage("query", output_tokens=30, example="What do the documents say?"),
     )
     tables = (MINED, EVIDENCE, HAYSTACK)
-    counted = benchmark.Counted("folders", prefix="m")
+    counted = Counted("folders", prefix="m")
 
-    def __init__(self, spec: MineSpec, inputs: benchmark.Inputs) -> None:
+    def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
         held = json.loads(inputs.read(DOCUMENTS))
         self.name: str = held["name"]
-        self._sources = [mine.Source(*row) for row in held["documents"]]
-        self._unread = [mine.Unread(*row) for row in held["unread"]]
+        self._sources = [Source(*row) for row in held["documents"]]
+        self._unread = [Unread(*row) for row in held["unread"]]
         # If a model joins different wordings, two documents are enough for a group: the model may join it with another.
         self._least = 2 if spec.models.group else spec.min_documents
 
@@ -138,19 +168,19 @@ class Mine(benchmark.Benchmark[MineSpec]):
         return KeptSteps(self.inputs.store, self.run_id)
 
     @functools.cached_property
-    def _mining(self) -> mine.Mining:
-        return mine.Mining(self._sources, self._least, keep=self._kept)
+    def _mining(self) -> Mining:
+        return Mining(self._sources, self._least, keep=self._kept)
 
-    def queues(self) -> Mapping[str, benchmark.Queue]:
+    def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        return {"": benchmark.Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
-    def items(self) -> Iterator[benchmark.Item]:
+    def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
         sizes = {"documents": len(self._sources), "unread": len(self._unread)}
-        yield benchmark.Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
+        yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 
-    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
+    async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
         models = self.spec.models.used()
         if ask.planning and not models:
@@ -163,9 +193,9 @@ class Mine(benchmark.Benchmark[MineSpec]):
         if ask.over_budget:
             # Later steps would ask about some claims now, and about all of them again later.
             return {}
-        mining = mine.Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
+        mining = Mining(self._sources, self._least, claims, None if ask.planning else self._kept)
         mined = await asyncio.to_thread(mining.mined)
-        least = (self.spec.min_documents or mine.USUAL) if "group" in models else mining.least
+        least = (self.spec.min_documents or USUAL) if "group" in models else mining.least
         if "group" in models:
             mined = await asking.joined(mined, least)
         if not mined:
@@ -184,7 +214,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
         if "insight" in models:
             mined = await asking.worded(mined)
         topic = self.spec.topic or self.name
-        grouped = await asyncio.to_thread(mine.group_insights, [one.text for one in mined], topic)
+        grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
         notes = _notes(self._sources, mining, len(mined), "check" in models)
@@ -196,12 +226,12 @@ class Mine(benchmark.Benchmark[MineSpec]):
             "notes": notes,
         }
         made["min_documents"] = least
-        raw = mine.haystack_json(self._sources, mined, grouped, topic, made, absent)
+        raw = haystack_json(self._sources, mined, grouped, topic, made, absent)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
-    def text_read(self, document_id: str) -> mine.ReadText:
+    def text_read(self, document_id: str) -> ReadText:
         """The text that was read from a document. Raises UserError if the folder has no document with this id."""
-        found = mine.text_read(self._sources, document_id)
+        found = text_read(self._sources, document_id)
         if found is None:
             near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -213,27 +243,27 @@ class Mine(benchmark.Benchmark[MineSpec]):
         if not (wanted := self.spec.absent):
             return [], []
         texts = [source.text for source in self._sources]
-        if mine.language_of(texts) != "english":
+        if language_of(texts) != "english":
             return [], ["no query is made about what no document says: its subjects are English, and the documents are not"]
         subjects = absent_subjects(texts, wanted, topic)
         few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
         listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
         return absent_subtopics(subjects, asked), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
 
-    def _nothing(self, ask: benchmark.Ask, stage: str, why: str) -> benchmark.Rows:
+    def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
         if not ask.planning:
             self._kept.forget(self._mining)
         return {}
 
-    def _rows(self, raw: dict[str, Any], mined: Sequence[mine.Mined], notes: Sequence[str]) -> benchmark.Rows:
+    def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
-        carry_over(benchmark.RunStore(self.inputs.store, self.run_id), raw)
+        carry_over(RunStore(self.inputs.store, self.run_id), raw)
         self._kept.forget(self._mining)
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
-        for one, kept in zip(mined, mine.kept_insights(raw), strict=True):
+        for one, kept in zip(mined, kept_insights(raw), strict=True):
             unsure = sum(not found.sure for found in one.evidence)
             doubts += unsure
             subtopic = of[kept["insight_id"]]
@@ -263,14 +293,14 @@ class Mine(benchmark.Benchmark[MineSpec]):
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
+    def score(self, tables: Tables) -> Tables:
         """See `Workload`."""
         mined = tables["mined"].sort("rank")
         insights = mined.select("rank", "confidence", "unsure", "insight_id", "insight", n="documents")
         subtopics = mined.group_by("subtopic", "query", maintain_order=True).agg(insights=pl.len())
         return {"insights": insights, "subtopics": subtopics, "haystack": tables["mined_haystack"]}
 
-    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
+    def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""
         made = scores["haystack"]
         if made.is_empty():
@@ -282,17 +312,13 @@ class Mine(benchmark.Benchmark[MineSpec]):
         )
         insights = scores["insights"]
         brief = insights.head(SHOWN).select("rank", "confidence", "n", "unsure", pl.col("insight").str.head(CUT))
-        surest = benchmark.Section(
+        surest = Section(
             f"The {brief.height} surest of {insights.height} insights that recur", text, brief, notes=notes, name="surest"
         )
-        every = benchmark.Section("All insights", table=insights, more=True, name="insights")
-        return [
-            surest,
-            every,
-            benchmark.Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics"),
-        ]
+        every = Section("All insights", table=insights, more=True, name="insights")
+        return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
-    def entries(self, store: benchmark.Store, path: str) -> list[str]:
+    def entries(self, store: Store, path: str) -> list[str]:
         """The most recently accepted haystack, as an entry for another spec. Raises SpecError if there is none yet."""
         if store.files.exists(f"runs/{self.run_id}/run.json"):
             run = store.run(self.run_id)
@@ -300,7 +326,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
                 return [f"{STORE}{digest}/{self.name}.json"]
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
 
-    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: read all blocks of documents, then compare them; only read them if a model states the claims."""
         steps = [*self._mining.reading, *(() if self.spec.models.claim else self._mining.comparing)]
         return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
@@ -308,7 +334,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: a step of one block."""
         began = time.perf_counter()
-        self._mining.do(mine.Step(**part))
+        self._mining.do(Step(**part))
         return {"compute_s": time.perf_counter() - began}
 
     def warnings(self) -> Sequence[str]:
@@ -320,13 +346,13 @@ class Mine(benchmark.Benchmark[MineSpec]):
         rest = f"the haystack is made of the other {len(self._sources)} documents"
         return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
-    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
+    def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`: the haystack's sizes; null without a haystack."""
         made = next(scores["haystack"].iter_rows(named=True), None) or {}
         sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
         return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
 
-    def explain(self, run: benchmark.RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
         """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID, which explains why the document counts
         for the insight."""
         insight_id, _, document_id = key.partition("/")
@@ -348,7 +374,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
             "calls": [call for call in calls if call["key"] in keys],
         }
 
-    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: as released JSON."""
         path = folder / f"{self.name}.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -357,7 +383,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
         return [path]
 
     @classmethod
-    def objects(cls, run: benchmark.RunStore) -> Iterable[tuple[str, str]]:
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         """See `Workload`: the documents read, and the haystacks made from them."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
@@ -366,7 +392,7 @@ class Mine(benchmark.Benchmark[MineSpec]):
         yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
-def latest_digest(run: benchmark.RunStore, reviewed: bool = True) -> str:
+def latest_digest(run: RunStore, reviewed: bool = True) -> str:
     """The digest of the run's haystack; with `reviewed`, of the version that a person last accepted. Empty without one."""
     if reviewed and (newest := reviews_of(run).newest()):
         return str(newest[1]["digest"])
@@ -374,7 +400,7 @@ def latest_digest(run: benchmark.RunStore, reviewed: bool = True) -> str:
     return str(rows[0].digest) if rows else ""
 
 
-def haystack_of(run: benchmark.RunStore, reviewed: bool = True) -> dict[str, Any]:
+def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
     """The run's haystack as released JSON. Raises StoreError if it has none."""
     digest = latest_digest(run, reviewed)
     if not digest:
@@ -383,24 +409,24 @@ def haystack_of(run: benchmark.RunStore, reviewed: bool = True) -> dict[str, Any
     return raw
 
 
-def _insight(run: benchmark.RunStore, insight_id: str) -> dict[str, Any] | None:
+def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
     """The insight whose id has this prefix: as a person last accepted it, or as found if they struck it. None without one."""
     for reviewed in (True, False) if len(insight_id) >= SHORTEST and latest_digest(run) else ():
-        found = [one for one in mine.kept_insights(haystack_of(run, reviewed)) if one["insight_id"].startswith(insight_id)]
+        found = [one for one in kept_insights(haystack_of(run, reviewed)) if one["insight_id"].startswith(insight_id)]
         if len(found) == 1:
             return found[0]
     return None
 
 
-def _read(spec: MineSpec, inputs: benchmark.Inputs) -> bytes:
+def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     """The folder's documents and unreadable files, as the run stored them. Raises SpecError if too few documents remain for
     anything to recur."""
     folder = inputs.path(spec.folder)
     if not folder.is_dir():
         raise SpecError(f"spec: folder: {spec.folder!r} is a file; give the folder that holds the documents")
-    sources, unread = mine.read_folder(folder, spec.part_tokens)
-    if (n_characters := sum(len(one.text) for one in sources)) > mine.LARGEST_FOLDER:
-        problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {mine.LARGEST_FOLDER // 10**6}"
+    sources, unread = read_folder(folder, spec.part_tokens)
+    if (n_characters := sum(len(one.text) for one in sources)) > LARGEST_FOLDER:
+        problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
         raise SpecError(f"spec: folder: {problem}, which take about 2 GB of memory; mine its parts one by one")
     if len(sources) < (least := spec.min_documents or 2):
         few = f"{len(sources)} documents with text" if len(sources) != 1 else "1 document with text"
@@ -421,7 +447,7 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[mine.Source], mining: mine.Mining, n_insights: int, checked: bool) -> list[str]:
+def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
     """Notes about the documents for people."""
     notes = []
     if mining.left_out:
@@ -440,10 +466,9 @@ def _notes(sources: Sequence[mine.Source], mining: mine.Mining, n_insights: int,
         notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
     if mining.relaxed:
         notes.append(
-            f"few insights are in {mine.USUAL} documents, so those of 2 are taken, too; "
-            f"min_documents: {mine.USUAL} leaves them out"
+            f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
         )
-    language = mine.language_of([source.text for source in sources])
+    language = language_of([source.text for source in sources])
     if language != "english" and not checked:
         what = "in another script" if language == "other" else "in another language than English"
         notes.append(f"the documents seem to be {what}: words alone are less sure there; name a model as models.check")

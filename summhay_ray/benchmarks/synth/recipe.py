@@ -7,13 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from summhay_ray import synth
 from summhay_ray.benchmark import Inputs, RunModels
 from summhay_ray.benchmarks.summhay.grid.entries import check_models
 from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.topics import alone, stored_topics, topics_of
 from summhay_ray.errors import SpecError
 from summhay_ray.local_models import WRITER
+from summhay_ray.synth import (
+    Difficulty,
+    Domain,
+    Group,
+    Shape,
+    Topic,
+    TopicRecipe,
+    check_placement,
+    domain_from,
+    is_english,
+    load_domain,
+    parse_domain,
+)
 from summhay_ray.text import count_tokens, semantic_hash
 
 _ROOM = 4000
@@ -27,34 +39,34 @@ class Recipe:
 
     def __init__(self, spec: SynthSpec, inputs: Inputs, models: RunModels) -> None:
         self.spec, self.models, self._inputs = spec, models, inputs
-        self.difficulty = synth.Difficulty(**spec.difficulty.model_dump())
+        self.difficulty = Difficulty(**spec.difficulty.model_dump())
         if inputs.record is None:
             # Reads the files of domain and topics now, since their content is part of the run's identity.
             _ = self.domain, self.topics
             check_models(spec.model_entries())
             _check_stages(self)
-            synth.check_placement(self.shape, self.difficulty, self.domain)
+            check_placement(self.shape, self.difficulty, self.domain)
 
     @functools.cached_property
-    def domain(self) -> synth.Domain:
+    def domain(self) -> Domain:
         """The domain that the spec names; for a stored run, its stored version."""
         name = self.spec.domain
         if self._inputs.record is not None:
-            return synth.domain_from(self._inputs.record["domain"], "stored domain")
-        return synth.parse_domain(self._inputs.text(name), name) if name.endswith((".yaml", ".yml")) else synth.load_domain(name)
+            return domain_from(self._inputs.record["domain"], "stored domain")
+        return parse_domain(self._inputs.text(name), name) if name.endswith((".yaml", ".yml")) else load_domain(name)
 
     @functools.cached_property
-    def topics(self) -> Sequence[synth.Topic]:
+    def topics(self) -> Sequence[Topic]:
         """The topics in the spec's order. A run's workers do not read it."""
         if self._inputs.record is None or self._inputs.store is None:
             return topics_of(self.spec, self._inputs)
         return [topic for _, topic in stored_topics(self._inputs.store, self._inputs.record)]
 
     @functools.cached_property
-    def shape(self) -> synth.Shape:
+    def shape(self) -> Shape:
         """The size of each haystack."""
         spec = self.spec
-        return synth.Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
+        return Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
 
     @functools.cached_property
     def semantic_part(self) -> dict[str, Any]:
@@ -74,20 +86,20 @@ class Recipe:
             **({"absent": spec.absent} if spec.absent else {}),
         }
 
-    def cell_id(self, topic: synth.Topic) -> str:
+    def cell_id(self, topic: Topic) -> str:
         """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not matter."""
         return semantic_hash({**self.semantic_part, "topic": asdict(alone(topic))})[:32]
 
-    def of(self, topic: synth.Topic) -> synth.TopicRecipe:
+    def of(self, topic: Topic) -> TopicRecipe:
         """The recipe of one topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
         spec = self.spec
         # Endpoints are left out: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": self.semantic_part["models"]}
         only, cell_id = alone(topic), self.cell_id(topic)
-        return synth.TopicRecipe(cell_id, only, self.domain, self.shape, self.difficulty, spec.seed, metadata, spec.absent)
+        return TopicRecipe(cell_id, only, self.domain, self.shape, self.difficulty, spec.seed, metadata, spec.absent)
 
 
-def domain_json(domain: synth.Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
+def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
     """A domain as JSON, with the given `prompts` (texts or hashes)."""
     values = {field.name: getattr(domain, field.name) for field in fields(domain)}
     return {**values, "participants": list(domain.participants), "prompts": dict(prompts)}
@@ -101,7 +113,7 @@ def _check_stages(recipe: Recipe) -> None:
         few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
         raise SpecError(f"synth: models.write.max_tokens: {few}")
 
-    if not synth.is_english(language):
+    if not is_english(language):
         if spec.absent:
             which = f"the subjects that no document says anything about are English, not {language}"
             raise SpecError(f"synth: absent: {which}; leave it out")
@@ -113,7 +125,7 @@ def _check_stages(recipe: Recipe) -> None:
             raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
 
     # The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
-    stages: tuple[synth.Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
+    stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
     for stage in stages:
         model = models.used()[stage]
         if (window := model.window()) is None:
