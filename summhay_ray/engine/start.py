@@ -181,13 +181,15 @@ class RunResult:
 def run(workload: Workload[Any], store: Store, options: RunOptions | None = None) -> RunResult:
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
     began, options = time.monotonic(), options or {}
+    age = options.get("release_uncertain")
+    age_s = None if age is None else seconds_of(age, "release_uncertain")
     # Check first: a refused run must not create a store.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
     store.files.check()
     run = open_run(workload, store)
-    if (age := options.get("release_uncertain")) is not None:
-        _release_older(run, seconds_of(age, "release_uncertain"), options.get("note"))
+    if age_s is not None:
+        _release_older(run, age_s, options.get("note"))
     before = RunSnapshot(run)
     if options.get("budget") is None:
         options = {**options, "budget": workload.spec.budget_usd}

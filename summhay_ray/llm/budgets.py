@@ -160,8 +160,8 @@ class Account:
         spare, left = max(AHEAD_CALLS * self._largest[scope], round(AHEAD_S * self._rate.get(scope, 0.0))), self._left(scope)
         return spare if left is None else max(0, min(spare, self._bounds[scope] // MOST_AHEAD, left - wanted))
 
-    def written(self, record: MoneyRecord) -> None:
-        """Note that a record is durable."""
+    def written(self) -> None:
+        """Note that the record that `due` returned is durable."""
         if self._writing is not None:
             (self._granted_to, self._listed), self._writing = self._writing, None
 

@@ -120,7 +120,7 @@ class LedgerService:
                     return
                 # The same record again: the reply to the first may have been lost.
                 await asyncio.sleep(AGAIN_S)
-        self.ledger.account.written(record)
+        self.ledger.account.written()
         self._recording = None
         self._wake()
 

@@ -40,6 +40,10 @@ _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
 
 
+Key = tuple[str, ...]
+"""A phrase without its forms: the roots of its words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """A subtopic: its text, its query, and the indices of its insights."""
@@ -51,69 +55,88 @@ class Grouped:
 
 def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     """Subtopics of insights that share a noun phrase, largest first; an insight that shares none is its own subtopic."""
-    proper = _proper(insights)
-    english = language_of(insights) == "english"
-    roots = [frozenset(read_words(text).roots) for text in insights]
-    held = Counter(root for found in roots for root in found)
-    common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
-    broad = {root for word in questions.VAGUE | questions.BROAD for root in read_words(word).roots}
-    naming = questions.Naming(
-        proper,
-        frozenset(
-            word.lower()
-            for text in insights
-            for word in questions.WORD.findall(text)
-            if common.intersection(read_words(word).roots)
-        ),
-    )
-    phrases = [dict(_phrases(text, naming) if english else _words(text)) for text in insights]
-    acted = [_act(text, naming) if english else ("", "") for text in insights]
-    counts = Counter(key for found in phrases for key in found)
-    surfaces: dict[tuple[str, ...], Counter[str]] = {}
-    holders: dict[tuple[str, ...], list[int]] = {}
-    for place, found in enumerate(phrases):
-        for key, surface in found.items():
-            surfaces.setdefault(key, Counter())[surface] += 1
-            holders.setdefault(key, []).append(place)
-    shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
-    least = dict.fromkeys(shown, 2)
-    named = {key: n for key, n in counts.items() if shown[key] not in questions.BROAD}
-    usable = {key for key, n in named.items() if least[key] <= n <= max(2, min(_COMMON * len(insights), _BROAD * LARGEST))}
-    left = dict.fromkeys(range(len(insights)))
+    read = _Read(insights)
+    used: set[str] = set()
+    made = []
+    for keys, places in _groups(read):
+        texts = [insights[place] for place in places]
+        if len(places) > 1 or not read.english:
+            asked = _asked([read.shown[key] for key in keys], texts, read.naming, read.english)
+        else:
+            asked = questions.ask(texts[0], read.naming)
+        made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
+    return made
+
+
+class _Read:
+    """What the grouping reads in insights: their phrases, actions and words, and how common these are."""
+
+    def __init__(self, insights: Sequence[str]) -> None:
+        self.english = language_of(insights) == "english"
+        self.roots = [frozenset(read_words(text).roots) for text in insights]
+        """The roots of each insight's words."""
+        held = Counter(root for found in self.roots for root in found)
+        self.common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
+        """Roots that so many insights have that they belong to the topic."""
+        self._loose = self.common | {root for word in questions.VAGUE | questions.BROAD for root in read_words(word).roots}
+        words = {word for text in insights for word in questions.WORD.findall(text)}
+        topical = {word for word in words if self.common.intersection(read_words(word).roots)}
+        self.naming = questions.Naming(_proper(insights), frozenset(map(str.lower, topical)))
+        self.phrases = [dict(_phrases(text, self.naming) if self.english else _words(text)) for text in insights]
+        """Key -> phrase as it is written, for each insight."""
+        self.acted = [_act(text, self.naming) if self.english else ("", "") for text in insights]
+        """The subject's and the verb's base of each insight."""
+        surfaces: dict[Key, Counter[str]] = {}
+        self.holders: dict[Key, list[int]] = {}
+        """Key of a phrase -> the insights that have it."""
+        for place, found in enumerate(self.phrases):
+            for key, surface in found.items():
+                surfaces.setdefault(key, Counter())[surface] += 1
+                self.holders.setdefault(key, []).append(place)
+        self.shown = {key: max(counted.items(), key=lambda item: (item[1], item[0]))[0] for key, counted in surfaces.items()}
+        """Key of a phrase -> its most common written form."""
+
+    def of_one_thing(self, key: Key, places: Sequence[int]) -> list[int]:
+        """Those of the insights with this phrase that are about one thing."""
+        if self.naming.value(self.shown[key]) < _STRONG:
+            # Insights that share one common noun are about one thing only if the same happens to it.
+            acted = [self.acted[place] for place in places]
+            acts = Counter(act for noun, act in acted if noun == key[-1] not in self.common and act not in ("be", "have"))
+            act = max(acts, key=lambda base: (acts[base], base), default="")
+            return [place for place in places if self.acted[place] == (key[-1], act)]
+        if len(key) == 1:
+            # Insights that share one name must share something else.
+            also = Counter(root for place in places for root in self.roots[place] - self._loose - set(key))
+            ties = {root for root, n in also.items() if n >= max(2, len(places) / 2)}
+            return [one for one in places if self.acted[one][0] == key[0] or len(ties & self.roots[one]) >= _TIES]
+        return list(places)
+
+
+def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
+    """(The phrases, most telling first; the insights) of each group, largest first."""
+    shown, holders, phrases = read.shown, read.holders, read.phrases
+    most = max(2, min(_COMMON * len(phrases), _BROAD * LARGEST))
+    usable = {key for key, places in holders.items() if shown[key] not in questions.BROAD and 2 <= len(places) <= most}
+    left = dict.fromkeys(range(len(phrases)))
     remaining = Counter({key: len(holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
 
-    def rank(key: tuple[str, ...]) -> tuple[float, int, int]:
-        return -min(remaining[key], LARGEST) * _weight(key, shown[key]), counts[key], order[key]
+    def rank(key: Key) -> tuple[float, int, int]:
+        return -min(remaining[key], LARGEST) * _weight(key, shown[key]), len(holders[key]), order[key]
 
     # The remaining insights of a phrase only decrease, so the phrase that comes first with its current rank is the best.
     waiting = [(rank(key), key) for key in usable]
     heapq.heapify(waiting)
-    groups: list[tuple[list[tuple[str, ...]], list[int]]] = []
+    groups: list[tuple[list[Key], list[int]]] = []
     while waiting:
         known, key = heapq.heappop(waiting)
-        if remaining[key] < least[key]:
+        if remaining[key] < 2:
             continue
         if rank(key) != known:
             heapq.heappush(waiting, (rank(key), key))
             continue
-        places = [place for place in holders[key] if place in left]
-        if naming.value(shown[key]) < _STRONG:
-            # Insights that share one common noun are about one thing only if the same happens to it.
-            acts = Counter(
-                acted[place][1]
-                for place in places
-                if acted[place][0] == key[-1] not in common and acted[place][1] not in ("be", "have")
-            )
-            act = max(acts, key=lambda base: (acts[base], base), default="")
-            places = [place for place in places if acted[place] == (key[-1], act)]
-        elif len(key) == 1:
-            # Insights that share one name must share something else.
-            also = Counter(root for place in places for root in roots[place] - common - broad - set(key))
-            ties = {root for root, n in also.items() if n >= max(2, len(places) / 2)}
-            places = [one for one in places if acted[one][0] == key[0] or len(ties & roots[one]) >= _TIES]
-        places = places[:LARGEST]
-        if len(places) < least[key]:
+        places = read.of_one_thing(key, [place for place in holders[key] if place in left])[:LARGEST]
+        if len(places) < 2:
             remaining[key] = 0
             continue
         counted = Counter(other for place in places for other in phrases[place] if other != key)
@@ -127,17 +150,7 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     for place in left:
         own = sorted(phrases[place], key=lambda key: (-_weight(key, shown[key]), -len(key), order.get(key, 0)))
         groups.append((own, [place]))
-    used: set[str] = set()
-    made = []
-    for keys, places in groups:
-        texts = [insights[place] for place in places]
-        asked = (
-            _asked([shown[key] for key in keys], texts, naming, english)
-            if len(places) > 1 or not english
-            else questions.ask(texts[0], naming)
-        )
-        made.append(Grouped(*_first(chain(asked, _plain(texts[0], topic)), texts, topic, used), tuple(places)))
-    return made
+    return groups
 
 
 def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """What the pages of docs/ say works: their commands and programs run, and what they quote stands where they say.
 
-`make soak` runs the blocks of ```sh and of ```python run, page by page, in a copy of `examples/`; RUN stands for the id that
-was printed last. Those of ```sh cluster need a cluster of Ray.
+The blocks of ```sh and of ```python run are run, page by page, in a copy of `examples/`; RUN stands for the id that was printed
+last. Those of ```sh cluster need a cluster of Ray: `make soak` runs them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ def said_by(work: Callable[..., None], *given: Any) -> str:
     return out.getvalue()
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     run_blocks(page, tmp_path, ("sh", "python run"))

@@ -73,12 +73,12 @@ class Workers:
             while True:
                 self._preparing[place] += 1
                 try:
-                    done: str = await self._pending.wait(*place, self[place].prepare.remote(text))
-                    return done
-                except WorkerLost:
-                    place = self._least_preparing()
+                    with contextlib.suppress(WorkerLost):
+                        done: str = await self._pending.wait(*place, self[place].prepare.remote(text))
+                        return done
                 finally:
                     self._preparing[place] -= 1
+                place = self._least_preparing()
 
         return asyncio.ensure_future(prepared(first)), first[1]
 
