@@ -218,7 +218,7 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
         points = ranked.select("system", *series, "dollars a query", figure, "n")
         chart = Chart.scatter("dollars a query", figure, *series, front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
-    charts = [(forest.title, chart_data(forest)), *((one.title, chart_data(one)) for one in costs[:1])]
+    charts = [(forest.title, chart_data(forest)), *(("Cost and quality", chart_data(one)) for one in costs[:1])]
     return [{**drawn, "title": plain(title)} for title, drawn in charts if drawn is not None]
 
 
