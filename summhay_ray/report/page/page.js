@@ -115,7 +115,7 @@ const drawBoard = (box, board) => {
     const low = value(row, "_low"), high = value(row, "_high"), at = (one) => `${Math.min(100, Math.max(0, (100 * one) / most))}%`, line = make("span", { class: "range", "aria-hidden": "true" });
     if (typeof low === "number") { const ends = make("span", { class: "ends" }); ends.style.left = at(low); ends.style.width = at(high - low); line.append(ends); }
     if (typeof value(row) === "number") { const dot = make("span", { class: "dot" }); dot.style.left = at(value(row)); line.append(dot); }
-    return [make("span", { class: "number" }, percent(value(row), scale) + (row.n < row.n_expected ? "*" : "")), line, make("small", {}, typeof low === "number" ? interval(low, high, scale).trim() : "too few for an interval")];
+    return [make("span", { class: "number" }, percent(value(row), scale) + (row.n < row.n_expected && typeof value(row) === "number" ? "*" : "")), line, make("small", {}, typeof low === "number" ? interval(low, high, scale).trim() : typeof value(row) === "number" ? "too few" : "")];
   };
   const chips = (row) => { const parts = names.filter((name) => name !== "run" && row[name]); const text = parts.length ? [...new Set([...parts.filter((name) => name !== "ordering" || row.ordering !== "given").map((name) => row[name])])] : [row.system]; const chip = (part) => make("span", { class: "chip" }, part);
     return [row.link ? make("a", { href: row.link, class: "chips", title: `Samples of ${row.system}`, "aria-label": `Samples of ${row.system}` }, text.map(chip)) : make("span", { class: "chips" }, text.map(chip))]; };
