@@ -56,10 +56,13 @@ def read_released(source: bytes | str, file: str) -> ReleasedFile:
     Gold documents that an insight or a subtopic lists (GOLD_FIELDS) must exist. Retriever scores may name missing documents, as
     they do in released files.
     """
-    if holds_nuggets(source):
-        mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
-        raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
-    return released_from(parse(source, file), file)
+    try:
+        return released_from(parse(source, file), file)
+    except InvalidHaystack:
+        if not holds_nuggets(source):
+            raise
+    mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
+    raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
 
 
 def released_from(raw: Any, file: str) -> ReleasedFile:

@@ -35,7 +35,8 @@ from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_ce
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, open_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE as HAYSTACK_STAGE
+from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
@@ -320,8 +321,12 @@ class SummHay(Summaries[SummhaySpec]):
         self.grid.haystacks.keep(store)
 
     def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Writes the tables of the haystacks."""
-        open_haystacks(run, self.grid.haystacks)
+        """See `Workload`. Writes the tables of those haystacks that the run does not hold yet."""
+        haystacks, kept = self.grid.haystacks, run.finished(HAYSTACK_STAGE)
+        # Sorted by id, as the tables are, so that each commit holds neighbours.
+        absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
+        for block in blocks_of(absent):
+            run.commit_units(HAYSTACK_STAGE, {one: haystack_rows(haystacks.file(one)) for one in block})
 
     def own_code(self) -> Sequence[str]:
         spec = self.spec
