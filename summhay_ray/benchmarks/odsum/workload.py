@@ -370,8 +370,11 @@ class Odsum(OnCollection[OdsumSpec]):
             summaries = tables.run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
             found += self.spec.tells_foreign("rouge: summaries with their references", texts)
-        details = {**results.details, "cut_texts": retrieval.cut_texts(tables.run)}
-        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
+        return replace(
+            results,
+            make_details=lambda: {**results.details, "cut_texts": retrieval.cut_texts(tables.run)},
+            warnings=(*results.warnings, *self.collection.warnings, *found),
+        )
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""

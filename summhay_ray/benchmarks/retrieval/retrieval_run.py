@@ -239,8 +239,11 @@ class Retrieving(Benchmark[S]):
         """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
-        details = {**results.details, "cut_texts": cut_texts(tables.run)}
-        return replace(results, details=details, warnings=(*results.warnings, *found))
+        return replace(
+            results,
+            make_details=lambda: {**results.details, "cut_texts": cut_texts(tables.run)},
+            warnings=(*results.warnings, *found),
+        )
 
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *own_code(self.spec.retrievers)]

@@ -14,7 +14,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_query
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -160,12 +160,10 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
     )
 
 
-def retrieval_of(
-    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, expected: pl.DataFrame
-) -> pl.DataFrame | None:
+def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: pl.DataFrame) -> pl.DataFrame | None:
     """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
 
-    `gold`: `gold_by_insight` of the haystacks. `expected`: a row for each system and query that was asked (`PLACE`, retriever).
+    `expected`: a row for each system and query that was asked (`PLACE`, retriever).
     """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
@@ -184,7 +182,8 @@ def retrieval_of(
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
-    asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
+    gold = gold_by_query(run, gold_by_insight(metadata))
+    asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _retrieved(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)
 
