@@ -98,9 +98,6 @@ class Measure:
         def least_sure(named: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
             return least_certain(uncertainties or (), DEFAULT_SHARE if named.share is None else named.share)
 
-        def usable_of(pair: Pair, verdict: Verdict) -> Verdict | Malformed:
-            return usable_verdict(verdict, len(self._summaries[pair[0]].bullets))
-
         votes = list[Sequence[str]]()
 
         def voted(named: Named, pair: Pair, said: Sequence[Outcome[Verdict]]) -> None:
@@ -109,7 +106,10 @@ class Measure:
                 votes.append(labels)
 
         pairs = [(summary, place) for summary, places in enumerate(wanted) for place in places]
-        composed = Composed(ask, usable_of, blend, panel, least_sure, voted)
+        n_bullets = [len(summary.bullets) for summary in self._summaries]
+        composed = Composed(
+            ask, lambda pair, verdict: usable_verdict(verdict, n_bullets[pair[0]]), blend, panel, least_sure, voted
+        )
         outcomes: Outcomes = [{} for _ in wanted]
         for (summary, place), outcome in zip(pairs, run_loop(lambda: composed.judge(judge.named, pairs)), strict=True):
             outcomes[summary][place] = outcome

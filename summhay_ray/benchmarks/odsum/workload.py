@@ -88,7 +88,9 @@ class Odsum(OnCollection[OdsumSpec]):
                     summarize.check_prompt(self._prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
-            retrieval.check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
+            for index, entry in enumerate(self.spec.retrievers):
+                with retrieval.naming(index):
+                    retrieval.make_retriever(entry, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error

@@ -16,7 +16,7 @@ from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
+from summhay_ray.benchmarks.summhay.results.judges import all_rows
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.metrics import NUGGET_SCORES, SystemScore
 
@@ -37,13 +37,11 @@ def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
 class Claims:
     """The figures of a run's systems, over all haystacks or in one of them."""
 
-    def __init__(self, run: RunStore, metadata: Sequence[HaystackMetadata], repeats: Mapping[str, int]) -> None:
-        """`repeats`: key of a system -> how often it answers each query."""
-        self._repeats = repeats
-        self._absent = absent_queries(metadata)
-        supports, columns = supports_of(run), ["cell_id", *PLACE, "system", "repeat"]
-        wanted = self._absent.height or supports
-        summaries = run.table("summaries", columns=columns) if wanted else BY_NAME["summaries"].frame(()).select(columns)
+    def __init__(self, run: RunStore, absent: pl.DataFrame, supports: Sequence[RunStore], repeats: Mapping[str, int]) -> None:
+        """`absent`: `absent_queries`. `supports`: `supports_of` the run. `repeats`: key of a system -> how often it answers each
+        query."""
+        self._absent, self._repeats = absent, repeats
+        summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
         self._answers = answers.join(summaries, on="cell_id")
         self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None

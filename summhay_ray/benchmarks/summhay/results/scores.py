@@ -27,6 +27,7 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     judges_of,
     judging_ids,
     known_biases,
+    supports_of,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
@@ -175,7 +176,8 @@ class Scorer:
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
     biases: Mapping[str, metrics.JudgeBias | None]
     """The bias of each judge; judges are in the order in which scores are listed."""
-    claims: Claims
+    claims: Claims | None
+    """None if every query has an answer and no support run has judged a bullet."""
     ids: Mapping[str, str]
     """Name of each haystack, followed by its id if several have that name -> its id."""
 
@@ -196,7 +198,8 @@ class Scorer:
             scores = metrics.with_nuggets(scores, own)
         places = {judge: place for place, judge in enumerate(self.biases)}
         ordered = sorted(scores, key=lambda score: places[score.judge])
-        return self.claims.added_to([metrics.corrected(score, self.biases[score.judge]) for score in ordered], haystack_id)
+        corrected = [metrics.corrected(score, self.biases[score.judge]) for score in ordered]
+        return self.claims.added_to(corrected, haystack_id) if self.claims else corrected
 
 
 def score_run(
@@ -315,13 +318,15 @@ def _scorer(
         of_none = metrics.nugget_sums(none.join(nuggets, on=on))
         by_query = metrics.nugget_scores_by_query([of_none, *judged], expected, nuggets)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
+    absent, supports = absent_queries(metadata), supports_of(run)
+    repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
         sums=metrics.added([metrics.insight_sums(none), *sums]),
         expected=expected,
-        bullets=of_bullets.join(_typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"),
+        bullets=of_bullets.join(_typed(absent, kinds, PLACE), on=PLACE, how="anti"),
         nuggets=by_query,
         biases={},
-        claims=Claims(run, metadata, {system[0]: repeats for system, repeats in systems[0].items()}),
+        claims=Claims(run, absent, supports, repeats) if absent.height or supports else None,
         ids={},
     )
     return scorer, [failure for odd in failures for failure in odd]
