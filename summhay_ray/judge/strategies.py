@@ -120,9 +120,7 @@ class PerSummary:
         if not insights:
             return []
         shared = await ask(self._request(insights, bullets, settings))
-        # As evenly as integers allow; they add up to the price.
-        part, rest = divmod(shared.usd_micros, len(insights))
-        prices = [part + (place < rest) for place in range(len(insights))]
+        prices = spread(shared.usd_micros, len(insights))
         if not isinstance(shared, Answer):
             return [replace(shared, usd_micros=price) for price in prices]
         read = _outcomes(shared, len(insights))
@@ -163,6 +161,12 @@ class FewShotPerSummary(PerSummary):
     name: ClassVar[str] = "few_shot+per_summary"
     form: ClassVar[Form] = Form(together=True, nine=True)
     alone: ClassVar[type[PerInsight]] = FewShot
+
+
+def spread(usd_micros: int, n: int) -> list[int]:
+    """Divide a price among n outcomes as evenly as integers allow; they add up to the price."""
+    part, rest = divmod(usd_micros, n)
+    return [part + (index < rest) for index in range(n)]
 
 
 def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:

@@ -14,16 +14,9 @@ from typing import Any, ClassVar, TypeVar
 import polars as pl
 
 from summhay_ray import benchmark, retrieve
+from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.rating import extract_code
-from summhay_ray.benchmarks.retrieval import (
-    CUT_TEXTS,
-    UNORDERED,
-    cut_warnings,
-    files,
-    own_code,
-    retrieval_section,
-    with_retrievers,
-)
+from summhay_ray.benchmarks.retrieval import own_code
 from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
@@ -89,8 +82,8 @@ class Summaries(OfHaystacks[S]):
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.by_query, scores.judge)
-        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
-        return [section for section in (claims, retrieval) if section is not None]
+        ranked = None if scores.retrieval is None else retrieval.retrieval_section(scores.retrieval, budget)
+        return [section for section in (claims, ranked) if section is not None]
 
     def full_report(self, scores: ScoreResult, tables: benchmark.RunTables) -> Sequence[benchmark.Section]:
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
@@ -171,12 +164,12 @@ class SummHay(Summaries[SummhaySpec]):
         benchmark.Stage("summarize"),
         JUDGE_STAGE,
     )
-    tables = (*TABLES, CUT_TEXTS)
+    tables = (*TABLES, retrieval.CUT_TEXTS)
     counted = benchmark.Counted("cells", "judgments")
-    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, UNORDERED: list[str] | None}
+    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, retrieval.UNORDERED: list[str] | None}
 
     def __init__(self, spec: SummhaySpec, inputs: benchmark.Inputs) -> None:
-        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        super().__init__(retrieval.with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
         self._contexts = Contexts(self.grid)
@@ -300,7 +293,7 @@ class SummHay(Summaries[SummhaySpec]):
         """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         scored = super().results(tables)
         unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(tables.run)))
+        return replace(scored, warnings=(*scored.warnings, *unmatched, *retrieval.cut_warnings(tables.run)))
 
     def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
@@ -309,9 +302,9 @@ class SummHay(Summaries[SummhaySpec]):
             "spec": self.spec.model_dump(mode="json"),
             **self.grid.entries.recorded(),
             **self.grid.haystacks.recorded(store),
-            "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
+            "inputs": self.inputs.keep(store, retrieval.files(self.spec.retrievers)),
             "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},
-            UNORDERED: sorted(self.grid.retrievers.unordered),
+            retrieval.UNORDERED: sorted(self.grid.retrievers.unordered),
         }
 
     def by_store(self) -> Mapping[str, str]:
