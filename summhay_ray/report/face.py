@@ -6,6 +6,7 @@ It is the same for every benchmark: it reads the sections `decision` and `board`
 from __future__ import annotations
 
 import itertools
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -187,7 +188,7 @@ def chart_data(section: Section) -> dict[str, Any] | None:
             name: scales[name] * row[name] if is_finite(row[name]) else plain(row[name])
             for name in {chart.x, chart.y, chart.series} - {""}
         }
-        ends = [scales[value] * end if is_finite(end := row.get(f"{value}{of}")) else None for of in ("_low", "_high")]
+        ends = [scales[value] * end if is_finite(end := row.get(f"{value}{of}", math.nan)) else None for of in ("_low", "_high")]
         label = " · ".join(plain(row[name]) for name in table.columns if table.schema[name] == pl.String and row[name])[:200]
         points.append(
             {
@@ -220,7 +221,7 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
     if "dollars a query" in ranked.columns and (ranked["dollars a query"] > 0).any():
         series = [name for name in ("model",) if name in ranked.columns]
         points = ranked.select("system", *series, "dollars a query", figure, "n")
-        chart = Chart.scatter("dollars a query", figure, *series, front=True)
+        chart = Chart.scatter("dollars a query", figure, series=series[0] if series else "", front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
     charts = [(forest.title, chart_data(forest)), *(("Cost and quality", chart_data(one)) for one in costs[:1])]
     return [{**drawn, "title": plain(title)} for title, drawn in charts if drawn is not None]

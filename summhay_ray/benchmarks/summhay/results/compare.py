@@ -105,7 +105,12 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
             for name, one in systems.items()
             for figure, how in _unbiased(one, result.biases.get(judge)).items()
         },
-        labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
+        labelled={
+            (figure, name): how
+            for name, one in systems.items()
+            if one.labels is not None
+            for figure, how in _labelled(one).items()
+        },
         costs=costs,
         limits=result.health().limits,
         corrections={
@@ -153,8 +158,7 @@ def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
     """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
-        one = None if system.labels is None else getattr(system.labels, figure)
-        if one is not None:
+        if (one := getattr(system.labels, figure)) is not None:
             error = getattr(system, figure) - one.value
             found[figure] = comparison.Unbiased(
                 JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error
