@@ -16,7 +16,7 @@ from summhay_ray.llm.ledger_messages import News, Packed, WorkerMessage
 from summhay_ray.llm.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
 from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
 from summhay_ray.llm.model_settings import Limits, ModelSettings, transport_of
-from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
+from summhay_ray.llm.prices import FLEX_FACTOR, FREE, PRICED_BY, Price, Unpriced, find_price, find_window
 from summhay_ray.llm.provider_table import (
     PROVIDERS,
     address_of,
@@ -51,6 +51,7 @@ __all__ = [
     "FREE",
     "LONGEST_PAUSE_S",
     "MOST_LOGPROBS",
+    "FLEX_FACTOR",
     "PRICED_BY",
     "PROVIDERS",
     "QUERY_FIELD",

@@ -70,7 +70,7 @@ class DirectTransport:
         route = route_to(url)
         key = key_for(settings, url)
         headers = {"Authorization": f"Bearer {key}"} if key else None
-        data = _body(request, settings.model)
+        data = _body(request, settings)
         wire.route = route
         async with self._session.post(
             url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
@@ -116,9 +116,10 @@ async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRe
     context.trace_request_ctx.sent = True
 
 
-def _body(request: Request, model: str) -> bytes:
+def _body(request: Request, settings: ModelSettings) -> bytes:
+    model = settings.model
     if not request.inputs:
-        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs))
+        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier))
     name, renamed = wire_name(model), _renamed(model)
     sent = {field: value for field, value in request.sampling.items() if field != REVISION}
     if request.task == "search":
@@ -131,15 +132,16 @@ def _body(request: Request, model: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
-    """The JSON of a chat request's fields without the messages. Raises ValueError for NaN and infinity."""
+def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None, tier: str | None) -> str:
+    """The JSON of a chat request's fields without the messages. `tier`: the service tier. Raises ValueError for NaN and
+    infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
     sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):
         renamed = {**renamed, "max_tokens": "max_completion_tokens"}
         if sent.get("reasoning_effort", default_effort(model)) != "none":
             sent.pop("temperature", None)
-    fields = {renamed.get(field, field): value for field, value in sent.items()}
+    fields = {renamed.get(field, field): value for field, value in sent.items()} | ({"service_tier": tier} if tier else {})
     return json.dumps({"model": name, **wanted(n, logprobs), **fields}, allow_nan=False)
 
 

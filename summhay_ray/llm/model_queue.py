@@ -15,8 +15,9 @@ LONGEST_PAUSE_S = 3600.0
 """The longest pause that is obeyed. If a provider demands more, a quota is used up (429) or the service is down (503): the model
 is given up, and a later start continues."""
 
-COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
-"""The counters of a model in a session; `calls` are those that were answered."""
+COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries", "fallbacks")
+"""The counters of a model in a session; `calls` are those that were answered, `fallbacks` those sent in the standard tier for
+lack of capacity in the requested one."""
 
 
 @dataclass

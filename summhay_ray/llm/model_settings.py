@@ -9,10 +9,10 @@ import functools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from summhay_ray.llm.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.prices import PRICED_BY, Price, ServiceTier, find_price, find_window, may_reason, needs_responses
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import Sampling, Task, schema_tokens
@@ -70,6 +70,12 @@ class ModelSettings:
     """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
     token_margin: float = 1.0
     """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
+    service_tier: ServiceTier | None = None
+    """The service tier that each call requests, of which `price` is the price; None: the standard tier."""
+    standard_price: Price | None = None
+    """With a `service_tier`: the price of the standard tier."""
+    falls_back: bool = False
+    """Whether calls are served by the standard tier when the requested one is unavailable."""
 
     @classmethod
     def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
@@ -77,10 +83,14 @@ class ModelSettings:
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
-        api_base, transport = entry.get("api_base"), entry.get("transport")
+        api_base, transport, tier = (entry.get(name) for name in ("api_base", "transport", "service_tier"))
+        standard = find_price(model, entry.get("price"), priced_by)
         return cls(
             model=model,
-            price=find_price(model, entry.get("price"), priced_by),
+            price=find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
+            service_tier=tier,
+            standard_price=standard if tier else None,
+            falls_back=entry.get("fallback") is not None,
             context_window=find_window(model, entry.get("context_window")),
             api_base=api_base,
             api_key_env=entry.get("api_key_env"),
@@ -122,7 +132,12 @@ class ModelSettings:
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
         """Maximum cost of a call, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
-        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
+        prices = (self.price, *([self.standard_price] if self.falls_back and self.standard_price else []))
+        return max(price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches) for price in prices)
+
+    def standard(self) -> ModelSettings:
+        """The settings of a call that the standard tier serves."""
+        return replace(self, price=self.standard_price or self.price, service_tier=None, standard_price=None, falls_back=False)
 
     def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
         """Cost of a call by our token counts with nothing cached, in micro-dollars."""

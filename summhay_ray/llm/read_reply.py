@@ -170,7 +170,7 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
 def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
     """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
 
-    - The charge follows the reported usage.
+    - The charge follows the reported usage, and the service tier that the provider reports.
     - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
       never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
       empty, one of several, calls tools, or its model may reason.
@@ -179,6 +179,8 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """
+    if settings.service_tier and isinstance(reply.raw, dict) and reply.raw.get("service_tier") in ("default", "standard"):
+        settings = settings.standard()
     usage = reply.usage
     if usage is not None and usage.searches and not usage.input_tokens:
         # Providers that bill by searches need not report tokens.

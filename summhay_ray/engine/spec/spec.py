@@ -21,6 +21,7 @@ from summhay_ray.engine.spec.checks import check_untrusted, endpoint_flaw, flaw,
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json
 from summhay_ray.llm import (
+    FLEX_FACTOR,
     PRICED_BY,
     QUERY_FIELD,
     REVISION,
@@ -81,7 +82,13 @@ class PriceSpec(Strict):
     output_per_mtok: float = Field(ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    cache_write_1h_per_mtok: float | None = Field(
+        default=None, ge=0, description="the same, where the cache keeps it for an hour"
+    )
     per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
+    flex_factor: float = Field(
+        default=FLEX_FACTOR, gt=0, le=1, description="price with service_tier: flex, as a multiple of these"
+    )
 
 
 def _price(value: Any) -> Any:
@@ -116,6 +123,13 @@ class Reach(Strict):
         default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
+    service_tier: Literal["flex"] | None = Field(
+        default=None, description="flex: a slower and cheaper service; its price must be known. Not part of an answer's key"
+    )
+    fallback: Literal["standard"] | None = Field(
+        default=None,
+        description="standard: with service_tier, the tier that serves a call while flex has no capacity; null: wait",
+    )
 
 
 class ModelSpec(Reach):
@@ -325,6 +339,8 @@ class Spec(Strict):
         for model in self.model_entries():
             if wrong := flaw(model.extra, model.api_base, model.api_key_env, model.price is not None):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
+            if model.fallback and not model.service_tier:
+                raise SpecError(f"{where}: {model.label}: fallback: is for a service tier; write service_tier: flex beside it")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
                 mend = "write api_base: URL beside it, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
