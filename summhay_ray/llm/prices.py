@@ -86,6 +86,29 @@ class Price:
         nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
 
+    def times(self, factor: float) -> Price:
+        """The price with every rate multiplied by a factor."""
+
+        def part(rate: float) -> float:
+            return round(rate * factor, 9)
+
+        read, write, reasoning = (
+            None if rate is None else part(rate)
+            for rate in (self.cached_input_per_mtok, self.cache_write_per_mtok, self.reasoning_per_mtok)
+        )
+        tiers = tuple((tokens, price.times(factor)) for tokens, price in self.tiers)
+        fresh, answer, search = map(part, (self.input_per_mtok, self.output_per_mtok, self.per_search))
+        return replace(
+            self,
+            input_per_mtok=fresh,
+            output_per_mtok=answer,
+            cached_input_per_mtok=read,
+            cache_write_per_mtok=write,
+            reasoning_per_mtok=reasoning,
+            per_search=search,
+            tiers=tiers,
+        )
+
     def _tier(self, input_tokens: int) -> Price:
         if not self.tiers:
             return self
@@ -118,7 +141,7 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
     `priced_by`: the fields of a price that the message asks for. Raises Unpriced if there is no price, or if the provider charges
     other fees than for tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
     """
-    if written is not None:
+    if written is not None and any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN):
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
         search = written.get("per_search") or 0.0
         return (
@@ -138,6 +161,21 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
         fields = ", ".join(f"{field}: ..." for field in priced_by)
         raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
     return price
+
+
+BATCH_FACTOR = 0.5
+"""A request in a batch costs half at the providers that offer batches."""
+
+
+def find_batch_factor(model: str, written: Mapping[str, Any] | None) -> float:
+    """The price of a request in a batch, as a part of the standard price: from the spec, from litellm's map, or one half."""
+    if written is not None:
+        factor = written.get("batch_factor")
+        if factor is not None or any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN):
+            return BATCH_FACTOR if factor is None else float(factor)
+    entry = _entry(_litellm_map(), model)
+    pairs = ((entry.get(f"{name}_batches"), entry.get(name)) for name in ("input_cost_per_token", "output_cost_per_token"))
+    return max((batch / standard for batch, standard in pairs if batch and standard), default=BATCH_FACTOR)
 
 
 def _price_of_service(entry: Mapping[str, Any]) -> Price | None:
