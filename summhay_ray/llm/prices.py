@@ -94,29 +94,6 @@ class Price:
         nanos = extreme(length * extreme(rate[:4]) + output_tokens * extreme(rate[4:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
 
-    def times(self, factor: float) -> Price:
-        """The price with every rate multiplied by a factor."""
-
-        def part(rate: float) -> float:
-            return round(rate * factor, 9)
-
-        read, write, reasoning = (
-            None if rate is None else part(rate)
-            for rate in (self.cached_input_per_mtok, self.cache_write_per_mtok, self.reasoning_per_mtok)
-        )
-        tiers = tuple((tokens, price.times(factor)) for tokens, price in self.tiers)
-        fresh, answer, search = map(part, (self.input_per_mtok, self.output_per_mtok, self.per_search))
-        return replace(
-            self,
-            input_per_mtok=fresh,
-            output_per_mtok=answer,
-            cached_input_per_mtok=read,
-            cache_write_per_mtok=write,
-            reasoning_per_mtok=reasoning,
-            per_search=search,
-            tiers=tiers,
-        )
-
     def _tier(self, input_tokens: int) -> Price:
         if not self.tiers:
             return self
