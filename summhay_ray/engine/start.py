@@ -321,7 +321,8 @@ class _Start:
         left, failure = snapshot.get("left"), commonest_failure(run)
         if failure is not None:
             failure["earlier"] = bool(left) and not snapshot.get("failures")
-        status = "budget" if left else finished
+        open_batches = run.batches.all(only_open=True)
+        status = "waiting" if open_batches else "budget" if left else finished
         if self.options.get("limit") is not None and not left and not items["failed"] and not excesses and finished != "done":
             status, left = "limited", _unknown(items["total"] - items["done"])
         not_credible = {
@@ -365,7 +366,7 @@ class _Start:
     def _work(self, reach: RecordedReach) -> dict[str, Any]:
         """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
         options, note = self.options, self.options.get("note")
-        work = Work(self.workload, self.run, self.state.left(), note)
+        work = Work(self.workload, self.run, self.state.left(), note, self.options.get("detach", False))
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
         if why and note is not None:
             note(why)
@@ -504,6 +505,9 @@ class _Start:
         n_items = total - len(finished_items(run))
         if not n_items:
             return None, ""
+        if self.run.batches.all(only_open=True):
+            keep_stop(self.run, session, {"status": "waiting", "left": _unknown(n_items)})
+            return _unknown(n_items), ""
         if snapshot.get("over_budget"):
             with contextlib.closing(_Planning(self._planner(run))) as planning:
                 made = planning.result()

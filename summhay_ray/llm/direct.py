@@ -6,12 +6,13 @@ search services. It takes a tenth of litellm's time per call.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -70,7 +71,7 @@ class DirectTransport:
         route = route_to(url)
         key = key_for(settings, url)
         headers = {"Authorization": f"Bearer {key}"} if key else None
-        data = _body(request, settings)
+        data = body_of(request, settings)
         wire.route = route
         async with self._session.post(
             url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
@@ -83,6 +84,39 @@ class DirectTransport:
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
         return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        settings: ModelSettings,
+        wire: Wire,
+        data: bytes | None,
+        kind: str,
+        headers_of: Callable[[str | None], Mapping[str, str]],
+        limit: int,
+    ) -> bytes:
+        """Send any one request of the model's provider, and return the body of its answer (at most `limit` bytes).
+
+        `kind`: the content type of `data`. `headers_of`: the headers that carry the key. Raises the errors of `send`.
+        """
+        route = route_to(url)
+        key = key_for(settings, url)
+        headers = {"Content-Type": kind, **headers_of(key)}
+        wire.route = route
+        async with (
+            asyncio.timeout(settings.timeout_s),
+            self._session.request(
+                method, url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
+            ) as response,
+        ):
+            body = Body(response.status, response.headers, limit)
+            while not response.content.at_eof() and body.take(await response.content.readany()):
+                pass
+            content = body.content()
+            if not 200 <= response.status < 300:
+                raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
+        return content
 
     async def close(self) -> None:
         """Close all connections."""
@@ -116,7 +150,8 @@ async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRe
     context.trace_request_ctx.sent = True
 
 
-def _body(request: Request, settings: ModelSettings) -> bytes:
+def body_of(request: Request, settings: ModelSettings) -> bytes:
+    """The JSON body of a request. Raises ValueError for NaN and infinity, UnicodeEncodeError for lone surrogates."""
     model = settings.model
     if not request.inputs:
         return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier))

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.llm.attempts import ATTEMPTS, Call, Transports, make_attempt
+from summhay_ray.llm.batches import BatchRequest, batch_body
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.bodies import off_loop
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
@@ -52,6 +53,8 @@ LONGEST_BACKOFF_S = 30.0
 DRAIN_LOOK_S = 0.02
 
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
+Park = Callable[[BatchRequest], asyncio.Future[None]]
+"""Takes a request that waits for a batch. The future is cancelled when its caller does not wait for it any more."""
 
 
 class Gateway:
@@ -122,24 +125,35 @@ class Gateway:
         request: Request,
         stage: str = "",
         kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any] = lambda outcome, raw: (outcome, raw),
+        park: Park | None = None,
+        resumed: bool = False,
     ) -> asyncio.Future[Any]:
         """Begin a call. Returns a future of the result of `kept`, which is called with the outcome and the raw answer (None
         without an answer; it may be unusable). The cost counts toward `stage`.
 
+        With `park`, a request without an answer to a model with `batch` is passed to it instead of being sent. `resumed`: see
+        `Claim`.
+
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
         call = Call(request, self._models[request.model], stage)
-        ending = asyncio.ensure_future(self._complete(call, kept))
+        ending = asyncio.ensure_future(self._complete(call, kept, park, resumed))
         # Retrieve the exception: a cancelled caller never will.
         ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         call.future = asyncio.shield(ending)
         return call.future
 
-    async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
+    async def _complete(
+        self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool
+    ) -> Any:
         request = call.request
         problem = await self._prepare(call)
         if problem is not None:
             return kept(problem, None)
+        if resumed:
+            call.claim = call.claim._replace(resumed=True)
+        if park is not None and call.settings.batch is not None and not request.inputs:
+            return kept(*await self._park(call, park))
         if request.inputs:
             # Unusable stored vectors and scores are requested again.
             for key in request.keys:
@@ -154,6 +168,22 @@ class Gateway:
         async with self._prefixes.turn(prefixes) if prefixes else contextlib.nullcontext() as turn:
             ended = await self._claim_and_send(call, turn)
         return kept(*ended)
+
+    async def _park(self, call: Call, park: Park) -> Ended:
+        """The stored answer to a request; without one, pass the request to `park`, and wait until the caller ends the wait."""
+        settings, claim = call.settings.in_batch, call.claim
+        while True:
+            grant = (await self._client.claim(claim._replace(parks=True))).grant
+            if grant.state == "parked":
+                try:
+                    body = batch_body(call.request, settings)
+                except ValueError as error:
+                    return Failed("bad_request", str(error), claim.key), None
+                worst_micros = settings.worst_micros(claim.input_tokens, claim.output_tokens)
+                await park(BatchRequest(claim._replace(worst_micros=worst_micros), body))
+            elif (ended := await self._end_unsent(grant, call)) is not None:
+                return ended
+            claim = claim._replace(damaged=grant.location)
 
     async def _prepare(self, call: Call) -> Failed | None:
         """The call's claim, or the reason why it cannot be sent."""

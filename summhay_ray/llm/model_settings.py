@@ -10,9 +10,18 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from summhay_ray.llm.prices import PRICED_BY, Price, ServiceTier, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.prices import (
+    PRICED_BY,
+    Price,
+    ServiceTier,
+    find_batch_factor,
+    find_price,
+    find_window,
+    may_reason,
+    needs_responses,
+)
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import Sampling, Task, schema_tokens
@@ -50,6 +59,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Batching:
+    """How a model's requests go by its provider's batch API."""
+
+    price_factor: float
+    """The price of a request in a batch, as a part of the standard price."""
+    max_wait_h: float = 24.0
+    """A batch is cancelled after this many hours, and what it has not answered is asked again."""
+    min_requests: int = 1
+    """Fewer waiting requests are asked synchronously."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """The settings of one model: endpoint, limits and price."""
 
@@ -76,6 +97,8 @@ class ModelSettings:
     """With a `service_tier`: the price of the standard tier."""
     falls_back: bool = False
     """Whether calls are served by the standard tier when the requested one is unavailable."""
+    batch: Batching | None = None
+    """None: every request is asked synchronously."""
 
     @classmethod
     def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
@@ -101,7 +124,13 @@ class ModelSettings:
             transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
+            batch=_batching(model, entry.get("batch"), entry.get("price")),
         )
+
+    @property
+    def in_batch(self) -> ModelSettings:
+        """The settings of a request in a batch: those of the model, at the price of a batch."""
+        return self if self.batch is None else replace(self, price=self.price.times(self.batch.price_factor))
 
     @property
     def local(self) -> bool:
@@ -166,3 +195,17 @@ def transport_of(model: str, task: Task, api_base: str | None, written: Transpor
     if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
         return "litellm"
     return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
+
+
+def batch_wire(model: str, api_base: str | None, transport: Transport | None) -> Literal["openai", "anthropic", ""]:
+    """The wire of the model's batch API; empty if this package speaks none with its endpoint."""
+    way = transport_of(model, "chat", api_base, transport)
+    if way == "direct":
+        return "openai"
+    return "anthropic" if way == "litellm" and provider_of(model) == "anthropic" else ""
+
+
+def _batching(model: str, written: Mapping[str, Any] | None, price: Mapping[str, Any] | None) -> Batching | None:
+    if written is None:
+        return None
+    return Batching(find_batch_factor(model, price), **written)

@@ -135,13 +135,15 @@ def find_price(
     Raises Unpriced if there is no price, or if the provider charges other fees than for tokens. A zero in litellm's map means
     that the price is unknown; only the spec can declare a model free.
     """
-    if written is not None:
+    factor = (written or {}).get("flex_factor")
+    if tier and (factor or _states_rates(written)):
+        return find_price(model, written, priced_by).times(factor or FLEX_FACTOR)
+    if written is not None and _states_rates(written):
         fresh, answer, read, write, longer = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
         search = written.get("per_search") or 0.0
         if not (fresh or answer or read or write or longer or search):
             return FREE
-        stated = Price(fresh or 0, answer or 0, read, write, per_search=search, cache_write_1h_per_mtok=longer)
-        return stated.times(written.get("flex_factor") or FLEX_FACTOR) if tier else stated
+        return Price(fresh or 0, answer or 0, read, write, per_search=search, cache_write_1h_per_mtok=longer)
     if is_local(model):
         return FREE
     entry = _entry(_litellm_map(), model)
@@ -163,11 +165,31 @@ def find_price(
     return price
 
 
+def _states_rates(written: Mapping[str, Any] | None) -> bool:
+    """Whether a price in a spec states rates, and not only factors."""
+    return written is not None and any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN)
+
+
 def _in_tier(entry: Mapping[str, Any], tier: ServiceTier) -> dict[str, Any]:
     """An entry of litellm's map with the prices of a service tier. Without one for long prompts, these cost the standard rate."""
     longer = {name: value for name, value in entry.items() if re.search(r"_above_\d+k_tokens$", name)}
     others = {name: value for name, value in entry.items() if "cost" not in name}
     return others | longer | {name.removesuffix(f"_{tier}"): value for name, value in entry.items() if name.endswith(f"_{tier}")}
+
+
+BATCH_FACTOR = 0.5
+"""A request in a batch costs half at the providers that offer batches."""
+
+
+def find_batch_factor(model: str, written: Mapping[str, Any] | None) -> float:
+    """The price of a request in a batch, as a part of the standard price: from the spec, from litellm's map, or one half."""
+    if written is not None:
+        factor = written.get("batch_factor")
+        if factor is not None or _states_rates(written):
+            return BATCH_FACTOR if factor is None else float(factor)
+    entry = _entry(_litellm_map(), model)
+    pairs = ((entry.get(f"{name}_batches"), entry.get(name)) for name in ("input_cost_per_token", "output_cost_per_token"))
+    return max((batch / standard for batch, standard in pairs if batch and standard), default=BATCH_FACTOR)
 
 
 def _price_of_service(entry: Mapping[str, Any]) -> Price | None:

@@ -46,7 +46,7 @@ class StartRecord(TypedDict):
 class StopRecord(TypedDict):
     """Why a start ended early. `commits`: how many parts had been committed."""
 
-    status: Literal["budget", "limited"]
+    status: Literal["budget", "limited", "waiting"]
     left: LeftRecord
     session: store.Total
     commits: store.Total
