@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -21,17 +21,19 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.price_comparison import ComparedWay, PlannedCalls, compare_ways
 from summhay_ray.engine.stage_plan import StagePlan, bounded
 from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import UserError
-from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, Usage, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, Unplannable, error_line
 from summhay_ray.sections import html_of
 from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
+from summhay_ray.text import count_tokens
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -51,6 +53,28 @@ def micros_of(
         settings.expected_micros(prompt_tokens, expected, searches[1]),
         settings.least_micros(prompt_tokens, searches[0]),
         settings.worst_micros(prompt_tokens, longest, searches[2]),
+    )
+
+
+def planned_settings(settings: ModelSettings) -> ModelSettings:
+    """The settings of a model's planned calls: at the price of a batch if it has one, but at most at the standard price if too
+    few calls may wait for a batch."""
+    if settings.batch is None:
+        return settings
+    return replace(settings.in_batch, standard_price=settings.price, falls_back=settings.batch.min_requests > 1)
+
+
+def usage_with_cache(settings: ModelSettings, tokens: int, expected: int, reads: int, writes: int) -> Usage:
+    """The usage of a call. `reads`, `writes`: tokens of its prompt that are read from the provider's cache and written to it."""
+    written = writes if settings.cache else 0
+    return Usage(tokens, expected, reads, written, cache_write_1h_tokens=written if settings.cache == "1h" else 0)
+
+
+def short_prefix(settings: ModelSettings, tokens: int) -> str:
+    """The warning that a model's provider ignores `cache_control` on shared beginnings of this many tokens."""
+    return (
+        f"{settings.model}: its prompts share a beginning of {tokens:,} tokens at most, and its provider caches none below "
+        f"{settings.cache_minimum:,}: nothing is saved there"
     )
 
 
@@ -77,6 +101,8 @@ class PlanResult:
     """The word for items in messages."""
     going: Mapping[str, Any] | None = None
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
+    ways: Sequence[ComparedWay] = field(default=(), repr=False)
+    """The dollars and hours of the same calls in other ways."""
     warnings: tuple[str, ...] = ()
     """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
     answers come from another origin."""
@@ -205,6 +231,8 @@ class CountingAsk(Ask):
                 figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
                 for stage_plan in counted:
                     planner.record(stage_plan, **figures)
+                if self._size == "expected":
+                    planner.count_cached(counted[0], request, (stage, share), tokens, expected)
             else:
                 planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
@@ -224,7 +252,7 @@ class Planner:
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
-        self.settings = settings = workload.models.settings()
+        self.settings = settings = {model: planned_settings(one) for model, one in workload.models.settings().items()}
         models = workload.models
         # These caches live as long as the planner, and must not refer to it.
         self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
@@ -242,6 +270,12 @@ class Planner:
         self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        self.prefixes: dict[int, int] = {}
+        """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
+        self.short: dict[str, int] = {}
+        """Model -> tokens of its longest shared beginning that is too short for its cache."""
+        self.calls: defaultdict[tuple[str, str, int, int, int, int], float] = defaultdict(float)
+        """See `PlannedCalls`."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
@@ -282,6 +316,41 @@ class Planner:
         """Add to the counts, and remember the addition for the repeats of the item."""
         counted.add(**figures)
         self._recorded.append(functools.partial(counted.add, **figures))
+
+    def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
+        """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
+        settings = self.settings[request.model]
+        length = len(request.messages[-1].content) if request.messages else 0
+        reads = writes = 0
+        if request.shared and settings.caches:
+            prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
+            if prefix not in self.prefixes:
+                # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
+                shared = tokens if request.shared == length else self._shared_tokens(request)
+                self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
+                if not self.prefixes[prefix]:
+                    self.short[request.model] = max(self.short.get(request.model, 0), shared)
+                reads, writes = 0, self.prefixes[prefix]
+            else:
+                reads = self.prefixes[prefix]
+        self._add_cached(counted, request.model, purpose, tokens, expected, reads, writes)
+        again = functools.partial(self._add_cached, counted, request.model, purpose, tokens, expected, reads + writes, 0)
+        self._recorded.append(again)
+
+    def _shared_tokens(self, request: Request) -> int:
+        """Our count of the tokens up to the end of the shared beginning."""
+        return sum(count_tokens(message.content) for message in request.messages[:-1]) + count_tokens(
+            request.messages[-1].content[: request.shared]
+        )
+
+    def _add_cached(
+        self, counted: StagePlan, model: str, purpose: tuple[str, float], tokens: int, expected: int, reads: int, writes: int
+    ) -> None:
+        settings = self.settings[model]
+        written = writes if settings.cache else 0
+        micros = settings.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
+        counted.add(cache_read_tokens=reads, cache_write_tokens=written, cached_micros=micros)
+        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1]
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -385,7 +454,7 @@ def plan(
     # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
-    return PlanResult(
+    made = PlanResult(
         run=workload.run_id,
         cells=total,
         cells_finished=total - left,
@@ -398,10 +467,17 @@ def plan(
         warnings=(
             *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
+            *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
             *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )
+    means: PlannedCalls = {
+        (stage.stage, stage.model, stage.input_tokens // stage.calls, stage.output_tokens // stage.calls, 0, 0): stage.calls
+        for stage in stages
+        if stage.calls
+    }
+    return replace(made, ways=compare_ways(workload.spec.model_entries(), planner.calls or means, made.minutes))
 
 
 def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:

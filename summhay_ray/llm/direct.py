@@ -154,7 +154,8 @@ def body_of(request: Request, settings: ModelSettings) -> bytes:
     """The JSON body of a request. Raises ValueError for NaN and infinity, UnicodeEncodeError for lone surrogates."""
     model = settings.model
     if not request.inputs:
-        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier))
+        fields = _chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier)
+        return request.body(fields, settings.cache)
     name, renamed = wire_name(model), _renamed(model)
     sent = {field: value for field, value in request.sampling.items() if field != REVISION}
     if request.task == "search":

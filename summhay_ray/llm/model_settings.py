@@ -17,6 +17,7 @@ from summhay_ray.llm.prices import (
     Price,
     ServiceTier,
     find_batch_factor,
+    find_cache_minimum,
     find_price,
     find_window,
     may_reason,
@@ -97,6 +98,10 @@ class ModelSettings:
     """With a `service_tier`: the price of the standard tier."""
     falls_back: bool = False
     """Whether calls are served by the standard tier when the requested one is unavailable."""
+    cache: Literal["", "5m", "1h"] = ""
+    """For a provider that must be told which beginning of a prompt to cache: the lifetime to ask for; empty: none is told."""
+    cache_minimum: int = 1024
+    """Tokens of the shortest beginning that the provider caches."""
     batch: Batching | None = None
     """None: every request is asked synchronously."""
 
@@ -108,9 +113,16 @@ class ModelSettings:
         """
         api_base, transport, tier = (entry.get(name) for name in ("api_base", "transport", "service_tier"))
         standard = find_price(model, entry.get("price"), priced_by)
+        cache: Literal["", "5m", "1h"] = ""
+        if needs_cache_control(model, api_base, transport):
+            wish: bool | Literal["5m", "1h"] = entry.get("cache", True)
+            cache = wish if isinstance(wish, str) else ("1h" if entry.get("batch") is not None else "5m") if wish else ""
+            standard = _with_cache_rates(standard, cache)
         return cls(
             model=model,
             price=find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
+            cache=cache,
+            cache_minimum=find_cache_minimum(model),
             service_tier=tier,
             standard_price=standard if tier else None,
             falls_back=entry.get("fallback") is not None,
@@ -136,6 +148,12 @@ class ModelSettings:
     def local(self) -> bool:
         """Whether the model runs in the worker."""
         return is_local(self.model)
+
+    @property
+    def caches(self) -> bool:
+        """Whether the provider is known to discount a beginning of a prompt that it has read before."""
+        discounts = self.price.cached_input_per_mtok is not None and self.price.cached_input_per_mtok < self.price.input_per_mtok
+        return discounts and (bool(self.cache) or not needs_cache_control(self.model, self.api_base, self.transport))
 
     @property
     def origin(self) -> str:
@@ -203,6 +221,34 @@ def batch_wire(model: str, api_base: str | None, transport: Transport | None) ->
     if way == "direct":
         return "openai"
     return "anthropic" if way == "litellm" and provider_of(model) == "anthropic" else ""
+
+
+_CLAUDE_AT = ("bedrock", "vertex_ai", "azure_ai", "openrouter")
+"""Further providers with models of Anthropic, which take its `cache_control`."""
+_READ, _WRITE, _WRITE_1H = 0.1, 1.25, 2.0
+"""Anthropic's rates of cache reads and writes, as multiples of the input's."""
+
+
+def needs_cache_control(model: str, api_base: str | None = None, transport: Transport | None = None) -> bool:
+    """Whether the provider caches the beginning of a prompt only if `cache_control` marks it."""
+    provider = provider_of(model)
+    if provider != "openrouter" and transport_of(model, "chat", api_base, transport) != "litellm":
+        return False
+    return provider == "anthropic" or (provider in _CLAUDE_AT and "claude" in model)
+
+
+def _with_cache_rates(price: Price, cache: str) -> Price:
+    """The price with the rates of a cache of this lifetime; rates that are not known are Anthropic's usual multiples."""
+    fresh = price.input_per_mtok
+    read, write, longer = price.cached_input_per_mtok, price.cache_write_per_mtok, price.cache_write_1h_per_mtok
+    if not cache:
+        return replace(price, cache_write_per_mtok=None, cache_write_1h_per_mtok=None)
+    return replace(
+        price,
+        cached_input_per_mtok=_READ * fresh if read is None else read,
+        cache_write_per_mtok=_WRITE * fresh if write is None else write,
+        cache_write_1h_per_mtok=None if cache == "5m" else _WRITE_1H * fresh if longer is None else longer,
+    )
 
 
 def _batching(model: str, written: Mapping[str, Any] | None, price: Mapping[str, Any] | None) -> Batching | None:

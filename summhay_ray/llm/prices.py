@@ -264,6 +264,11 @@ def needs_responses(model: str) -> bool:
     return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
 
 
+def find_cache_minimum(model: str) -> int:
+    """Tokens of the shortest beginning of a prompt that the provider caches: from litellm's map, else 1,024."""
+    return int(_entry(_litellm_map(), model).get("prompt_cache_min_tokens") or 1024)
+
+
 def default_effort(model: str) -> str | None:
     """The model's default reasoning effort according to litellm's map; None if unknown."""
     return _entry(_litellm_map(), model).get("default_reasoning_effort")

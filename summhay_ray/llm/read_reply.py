@@ -79,12 +79,14 @@ def usage_of(said: Any) -> Usage | None:
     prompt, answer = _part(said, "prompt_tokens_details"), _part(said, "completion_tokens_details")
     cached = _first((prompt, "cached_tokens"), (said, "prompt_cache_hit_tokens"), (said, "cache_read_input_tokens"))
     written = _first((said, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens"), (prompt, "cache_write_tokens"))
+    by_lifetime = _part(said, "cache_creation") or _part(prompt, "cache_creation_token_details")
+    longer = min(_tokens(by_lifetime, "ephemeral_1h_input_tokens") or 0, written)
     reasoned = _first((answer, "reasoning_tokens"), (said, "reasoning_tokens"))
     if cached + written > read:
         read += cached + written
     if reasoned > answered or (reasoned and _tokens(said, "total_tokens") == read + answered + reasoned):
         answered += reasoned
-    usage = Usage(read, answered, cached, written, reasoned)
+    usage = Usage(read, answered, cached, written, reasoned, cache_write_1h_tokens=longer)
     return usage if max(read, answered) <= MOST_TOKENS else _within(usage, (MOST_TOKENS, MOST_TOKENS))
 
 
@@ -257,7 +259,7 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
     written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
-    return Usage(read, answered, cached, written, reasoned, said.searches)
+    return Usage(read, answered, cached, written, reasoned, said.searches, min(said.cache_write_1h_tokens, written))
 
 
 def _count_tokens(reply: Reply) -> int:

@@ -91,7 +91,8 @@ class LitellmTransport:
                 response = await self._litellm.arerank(**how, **more)
             else:
                 tier = {"service_tier": settings.service_tier} if settings.service_tier else {}
-                response = await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling), **tier)
+                asked = {**request.asked, "messages": request.conversation(settings.cache)}
+                response = await self._litellm.acompletion(**how, **asked, **bounded(request.sampling), **tier)
         return bodies.reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def close(self) -> None:

@@ -27,7 +27,7 @@ import functools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NewType
 
 Material = NewType("Material", str)
@@ -141,6 +141,12 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
         return f"{before}{note}{value}{after}"
 
     return _any_of(tuple(values)).sub(put, template)
+
+
+def length_before(template: str, values: Mapping[str, Material | Block | int], names: Sequence[str], filled: str) -> int:
+    """Characters of `filled`, the template with these values, before the first placeholder among `names`; all if it has none."""
+    cut = min((place for place in map(template.find, names) if place >= 0), default=len(template))
+    return len(filled) - len(fill(template[cut:], values))
 
 
 @functools.lru_cache(maxsize=64)

@@ -157,6 +157,10 @@ class Reach(Strict):
         default=None,
         description="standard: the tier that serves a call while flex has no capacity; null: wait",
     )
+    cache: bool | Literal["5m", "1h"] = Field(
+        default=True,
+        description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
+    )
     batch: Annotated[BatchSpec | None, BeforeValidator(_batch, json_schema_input_type=bool | BatchSpec | None)] = Field(
         default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
     )
