@@ -125,6 +125,7 @@ def plan(
         ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),
+        *([("batches", f"{result.waves} after one another, each up to 24 h")] if result.waves else []),
     ]
     facts(pairs)
 

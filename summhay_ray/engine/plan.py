@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,13 +21,13 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.price_comparison import ComparedWay, PlannedCalls, compare_ways
+from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded
 from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
 from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import UserError
-from summhay_ray.llm import ModelSettings, RawAnswer, Request, Usage, is_local, stored_answer
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, Unplannable, error_line
@@ -49,25 +49,14 @@ def micros_of(
 ) -> tuple[int, int, int]:
     """The cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`:
     billed searches (least, expected, most)."""
+    planned = settings.in_batch
+    # If few requests are asked synchronously, any of them may cost the standard price.
+    dearest = settings if settings.batch is not None and settings.batch.min_requests > 1 else planned
     return (
-        settings.expected_micros(prompt_tokens, expected, searches[1]),
-        settings.least_micros(prompt_tokens, searches[0]),
-        settings.worst_micros(prompt_tokens, longest, searches[2]),
+        planned.expected_micros(prompt_tokens, expected, searches[1]),
+        planned.least_micros(prompt_tokens, searches[0]),
+        dearest.worst_micros(prompt_tokens, longest, searches[2]),
     )
-
-
-def planned_settings(settings: ModelSettings) -> ModelSettings:
-    """The settings of a model's planned calls: at the price of a batch if it has one, but at most at the standard price if too
-    few calls may wait for a batch."""
-    if settings.batch is None:
-        return settings
-    return replace(settings.in_batch, standard_price=settings.price, falls_back=settings.batch.min_requests > 1)
-
-
-def usage_with_cache(settings: ModelSettings, tokens: int, expected: int, reads: int, writes: int) -> Usage:
-    """The usage of a call. `reads`, `writes`: tokens of its prompt that are read from the provider's cache and written to it."""
-    written = writes if settings.cache else 0
-    return Usage(tokens, expected, reads, written, cache_write_1h_tokens=written if settings.cache == "1h" else 0)
 
 
 def short_prefix(settings: ModelSettings, tokens: int) -> str:
@@ -99,6 +88,8 @@ class PlanResult:
     kind: str = ""
     unit: str = "items"
     """The word for items in messages."""
+    waves: int = 0
+    """Number of batches that must follow one another, each of which takes up to 24 hours; 0 without batches."""
     going: Mapping[str, Any] | None = None
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
     ways: Sequence[ComparedWay] = field(default=(), repr=False)
@@ -158,6 +149,7 @@ class PlanResult:
         plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        plain |= {"waves": self.waves, "batch_hours": BATCH_H * self.waves} if self.waves else {}
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
@@ -174,6 +166,25 @@ class CountingAsk(Ask):
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
+        self.waves = 0
+        """Number of batches that must follow one another to answer the item."""
+        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Outcome[RawAnswer]]] = []
+
+    def _in_wave(self, outcome: Outcome[RawAnswer]) -> asyncio.Future[Outcome[RawAnswer]]:
+        """A planned answer that comes only when the item asks nothing more: with its batch."""
+        loop = asyncio.get_running_loop()
+        self._wave.append((loop.create_future(), outcome))
+        if len(self._wave) == 1:
+            # Two turns of the loop later: requests that are made concurrently are made by then.
+            loop.call_soon(loop.call_soon, self._end_wave)
+        return self._wave[-1][0]
+
+    def _end_wave(self) -> None:
+        self.waves += 1
+        wave, self._wave = self._wave, []
+        for future, outcome in wave:
+            if not future.done():
+                future.set_result(outcome)
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -194,7 +205,7 @@ class CountingAsk(Ask):
 
     def _send(
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
-    ) -> Ready[Outcome[RawAnswer]]:
+    ) -> Awaitable[Outcome[RawAnswer]]:
         request, none = self.known(request, stage)
         if none is not None:
             return Ready(none)
@@ -236,14 +247,17 @@ class CountingAsk(Ask):
             else:
                 planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
+        batched = settings.batch is not None and not self._done
         if guess is None:
-            return Ready(Failed(PLANNED, "no call is made while planning"))
+            planned = Failed(PLANNED, "no call is made while planning")
+            return self._in_wave(planned) if batched else Ready(planned)
         same = hash((prompt, *self._prompts))
         self._guesses.append(same if planner.repeats_itself(request.model) else question)
         self._prompts.append(same)
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
-        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key))
+        guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+        return self._in_wave(guessed) if batched else Ready(guessed)
 
 
 class Planner:
@@ -252,7 +266,7 @@ class Planner:
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
-        self.settings = settings = {model: planned_settings(one) for model, one in workload.models.settings().items()}
+        self.settings = settings = workload.models.settings()
         models = workload.models
         # These caches live as long as the planner, and must not refer to it.
         self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
@@ -280,7 +294,7 @@ class Planner:
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
         """The additions of the current item to the counts."""
-        self.total = self.left = self.too_long = self.no_context = 0
+        self.total = self.left = self.too_long = self.no_context = self.waves = 0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
         """The counts of a stage and model for calls that are made with the probability `share`."""
@@ -298,7 +312,10 @@ class Planner:
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
-            total.minutes = self.settings[total.model].limits.minutes(total.calls, total.input_tokens, total.output_tokens)
+            settings = self.settings[total.model]
+            # The limits per minute are not those of batches.
+            figures = total.calls, total.input_tokens, total.output_tokens
+            total.minutes = settings.limits.minutes(*figures) if settings.batch is None else None
         order = [stage.name for stage in self.workload.stages]
         return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
 
@@ -348,7 +365,7 @@ class Planner:
     ) -> None:
         settings = self.settings[model]
         written = writes if settings.cache else 0
-        micros = settings.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
+        micros = settings.in_batch.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
         counted.add(cache_read_tokens=reads, cache_write_tokens=written, cached_micros=micros)
         self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1]
 
@@ -398,6 +415,7 @@ class Planner:
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
                 expected = asks["expected"]
+                self.waves = max(self.waves, expected.waves)
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
                     # The item asked nothing, so its failure does not depend on an answer: it is certain.
                     reasons = ((row.error, row.message) for row in expected.failures)
@@ -447,6 +465,7 @@ def plan(
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
+        planner.waves = len({stage.stage for stage in stages if stage.calls and planner.settings[stage.model].batch is not None})
         planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
@@ -464,6 +483,7 @@ def plan(
         **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
+        waves=planner.waves,
         warnings=(
             *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),

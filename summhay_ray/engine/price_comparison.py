@@ -80,11 +80,13 @@ def _settings_in(entry: ModelSpec, channel: Channel) -> tuple[ModelSettings, str
         return standard, "no price is known"
 
 
-def _micros(settings: ModelSettings, call: tuple[str, str, int, int, int, int], cache: bool) -> int:
-    _, _, tokens, answer, reads, writes = call
-    if not (cache and settings.caches):
-        return settings.price.micros(Usage(tokens, answer))
+def usage_with_cache(settings: ModelSettings, tokens: int, answer: int, reads: int, writes: int) -> Usage:
+    """The usage of a call. `reads`, `writes`: tokens of its prompt that are read from the provider's cache and written to it."""
     written = writes if settings.cache else 0
-    return settings.price.micros(
-        Usage(tokens, answer, reads, written, cache_write_1h_tokens=written if settings.cache == "1h" else 0)
-    )
+    return Usage(tokens, answer, reads, written, cache_write_1h_tokens=written if settings.cache == "1h" else 0)
+
+
+def _micros(settings: ModelSettings, call: tuple[str, str, int, int, int, int], cache: bool) -> int:
+    _, _, *tokens, reads, writes = call
+    read = (reads, writes) if cache and settings.caches else (0, 0)
+    return settings.price.micros(usage_with_cache(settings, *tokens, *read))

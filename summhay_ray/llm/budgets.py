@@ -55,7 +55,7 @@ class Account:
         """Money charged for calls that have ended."""
         self.reserved: Counter[Scope] = Counter()
         """The worst case of the calls in flight."""
-        self.uncertain = Counter(money.uncertain)
+        self.uncertain = money.uncertain + money.reserved
         """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
         self._calls: dict[str, tuple[Purpose, int]] = {}

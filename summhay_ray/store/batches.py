@@ -124,6 +124,22 @@ class BatchRecords:
             found.append(BatchRecord(**body, id=sent, **end))
         return sorted(found, key=lambda record: (record.began, record.token))
 
+    def counts(self) -> dict[str, Any] | None:
+        """Numbers of batches: `submitted`, `in_progress` and `done`; of `requests` in those in progress, and of `answered` ones
+        in those done. `oldest`: when the first in progress was submitted (seconds since 1970). None without batches."""
+        records = [record for record in self.all() if record.how != "unsent"]
+        if not records:
+            return None
+        running, done = ([record for record in records if bool(record.how) is is_done] for is_done in (False, True))
+        return {
+            "submitted": len(records),
+            "in_progress": len(running),
+            "done": len(done),
+            "requests": sum(len(record.requests) for record in running),
+            "answered": sum(record.answered for record in done),
+            "oldest": min((record.began for record in running), default=None),
+        }
+
     def _create(self, name: str, body: Mapping[str, Any]) -> None:
         self._files.create(f"{self._folder}/{name}", with_hash(body))
 

@@ -34,6 +34,7 @@ from summhay_ray.llm import (
     Ledger,
     LedgerClient,
     LedgerPort,
+    LedgerService,
     Line,
     ModelSettings,
     Settlement,
@@ -109,6 +110,17 @@ class BatchQueue:
         self._not_before: dict[str, float] = {}
         self._cancelling = False
         self._changed = asyncio.Event()
+        self._appending = asyncio.Lock()
+
+    @classmethod
+    def inline(cls, work: Work, session: int, service: LedgerService) -> BatchQueue:
+        """The queue of a driver whose ledger is in this process. `session`: the number of the driver's session."""
+        log = LogWriter(work.run.store.files, session)
+
+        async def act(verb: Any, *arguments: Any) -> Any:
+            return service.act(verb, *arguments)
+
+        return cls(work, log.writer, log, service.port(log.writer), act)
 
     # --- parked items -------------------------------------------------------------------------------------------------
 
@@ -382,11 +394,11 @@ class BatchQueue:
                 if state.ended:
                     break
                 failures = 0
-                if self._cancelling or time.time() > until:
-                    if how != "cancelled" and not self._cancelling:
-                        self._note(f"{record.model}: a batch is cancelled after max_wait_h; what it lacks is asked again")
-                    how = "cancelled"
+                if how != "cancelled" and (self._cancelling or time.time() > until):
                     await api.cancel(batch_id)
+                    how = "cancelled"
+                    if not self._cancelling:
+                        self._note(f"{record.model}: a batch is cancelled after max_wait_h; what it lacks is asked again")
             except CallFailed as error:
                 self._check_key(record, error)
                 failures, pause_s = failures + 1, max(pause_s, error.decision.after_s or 0.0)
@@ -445,7 +457,8 @@ class BatchQueue:
             decision = self._decision(key, found.get(key), state, flaws.get(key))
             if decision is not None:
                 decisions[key] = decision
-        if n_again := len(asked) - len(answered) - len(decisions):
+        n_again = len(asked) - len(answered) - len(decisions)
+        if n_again and not self._cancelling:
             self._note(f"{record.model}: {n_again} of the {len(asked)} requests of a batch have no answer, and are asked again")
         self._decide(decisions)
         self._settle(asked)
@@ -501,7 +514,9 @@ class BatchQueue:
             return records
 
         records = await asyncio.to_thread(work)
-        locations = await asyncio.to_thread(self._log.append, [line for _, line in records])
+        # The log takes one caller at a time.
+        async with self._appending:
+            locations = await asyncio.to_thread(self._log.append, [line for _, line in records])
         for (one, _), location in zip(records, locations, strict=True):
             tokens = {"input_tokens": one["input_tokens"], "output_tokens": one["output_tokens"]}
             micros, excess = one["usd_micros"], Excess.of(one)

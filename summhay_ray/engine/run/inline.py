@@ -77,7 +77,8 @@ class InlineExecution:
         async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
             return await worker.answer(batch)
 
-        batches = await asyncio.to_thread(self._batch_queue) if self.work.has_batches else None
+        session = self._heartbeat.session.number
+        batches = BatchQueue.inline(self.work, session, service) if self.work.has_batches else None
         dispatcher = Dispatcher(queues, send, batches=batches)
         tending = asyncio.create_task(self._tend(service, log.writer, batches))
         try:
@@ -127,14 +128,6 @@ class InlineExecution:
     async def _add(self, parts: Sequence[Parts]) -> list[None]:
         await asyncio.to_thread(self._committer.add, parts)
         return [None] * len(parts)
-
-    def _batch_queue(self) -> BatchQueue:
-        log, service = LogWriter(self.work.run.store.files, self._heartbeat.session.number), self._service
-
-        async def act(*verb_and_arguments: Any) -> Any:
-            return service.act(*verb_and_arguments)
-
-        return BatchQueue(self.work, log.writer, log, service.port(log.writer), act)
 
     async def _tend(self, service: LedgerService, worker: str, batches: BatchQueue | None) -> None:
         """Keep the run's only worker alive for the ledger, and update the snapshot."""
