@@ -13,7 +13,7 @@ from summhay_ray import judge as judging
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Source, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.haystack import parse_system
-from summhay_ray.judge.fit import held_out, measure
+from summhay_ray.judge import fit
 from summhay_ray.loops import run_loop
 from summhay_ray.metrics import alpha
 from summhay_ray.outcome import MICROS, Answer, Malformed, Outcome
@@ -128,7 +128,7 @@ class Measure:
         together = named.kind == "offline"
         if together not in self._free:
             if self._held_out:
-                self._free[together] = held_out(measure(self._summaries), together)
+                self._free[together] = fit.held_out(fit.measure(self._summaries), together)
             else:
                 texts = [([insight.text for insight in summary.insights], summary.bullets) for summary in self._summaries]
                 self._free[together] = [judging.bench.rate(row, bullets, together) for row, bullets in texts]
