@@ -17,7 +17,7 @@ from summhay_ray.report.run_tables import (
     runs_table,
     usage_table,
 )
-from summhay_ray.report.sections import TextTable, fitted, folded, markdown, section_table, shown
+from summhay_ray.report.sections import TextTable, board_table, fitted, folded, markdown, section_table, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     BOUNDS_LEGEND,
@@ -56,6 +56,7 @@ __all__ = [
     "answers_table",
     "audited_tables",
     "bench_tables",
+    "board_table",
     "bounds_table",
     "dollars_line",
     "explained_tables",
