@@ -70,7 +70,6 @@ __all__ = [
     "minutes",
     "names_line",
     "plan_table",
-    "ways_table",
     "rejudge_table",
     "report",
     "runs_table",
@@ -82,6 +81,7 @@ __all__ = [
     "table_legends",
     "usage_table",
     "verified_tables",
+    "ways_table",
 ]
 
 

@@ -140,12 +140,6 @@ def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | Non
     return None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
 
 
-def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
-    """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
-    compared = compared_by_record(result)
-    return None if compared is None else compared.decision
-
-
 def ranking_figure(result: ScoreResult, judge: str) -> str:
     """The figure that ranks systems: joint, or coverage if no gold document is known."""
     return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
