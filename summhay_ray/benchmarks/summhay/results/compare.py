@@ -134,11 +134,10 @@ def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScor
     return judged_scores(result, best, {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()})
 
 
-def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
-    """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
+def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | None:
+    """The systems of the run compared by the judge of record; None with a single system, or without any score."""
     scores = scores_of_record(result, result.judge)
-    compared = None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
-    return None if compared is None else compared.decision
+    return None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
 
 
 def ranking_figure(result: ScoreResult, judge: str) -> str:
