@@ -87,6 +87,6 @@ def usage_with_cache(settings: ModelSettings, tokens: int, answer: int, reads: i
 
 
 def _micros(settings: ModelSettings, call: tuple[str, str, int, int, int, int], cache: bool) -> int:
-    _, _, *tokens, reads, writes = call
-    read = (reads, writes) if cache and settings.caches else (0, 0)
-    return settings.price.micros(usage_with_cache(settings, *tokens, *read))
+    _, _, tokens, answer, reads, writes = call
+    used = (reads, writes) if cache and settings.caches else (0, 0)
+    return settings.price.micros(usage_with_cache(settings, tokens, answer, *used))

@@ -1,15 +1,18 @@
-"""The HTML page of a report, with tables and figures, and its data files: samples, their shared contents, and their index.
+"""The HTML page of a report, and its data files: samples, their shared contents, and their index.
 
-The data files are scripts that the page loads on demand. They are written in one pass, with one chunk in memory at a time. Text
-from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
-only the page's own script.
+The data files are scripts that the page loads on demand, or data blocks of the page itself. They are written in one pass, with
+one chunk in memory at a time. Text from documents, models, specs and names is never markup: jinja2 escapes it, data is JSON, and
+the page's content security policy allows only the page's own scripts. Tables are DataTables', from the package itables; charts
+are Observable Plot's, from the package pyobsplot.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import heapq
+import importlib.metadata
 import itertools
 import json
 import math
@@ -18,20 +21,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
-from importlib.metadata import version
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Facet, SampleRecord, Samples, Section
-from summhay_ray.errors import printable
-from summhay_ray.report.cells import Links, grids_of
-from summhay_ray.report.figures import drawable, page_svg
+from summhay_ray.errors import UserError, printable
+from summhay_ray.report.face import banner, board_data, chart_data, front_charts, shared_comparison, table_data, tiles
 from summhay_ray.report.sections import names, notes, plain
 from summhay_ray.store import Files
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from summhay_ray.report.run_sections import ReportedRun
 
 CHUNK_BYTES = 400_000
@@ -40,12 +39,23 @@ ROWS_A_LIST = 50_000
 """Number of samples in one index file."""
 LONGEST = 200_000
 """Maximum characters of a text in a report. Longer texts are cut, with their length noted."""
-_PARTS_OF_NAMES = re.compile(r"(?<=[_/,])(?=\S)")
+TABS = {
+    "leaderboard": "Leaderboard",
+    "compare": "Compare two",
+    "samples": "Samples",
+    "failures": "Failures",
+    "judge": "Judge",
+    "method": "Method",
+}
+LIBRARIES = {"tables": ("itables", "itables/html/dt_bundle.js"), "plots": ("pyobsplot", "pyobsplot/static/static-widget.js")}
+"""Name in the page's script -> the installed package, and its file: a JavaScript module."""
+TABLE_STYLE = ("itables", "itables/html/dt_bundle.css")
+_EXPORTS = re.compile(r"export\s*\{([^{}]*)\};?")
 
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """The data files in the page's folder."""
+    """The samples of the page."""
 
     n_samples: int = 0
     facets: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -54,6 +64,8 @@ class PageData:
     """Identifies the shown state of the runs."""
     live: bool = False
     """Whether the page is served, and checks for a newer version."""
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    """Data file -> its JSON, for a page that holds its samples itself."""
 
 
 def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
@@ -70,53 +82,94 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = breakable
-    shown = []
+    several = len(runs) > 1
+    sections, tables, ids = list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     for place, reported in enumerate(runs):
-        run, several, status = reported.run, len(runs) > 1, reported.status
-        begin, links = f"s{place if several else ''}", Links(data.facets, run.run_id if several else "")
-        sections = zip(names(reported.sections), reported.sections, strict=True)
-        shown.append(
-            {
-                "id": run.run_id,
-                "kind": str(run.record["kind"]),
-                "title": plain(reported.title),
-                "status": status,
-                "status_class": {"done": status, "imported": status, "partial": "bad", "damaged": "bad"}.get(status, ""),
-                "sections": [_section(section, f"{begin}-{name}", links) for name, section in sections],
-            }
-        )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for name, section in zip(names(reported.sections), reported.sections, strict=True):
+            # The first screen has a single run's decision and leaderboard.
+            if section.name == "decision" or (section.name == "board" and not several):
+                continue
+            shown = _section(section, f"s{place if several else ''}-{name}", reported.title if several else "")
+            table = table_data(section, data.facets, reported.run.run_id if several else "")
+            tables[shown["id"]] = {"table": table, "chart": chart_data(section)}
+            sections.append(shown)
+            ids.setdefault(name, shown["id"])
+    comparison = shared_comparison(runs)
+    content = {
+        "board": None if comparison is None else board_data(comparison, data.facets),
+        "charts": [] if comparison is None else front_charts(runs, comparison),
+        "sections": tables,
+    }
+    limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
+    scripts = [*map(_library, LIBRARIES), script]
     return environment.get_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
-        runs=shown,
+        runs=[{"id": one.run.run_id, "kind": str(one.run.record["kind"]), "status": one.status} for one in runs],
+        tabs={
+            name: title
+            for name, title in TABS.items()
+            if name in ("leaderboard", "compare", "samples") or any(one["tab"] == name for one in sections)
+        },
+        banner=[plain(line) for line in banner(runs, comparison)],
+        decision=None if comparison is None else plain(comparison.decision.text),
+        judge="" if comparison is None else plain(comparison.judged(comparison.decision.figure)),
+        warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
+        tiles=tiles(runs, comparison, ids),
+        sections=sections,
+        content=_json(content),
+        blocks=data.blocks,
         n_samples=data.n_samples,
         version=data.version,
         live=data.live,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        package=version("summhay-ray"),
-        css=css,
-        script=script,
-        script_hash=f"sha256-{digest}",
+        package=importlib.metadata.version("summhay-ray"),
+        libraries={package: importlib.metadata.version(package) for package, _ in LIBRARIES.values()},
+        css=f"{_file_of(*TABLE_STYLE)}\n{css}".replace("</style", "<\\/style"),
+        scripts=scripts,
+        hashes=" ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts),
     )
 
 
-def breakable(text: str) -> Markup:
-    """A name that may break after `_`, `/` and `,`, escaped."""
-    from markupsafe import Markup
+@functools.cache
+def _file_of(package: str, name: str) -> str:
+    """A file of an installed package, whose content must have the hash with which the package was installed.
 
-    return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))
+    The package is not imported. Raises UserError.
+    """
+    try:
+        file = next(one for one in importlib.metadata.files(package) or () if str(one) == name)
+    except (importlib.metadata.PackageNotFoundError, StopIteration) as error:
+        raise UserError(f"the report page needs {name} of the package {package}; install it: pip install {package}") from error
+    content = file.read_binary()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    if file.hash is None or digest != file.hash.value:
+        mend = f"pip install --force-reinstall --no-deps {package}"
+        raise UserError(
+            f"{name} is not as {package} {importlib.metadata.version(package)} installed it; install it again: {mend}"
+        )
+    return content.decode("utf-8")
 
 
-def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
+@functools.cache
+def _library(name: str) -> str:
+    """A library as an inline script: what its module exports becomes `window.NAME`, since inline scripts cannot import."""
+    text = _file_of(*LIBRARIES[name])
+    last = [*_EXPORTS.finditer(text)][-1]
+    pairs = (one.strip().partition(" as ") for one in last[1].split(",") if one.strip())
+    fields = ", ".join(f"{(public or own).strip()}: {own.strip()}" for own, _, public in pairs)
+    text = f"{text[: last.start()]}window.{name} = {{{fields}}};{text[last.end() :]}"
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _section(section: Section, name: str, run: str) -> dict[str, Any]:
     return {
         "id": name,
+        "tab": section.tab,
+        "run": plain(run),
         "title": plain(section.title),
         "text": [plain(part) for part in section.text.split("\n\n") if part],
         "warnings": [plain(note) for note in section.notes],
         "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
-        "svg": page_svg(section, name) if drawable(section) else "",
-        "tables": grids_of(section, links),
         "listing": printable(section.listing, keep="\n", instead=" "),
     }
 
