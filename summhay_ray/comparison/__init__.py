@@ -6,12 +6,12 @@ It serves every benchmark that reports its systems' scores by query (`Workload.b
 
 from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair
 from summhay_ray.comparison.decision import SystemDecision
-from summhay_ray.comparison.run_scores import Interval, RunScores, Unbiased, by_factor
+from summhay_ray.comparison.run_scores import Estimate, RunScores, Unbiased, by_factor
 from summhay_ray.comparison.sections import ENDS, board, comparison_sections, screen_sections
 
 __all__ = [
     "ENDS",
-    "Interval",
+    "Estimate",
     "RunScores",
     "SystemComparison",
     "SystemDecision",

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
-from summhay_ray.comparison.run_scores import QUERY, Interval, RunScores
+from summhay_ray.comparison.run_scores import QUERY, Estimate, RunScores
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import FEWEST_UNITS, FRACTION, LEVEL, LITTLE, Observed, Over, Paired, unit_means
 
@@ -83,7 +83,7 @@ class SystemComparison:
     """A row per compared system: its `name`, and its mean of each figure of the runs, also of those that are not compared."""
     scales: Mapping[str, str] = field(default_factory=dict)
     """Figure of `means` -> its unit."""
-    corrections: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
+    corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
     its interval."""
 

@@ -17,7 +17,7 @@ from summhay_ray.metrics import JudgeBias
 
 QUERY = ("cluster", "query")
 _KEYS = ("system", *QUERY)
-Interval = tuple[float, float | None, float | None]
+Estimate = tuple[float, float | None, float | None]
 """A value and the ends of its 95 % interval, if there is one."""
 
 
@@ -54,7 +54,7 @@ class RunScores:
         labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
         costs: Mapping[str, float] = MappingProxyType({}),
         limits: Sequence[str] = (),
-        corrections: Mapping[str, Mapping[str, Mapping[str, Interval]]] = MappingProxyType({}),
+        corrections: Mapping[str, Mapping[str, Mapping[str, Estimate]]] = MappingProxyType({}),
     ) -> None:
         self.run, self.judge, self.cluster, self.counted = run, judge, by_query.cluster, by_query.counted
         self.unbiased, self.labelled, self.costs, self.limits = unbiased, labelled, costs, limits

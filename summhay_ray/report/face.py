@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import polars as pl
 
 from summhay_ray.comparison import ENDS, SystemComparison, board, compare_pairs
 from summhay_ray.engine import Chart, Section
+from summhay_ray.errors import UserError
 from summhay_ray.report.run_sections import ReportedRun
 from summhay_ray.report.sections import SHARES, is_finite, plain, section_columns, section_table, with_unit
 
@@ -26,6 +28,8 @@ MOST_POINTS = 500
 Tile = dict[str, Any]
 MOST_FOREST = 25
 """Systems in the forest of the first screen."""
+MOST_CARD = 5
+"""Systems on a card."""
 _NAMES = ("model", "retriever", "ordering", "run")
 
 
@@ -219,8 +223,40 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
         points = ranked.select("system", *series, "dollars a query", figure, "n")
         chart = Chart.scatter("dollars a query", figure, series=series[0] if series else "", front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
-    charts = [(forest.title, chart_data(forest)), *((one.title, chart_data(one)) for one in costs[:1])]
+    charts = [(forest.title, chart_data(forest)), *(("Cost and quality", chart_data(one)) for one in costs[:1])]
     return [{**drawn, "title": plain(title)} for title, drawn in charts if drawn is not None]
+
+
+def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
+    """A picture for a README: the decision, and the leading systems with their intervals. Raises UserError without scores."""
+    from xml.sax.saxutils import escape
+
+    comparison = shared_comparison(runs)
+    if comparison is None or (table := board(comparison).table) is None:
+        raise UserError("a card needs scores by query, of one run or of runs of the same queries")
+    figure, scale = comparison.decision.figure, 100 if comparison.units[comparison.decision.figure] == "%" else 1
+    rows = table.filter(pl.col("verdict").is_in(["best", "tied", "below"])).drop_nulls(figure).head(MOST_CARD).to_dicts()
+    most = max((row[name] for row in rows for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
+    lines = [*textwrap.wrap(plain(comparison.decision.text), 105)[:4]]
+    top, parts = 62 + 18 * len(lines), list[str]()
+    for place, line in enumerate([plain(title)[:70], *lines]):
+        size = 20 if not place else 12
+        parts.append(f'<text x="20" y="{34 if not place else 42 + 18 * place}" font-size="{size}">{escape(line)}</text>')
+    for place, row in enumerate(rows):
+        y, at = top + 24 * place, [300 + 260 * (row[name] or 0) / most for name in (f"{figure}_low", figure, f"{figure}_high")]
+        name = f"{place + 1}. {plain(row['system'])}"
+        parts.append(f'<text x="20" y="{y + 4}" font-size="12">{escape(name if len(name) < 44 else name[:43] + "…")}</text>')
+        if row[f"{figure}_low"] is not None:
+            line_at = f'x1="{at[0]:.1f}" x2="{at[2]:.1f}" y1="{y}" y2="{y}"'
+            parts.append(f'<line {line_at} stroke="#56B4E9" stroke-width="4"/>')
+        value = f"{figure} {scale * row[figure]:.{1 if scale == 100 else 3}f} · {row['verdict']}"
+        parts.append(f'<circle cx="{at[1]:.1f}" cy="{y}" r="5" fill="#0072B2"/>')
+        parts.append(f'<text x="580" y="{y + 4}" font-size="12">{escape(value)}</text>')
+    height = top + 24 * len(rows) + 6
+    style = 'font-family="system-ui, sans-serif" fill="#1b1f24"'
+    box = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" viewBox="0 0 760 {height}" role="img" {style}>'
+    frame = f'<rect width="759" height="{height - 1}" x=".5" y=".5" rx="8" fill="#fff" stroke="#d3d9df"/>'
+    return "\n".join([box, f"<title>{escape(plain(title))}</title>", frame, *parts, "</svg>\n"])
 
 
 def _units_of(section: Section, table: pl.DataFrame) -> dict[str, str]:

@@ -17,7 +17,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
@@ -50,6 +50,10 @@ TABS = {
 LIBRARIES = {"tables": ("itables", "itables/html/dt_bundle.js"), "plots": ("pyobsplot", "pyobsplot/static/static-widget.js")}
 """Name in the page's script -> the installed package, and its file: a JavaScript module."""
 TABLE_STYLE = ("itables", "itables/html/dt_bundle.css")
+SINGLE_FILE_MB = 10
+"""Maximum size of the samples in a page that holds them itself."""
+Put = Callable[[str, str], None]
+"""Writes a data file: its name and its JSON."""
 _EXPORTS = re.compile(r"export\s*\{([^{}]*)\};?")
 
 
@@ -174,11 +178,11 @@ def _section(section: Section, name: str, run: str) -> dict[str, Any]:
     }
 
 
-def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
+def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
     """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each text facet."""
     every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
     facets = list({one.name: one for one in every}.values())
-    book = _Book(files, facets)
+    book = _Book(put, facets)
     for run_id, one in runs:
         for sample in one.samples:
             facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
@@ -187,7 +191,7 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     shelves = {}
     for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):
         found = heapq.merge(*(one.shelves.get(shelf, ()) for _, one in runs), key=itemgetter(0))
-        shelves[shelf] = _shelve(files, shelf, found)
+        shelves[shelf] = _shelve(put, shelf, found)
     prompts = {judge: text for _, one in runs for judge, text in one.prompts.items()}
     manifest = {
         "facets": [{"name": one.name, "kind": one.kind, "unit": one.unit} for one in facets],
@@ -197,15 +201,15 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
         "shelves": shelves,
         "prompts": prompts,
     }
-    _put(files, "manifest", _json(manifest))
+    put("manifest", _json(manifest))
     return book.n, book.dictionaries
 
 
 class _Book:
     """Writes samples in chunks, together with the columns of their index."""
 
-    def __init__(self, files: Files, facets: Sequence[Facet]) -> None:
-        self._files, self._facets = files, facets
+    def __init__(self, put: Put, facets: Sequence[Facet]) -> None:
+        self._put, self._facets = put, facets
         self.n = 0
         self.starts: list[int] = []
         self.lists: list[int] = []
@@ -245,16 +249,16 @@ class _Book:
             self._end_list()
 
     def _end_chunk(self) -> None:
-        _put(self._files, f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
+        self._put(f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
         self._chunk, self._bytes = [], 0
 
     def _end_list(self) -> None:
-        _put(self._files, f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
+        self._put(f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
         self.lists.append(len(self._ids))
         self._ids, self._columns = [], {one.name: [] for one in self._facets}
 
 
-def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
+def _shelve(put: Put, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
     """Write the shared contents of one kind, given sorted by id. Returns the first id of each chunk."""
     firsts: list[str] = []
     chunk: list[str] = []
@@ -267,20 +271,34 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
         chunk.append(text)
         size += len(text)
         if size >= CHUNK_BYTES:
-            _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+            put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
             chunk, size = [], 0
     if chunk:
-        _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+        put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
     return firsts
 
 
-def _put(files: Files, name: str, text: str) -> None:
-    files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+def folder_of(files: Files) -> Put:
+    """Writes data as scripts in the folder `data`, which a page on a disk may load."""
+
+    def put(name: str, text: str) -> None:
+        files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+
+    return put
 
 
-def put_version(files: Files, version: str) -> None:
-    """Write the version of the data, from which an open, served page notices changes."""
-    _put(files, "version", _json(version))
+def blocks_of(blocks: dict[str, str]) -> Put:
+    """Keeps data in memory for `PageData.blocks`. Raises UserError if it exceeds SINGLE_FILE_MB."""
+
+    def put(name: str, text: str) -> None:
+        blocks[name] = text
+        if (size := sum(map(len, blocks.values()))) > SINGLE_FILE_MB * 1_000_000:
+            raise UserError(
+                f"the samples take more than {size / 1e6:.0f} MB, and a single file holds {SINGLE_FILE_MB} MB; leave "
+                "--single-file out, and copy the whole folder"
+            )
+
+    return put
 
 
 def _json(content: Any) -> str:

@@ -46,8 +46,7 @@ const grid = (box, name, columns, rows, options = {}) => {
     data: rows, autoWidth: false, deferRender: true, pageLength: options.length || 15, lengthChange: false, paging: rows.length > (options.length || 15), ordering: true, order: [], colReorder: false, keys: false, select: false,
     layout: { topStart: { buttons }, topEnd: many ? { search: { placeholder: "Search" } } : null, bottomStart: many ? "info" : null, bottomEnd: many ? { paging: { firstLast: false } } : null },
     columns: columns.map((one) => ({ data: null, visible: !one.hidden, className: [one.figure ? "figure" : "", one.cls || ""].join(" ").trim(), type: one.figure ? "num" : "string", orderSequence: one.least ? ["asc", "desc"] : one.figure ? ["desc", "asc"] : ["asc", "desc"],
-      render: (row, kind) => (kind === "sort" || kind === "type" ? (one.value ? one.value(row) : one.text(row)) ?? (one.figure ? -Infinity : "") : kind === "display" ? escaped(one.text(row)) : String(one.text(row) ?? "")),
-      createdCell: one.node ? (cell, _, row) => cell.replaceChildren(...[one.node(row)].flat()) : undefined })),
+      render: (row, kind) => (kind === "sort" || kind === "type" ? (one.value ? one.value(row) : one.text(row)) ?? (one.figure ? -Infinity : "") : kind === "display" ? (one.node ? make("span", {}, one.node(row)) : escaped(one.text(row))) : String(one.text(row) ?? "")) })),
     ...options.more,
   });
   return shown;
@@ -88,7 +87,7 @@ const chart = (box, name, one, act) => {
   const options = { width: narrow, marginLeft: down ? Math.min(narrow * 0.45, 14 + 6.6 * Math.min(most, Math.max(0, ...labels.map((text) => text.length)))) : 50, style: { background: "transparent", fontSize: "11px" }, marginBottom: 40,
     x: { grid: true, label: one.kind === "bar" ? one.y_title : one.x_title, nice: numeric && !down }, y: { grid: !down, label: one.y_title }, symbol: { legend: false }, marks: MARKS[one.kind](points, { tip, series, front: one.front }) };
   if (down) { options.y = axis; options.height = (one.kind === "matrix" ? 18 : 20) * named.length + 75; }
-  if (one.kind === "matrix") { options.x = { label: null, tickRotate: -60, tickFormat: (text) => short(text, most) }; options.marginBottom = 120; options.height += 70; options.color = { scheme: "PuOr", pivot: 0, type: "diverging", reverse: true, legend: true, label: one.s_title }; }
+  if (one.kind === "matrix") { const across = new Set(points.map((point) => String(point.x))); options.x = { domain: [...named.filter((one) => across.has(one)), ...[...across].filter((one) => !named.includes(one))], label: null, tickRotate: -60, tickFormat: (text) => short(text, most) }; options.marginBottom = 120; options.height += 70; options.color = { scheme: "PuOr", pivot: 0, type: "diverging", reverse: true, legend: true, label: one.s_title }; }
   else if (one.kind === "forest") options.color = { type: "identity" };
   else options.color = { range: COLOURS, domain: [...new Set(points.map((point) => point.s))], legend: series > 1 && series <= 16 };
   if (one.kind === "line" && !numeric) options.x.type = "point";
@@ -96,6 +95,7 @@ const chart = (box, name, one, act) => {
   if (act) made.addEventListener("click", () => made.value && act(made.value));
   plotted.append(made);
   const rest = one.n > points.length ? make("p", { class: "small" }, `${points.length} of ${one.n.toLocaleString("en")} shown; the table has all`) : null;
+  for (const part of $$("g[aria-label]", made)) part.removeAttribute("aria-label");
   for (const svg of $$("svg", made)) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", `Chart: ${name}`); }
   figure.append(plotted, ...(rest ? [rest] : []), make("p", { class: "files" }, ["SVG", "PNG"].map((kind) => make("button", { type: "button", "aria-label": `Download the chart as ${kind}`, on: { click: () => file(made, name.replace(/\W+/g, "_"), kind === "PNG") } }, kind))));
   box.append(figure);
@@ -115,7 +115,7 @@ const drawBoard = (box, board) => {
     const low = value(row, "_low"), high = value(row, "_high"), at = (one) => `${Math.min(100, Math.max(0, (100 * one) / most))}%`, line = make("span", { class: "range", "aria-hidden": "true" });
     if (typeof low === "number") { const ends = make("span", { class: "ends" }); ends.style.left = at(low); ends.style.width = at(high - low); line.append(ends); }
     if (typeof value(row) === "number") { const dot = make("span", { class: "dot" }); dot.style.left = at(value(row)); line.append(dot); }
-    return [make("span", { class: "number" }, percent(value(row), scale) + (row.n < row.n_expected ? "*" : "")), line, make("small", {}, typeof low === "number" ? interval(low, high, scale).trim() : "too few for an interval")];
+    return [make("span", { class: "number" }, percent(value(row), scale) + (row.n < row.n_expected && typeof value(row) === "number" ? "*" : "")), line, make("small", {}, typeof low === "number" ? interval(low, high, scale).trim() : typeof value(row) === "number" ? "too few" : "")];
   };
   const chips = (row) => { const parts = names.filter((name) => name !== "run" && row[name]); const text = parts.length ? [...new Set([...parts.filter((name) => name !== "ordering" || row.ordering !== "given").map((name) => row[name])])] : [row.system]; const chip = (part) => make("span", { class: "chip" }, part);
     return [row.link ? make("a", { href: row.link, class: "chips", title: `Samples of ${row.system}`, "aria-label": `Samples of ${row.system}` }, text.map(chip)) : make("span", { class: "chips" }, text.map(chip))]; };
@@ -135,7 +135,7 @@ const drawBoard = (box, board) => {
   columns.push({ name: "group", hidden: true, figure: true, least: true, text: (row) => place(row), value: place });
   const filter = () => table.search.fixed("facets", (_, row) => Object.entries(chosen).every(([name, wanted]) => !wanted || row[name] === wanted)).draw();
   const bars = make("div", { class: "bar" }, names.map((name) => { const words = [...new Set(rows.map((row) => row[name]))].sort(); return words.length < 2 ? null : choice(name, [["", "any"], ...words.map((word) => [word, word])], "", (wanted) => { chosen[name] = wanted; filter(); }); }),
-    board.ways.length ? choice("figures", [["raw", "raw"], ...board.ways.map((one) => [one, one === "labels" ? "by people's labels" : "corrected for the judge's bias"])], way, (wanted) => { way = wanted; table.rows().invalidate().draw(); for (const cell of table.cells(null, ".bar-cell").nodes()) cell.replaceChildren(...bar(table.row(cell.parentNode).data())); }) : null);
+    board.ways.length ? choice("figures", [["raw", "raw"], ...board.ways.map((one) => [one, one === "labels" ? "by people's labels" : "corrected for the judge's bias"])], way, (wanted) => { way = wanted; table.rows().invalidate().draw(); }) : null);
   box.append(make("h2", {}, `Leaderboard by ${figure}${board.judge ? `, judged by ${board.judge}` : ""}`), bars);
   table = grid(box, "Leaderboard", columns, rows, { length: 10, more: { orderFixed: { pre: [columns.length - 1, "asc"] }, order: [[0, "asc"]], rowGroup: { dataSrc: (row) => GROUPS[row.verdict] || "", emptyDataGroup: null, startRender: (_, group) => group || null } } });
   box.append(make("p", { class: "small" }, board.text));
@@ -429,7 +429,7 @@ const pairView = async (query) => {
   for (let row = 0; row < index.n; row++) if (textOf(text.system, index.columns.system[row])) { if (!rowsOf.has(name(row))) rowsOf.set(name(row), []); rowsOf.get(name(row)).push(row); }
   const ranked = (content.board ? content.board.rows.map((row) => row.system) : []).filter((one) => rowsOf.has(one)), systems = [...new Set([...ranked, ...[...rowsOf.keys()].sort()])];
   const real = content.board ? content.board.rows.filter((row) => row.verdict !== "ceiling" && rowsOf.has(row.system)).map((row) => row.system) : systems;
-  const a = rowsOf.has(query.get("a")) ? query.get("a") : real[0] || systems[0], b = rowsOf.has(query.get("b")) ? query.get("b") : real.find((one) => one !== a) || systems.find((one) => one !== a);
+  const a = rowsOf.has(query.get("a")) ? query.get("a") : real[0] || systems[0], b = rowsOf.has(query.get("b")) && query.get("b") !== a ? query.get("b") : real.find((one) => one !== a) || systems.find((one) => one !== a);
   const figure = (figures.find((one) => one.name === query.get("figure")) || figures.find((one) => content.board && one.name === content.board.figure) || figures[0]).name;
   const to = (changes) => link("compare", new URLSearchParams({ a, b, figure, ...changes }));
   const asked = (row) => [text.haystack ? textOf(text.haystack, index.columns.haystack[row]) : "", textOf(text.query, index.columns.query[row])].filter(Boolean).join(": ");

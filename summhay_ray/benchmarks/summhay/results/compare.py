@@ -120,7 +120,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
     )
 
 
-def _means(system: SystemScore, way: str) -> dict[str, comparison.Interval]:
+def _means(system: SystemScore, way: str) -> dict[str, comparison.Estimate]:
     """The system's means of figures that are corrected in this way, with their intervals."""
     values = {figure: getattr(system, f"{figure}_{way}", None) for figure in FIGURES}
     return {name: (value, *system.ci.get(f"{name}_{way}", (None, None))) for name, value in values.items() if value is not None}
