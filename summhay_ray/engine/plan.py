@@ -168,14 +168,12 @@ class CountingAsk(Ask):
         self.guessed_on = self.asked_anything = False
         self.waves = 0
         """Number of batches that must follow one another to answer the item."""
-        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Outcome[RawAnswer], Callable[[], None]]] = []
+        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Ready[Outcome[RawAnswer]]]] = []
 
-    def _in_wave(
-        self, outcome: Outcome[RawAnswer], note: Callable[[], None] = lambda: None
-    ) -> asyncio.Future[Outcome[RawAnswer]]:
-        """A planned answer that comes only when the item asks nothing more: with its batch. `note` is called then."""
+    def _in_wave(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
+        """A planned answer that comes only when the item asks nothing more: with its batch."""
         loop = asyncio.get_running_loop()
-        self._wave.append((loop.create_future(), outcome, note))
+        self._wave.append((loop.create_future(), outcome))
         if len(self._wave) == 1:
             # Two turns of the loop later: requests that are made concurrently are made by then.
             loop.call_soon(loop.call_soon, self._end_wave)
@@ -184,10 +182,9 @@ class CountingAsk(Ask):
     def _end_wave(self) -> None:
         self.waves += 1
         wave, self._wave = self._wave, []
-        for future, outcome, note in wave:
-            note()
+        for future, outcome in wave:
             if not future.done():
-                future.set_result(outcome)
+                future.set_result(outcome.take())
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -252,8 +249,8 @@ class CountingAsk(Ask):
         guess = planner.workload.guess(self.item, stage, self._size)
         batched = settings.batch is not None and not self._done
         if guess is None:
-            planned = Failed(PLANNED, "no call is made while planning")
-            return self._in_wave(planned) if batched else Ready(planned)
+            planned: Ready[Outcome[RawAnswer]] = Ready(Failed(PLANNED, "no call is made while planning"))
+            return self._in_wave(planned) if batched else planned
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
@@ -264,7 +261,7 @@ class CountingAsk(Ask):
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
-        return self._in_wave(guessed, note_guess) if batched else Ready(guessed, note_guess)
+        return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
 class Planner:

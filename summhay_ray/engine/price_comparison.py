@@ -88,5 +88,6 @@ def usage_with_cache(settings: ModelSettings, tokens: int, answer: int, reads: i
 
 def _micros(settings: ModelSettings, call: tuple[str, str, int, int, int, int], cache: bool) -> int:
     _, _, tokens, answer, reads, writes = call
-    used = (reads, writes) if cache and settings.caches else (0, 0)
-    return settings.price.micros(usage_with_cache(settings, tokens, answer, *used))
+    if not (cache and settings.caches):
+        reads = writes = 0
+    return settings.price.micros(usage_with_cache(settings, tokens, answer, reads, writes))

@@ -125,10 +125,10 @@ class Account:
             purpose, micros = self._earlier.pop(key)
             for scope in scopes(purpose):
                 self.uncertain[scope] -= micros
-        for key, (purpose, micros) in batches.items():
+        for key, call in batches.items():
             # The newest record covers it.
-            self._listed[key] = purpose, micros
-            self.reserve(key, purpose, micros)
+            self._listed[key] = call
+            self.reserve(key, *call)
             del self._listed[key]
 
     def release(self, key: str) -> None:

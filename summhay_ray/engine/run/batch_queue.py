@@ -55,10 +55,12 @@ SEARCH_S = 5.0
 """A batch that is not in the provider's list this long after a doubt was not created."""
 GONE_AFTER_S = 600.0
 """A batch that the provider does not know for this long is gone. A new one may be unknown for a moment."""
-TRIES = 3
-"""Maximum number of batches that a request is in without an answer."""
+TRIES, PAID_TRIES = 6, 3
+"""Maximum number of batches that a request is in without an answer, where that costs nothing, and where it may be paid."""
 CREATIONS = 8
 """Maximum number of attempts to create a batch."""
+POLLS_BEFORE_OUT = 3
+"""After this many failed polls, a batch counts as being answered, so that a detached driver need not wait for its provider."""
 LINES_TOGETHER = 256
 """Answers that are written to the log at once."""
 FULL_PAUSE_S = 60.0
@@ -407,7 +409,7 @@ class BatchQueue:
                     if time.monotonic() - unknown_since > GONE_AFTER_S:
                         state = BatchState(batch_id, True, answered=len(record.requests), failure="the provider lost the batch")
                         break
-            if not failures or failures > TRIES:
+            if not failures or failures >= POLLS_BEFORE_OUT:
                 self._out.add(record.token)
                 self._changed.set()
             await asyncio.sleep(pause_s)
@@ -469,11 +471,15 @@ class BatchQueue:
             return _failed("bad_request", flaw)
         if state.is_full:
             return None
+        if line is not None and line.kind in ("expired", "cancelled") and state.answered:
+            # Its turn comes: fewer requests are left with each such batch.
+            return None
         self._tries[key] += 1
-        error, message = "batch_incomplete", "its batch ended without a line for it"
+        error, message, most = "batch_incomplete", "its batch ended without a line for it", PAID_TRIES
         if line is None and state.failure:
-            error, message = "batch_failed", state.failure
+            error, message, most = "batch_failed", state.failure, TRIES
         elif line is not None:
+            most = PAID_TRIES if line.kind == "unreadable" else TRIES
             error, message = {"unreadable": "bad_response"}.get(line.kind, f"batch_{line.kind}"), line.message
             if line.decision is not None:
                 error, kind = line.decision.error, line.decision.kind
@@ -481,7 +487,7 @@ class BatchQueue:
                     retryable = kind == "model" or error in ("bad_request", "context_window", "request_too_large")
                     what = "refusal" if error == "content_filter" else "failed"
                     return _failed(error, message, attempts=self._tries[key], retryable=retryable, kind=what)
-        return _failed(error, message, attempts=self._tries[key]) if self._tries[key] >= TRIES else None
+        return _failed(error, message, attempts=self._tries[key]) if self._tries[key] >= most else None
 
     async def _write(self, record: BatchRecord, lines: Sequence[Line]) -> int:
         """Write answers to the log, and tell the ledger. Returns their price in micro-dollars."""
