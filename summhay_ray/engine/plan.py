@@ -248,7 +248,7 @@ class Planner:
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
-        self._recorded: list[Callable[[], None]] = []
+        self._recorded: list[tuple[StagePlan, Mapping[str, int]]] = []
         """The additions of the current item to the counts."""
         self.total = self.left = self.too_long = self.no_context = 0
 
@@ -285,7 +285,7 @@ class Planner:
     def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
         counted.add(**figures)
-        self._recorded.append(functools.partial(counted.add, **figures))
+        self._recorded.append((counted, figures))
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -312,8 +312,8 @@ class Planner:
                     return
                 # While the log is empty, an item's second repeat makes the same additions as its first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
-                    for add in self._recorded:
-                        add()
+                    for counted, figures in self._recorded:
+                        counted.add(**figures)
                     continue
                 self._recorded.clear()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
