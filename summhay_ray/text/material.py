@@ -143,8 +143,14 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
         after = "" if template.startswith("\n", found.end()) else "\n"
         return f"{before}{note}{value}{after}"
 
-    # The longest first, since one may be a prefix of another.
-    return re.sub("|".join(map(re.escape, sorted(values, key=len, reverse=True))), put, template)
+    return _placeholders(tuple(values)).sub(put, template)
+
+
+# Every prompt is filled, and few templates are used: compiling takes as long as filling.
+@functools.lru_cache(maxsize=64)
+def _placeholders(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches any of these placeholders, the longest first, since one may be a prefix of another."""
+    return re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
 
 def length_before(template: str, values: Mapping[str, Material | Block | int], names: Sequence[str], filled: str) -> int:
