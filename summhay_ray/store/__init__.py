@@ -8,6 +8,7 @@ from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.deletion import Deletion, Selection, forget
 from summhay_ray.store.drivers import (
     BEAT_S,
+    HEARD_S,
     WATCH_S,
     DriverSession,
     ask_to_stop,
@@ -38,6 +39,7 @@ __all__ = [
     "RETENTION_S",
     "RUN",
     "RUN_FORMAT",
+    "HEARD_S",
     "WATCH_S",
     "Amount",
     "Amounts",

@@ -89,6 +89,8 @@ class Work:
     """Source -> its unfinished items, in the order of answering."""
     note: Callable[[str], None] | None = None
     """Called with a line when the run is stopping."""
+    n_items: int = 0
+    """Number of items of the run, including the finished ones."""
 
     def stopping(self, in_flight: int) -> None:
         """Note that the run is stopping, and how many calls it still waits for."""
