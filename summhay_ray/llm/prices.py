@@ -42,6 +42,13 @@ class Price:
     """The rate of reasoning tokens, if they cost more than the rest of the answer."""
     per_search: float = 0.0
     """US dollars per search (reranking), in addition to the tokens."""
+    cache_write_1h_per_mtok: float | None = None
+    """The rate of tokens that the cache keeps for an hour; None: that of other cache writes."""
+
+    def times(self, factor: float) -> Price:
+        """All rates multiplied by a factor."""
+        rates: dict[str, Any] = {name: rate * factor for name, rate in vars(self).items() if isinstance(rate, float | int)}
+        return Price(**{**rates, "tiers": tuple((tokens, tier.times(factor)) for tokens, tier in self.tiers)})
 
     def micros(self, usage: Usage) -> int:
         """The price of a call in micro-dollars, rounded up. The length of the prompt selects the tier."""
@@ -49,8 +56,9 @@ class Price:
         cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
         written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
         reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
-        fresh, read, write, answer, reasoning = tier._nanos
-        nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
+        longer = min(max(usage.cache_write_1h_tokens, 0), written)
+        fresh, read, write, write_1h, answer, reasoning = tier._nanos
+        nanos = (usage.input_tokens - cached - written) * fresh + cached * read + (written - longer) * write + longer * write_1h
         nanos += usage.searches * round(self.per_search * 10**6 * _NANO)
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
@@ -58,7 +66,7 @@ class Price:
         """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; never below 0."""
         if not usage.cached_tokens and not usage.cache_write_tokens:
             return 0
-        uncached = replace(usage, cached_tokens=0, cache_write_tokens=0)
+        uncached = replace(usage, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
         return max(self.micros(uncached) - self.micros(usage), 0)
 
     def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
@@ -83,7 +91,7 @@ class Price:
     ) -> int:
         """The price of the cheapest or most expensive of these prompts, with tokens at their lowest or highest rates."""
         rates = [(length, self._tier(length)._nanos) for length in lengths]
-        nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
+        nanos = extreme(length * extreme(rate[:4]) + output_tokens * extreme(rate[4:]) for length, rate in rates)
         return -(-(nanos + searches * round(self.per_search * 10**6 * _NANO)) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
@@ -92,14 +100,16 @@ class Price:
         return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
 
     @functools.cached_property
-    def _nanos(self) -> tuple[int, int, int, int, int]:
-        """Billionths of a micro-dollar per token: fresh input, cache reads, cache writes, answer, reasoning."""
+    def _nanos(self) -> tuple[int, int, int, int, int, int]:
+        """Billionths of a micro-dollar per token: fresh input, cache reads, writes, writes for an hour, answer, reasoning."""
         fresh, answer = self.input_per_mtok, self.output_per_mtok
         read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
         write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
+        write_1h = write if self.cache_write_1h_per_mtok is None else self.cache_write_1h_per_mtok
         reasoning = answer if self.reasoning_per_mtok is None else self.reasoning_per_mtok
-        first, second, third, fourth, fifth = (round(rate * _NANO) for rate in (fresh, read, write, answer, reasoning))
-        return first, second, third, fourth, fifth
+        rates = (fresh, read, write, write_1h, answer, reasoning)
+        first, second, third, fourth, fifth, sixth = (round(rate * _NANO) for rate in rates)
+        return first, second, third, fourth, fifth, sixth
 
 
 FREE = Price(0, 0, 0)

@@ -22,7 +22,7 @@ from summhay_ray.judge import (
     panel,
     parse_name,
     strategy_of,
-    usable_on,
+    usable_verdict,
 )
 from summhay_ray.judge.prompt import read
 from summhay_ray.llm import RawAnswer, Request
@@ -73,7 +73,7 @@ def judged(name: str, reply: Reply, free: Reply = free_answer) -> tuple[list[Out
     def chosen(cascade: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> list[int]:
         return doubtful(cascade, uncertainties or ())
 
-    composed = Composed(ask_one, usable_on(BULLETS), blend, panel, chosen)
+    composed = Composed(ask_one, lambda _, verdict: usable_verdict(verdict, len(BULLETS)), blend, panel, chosen)
     return asyncio.run(composed.judge(parse_name(name), INSIGHTS)), asked
 
 

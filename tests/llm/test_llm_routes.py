@@ -30,9 +30,6 @@ WAYS: list[tuple[Task, str, Literal["direct", "litellm"]]] = [
     ("chat", "openai", "direct"),
     ("chat", "openai", "litellm"),
     ("chat", "anthropic", "litellm"),
-    ("embed", "openai", "direct"),
-    ("embed", "voyage", "litellm"),
-    ("rerank", "cohere", "direct"),
     ("search", "search", "direct"),
 ]
 Ask = Callable[[str], tuple[Any, Room]]

@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.rating import ExtractSpec, shown_with_savings
 from summhay_ray.comparison import SystemComparison
 from summhay_ray.engine import SpecError
 from summhay_ray.errors import UserError
-from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
+from summhay_ray.judge import Criterion, Rater, Scale, criteria
 from summhay_ray.llm import Request
 from summhay_ray.metrics import concordance
 from summhay_ray.text import count_tokens
@@ -112,7 +112,7 @@ def test_without_a_key(tmp_path: Path) -> None:
     assert shares == [pytest.approx(1.0)] * 2
     titles = [section.title for section in found.sections]
     assert found.to_json()["criteria"] == {
-        "faithfulness": {"scale": [1, 7], "version": 1, "prompt_hash": CRITERIA["faithfulness"].prompt_hash}
+        "faithfulness": {"scale": [1, 7], "version": 1, "prompt_hash": criteria()["faithfulness"].prompt_hash}
     }
     curve = next(one.table for one in found.sections if one.title.startswith("Pearson by length"))
     assert curve is not None and set(curve.filter(pl.col("method") == "full")["pearson"]) == {full["pearson"]}
@@ -448,7 +448,7 @@ def test_same_rounds_halves_up() -> None:
 
 
 def test_full_as_released_is_cut_by_characters() -> None:
-    source, template = "word " * 9000, CRITERIA["relevance"].prompt
+    source, template = "word " * 9000, criteria()["relevance"].prompt
     cut = cut_as_released(source, "short", template, 8000)
     room = 8000 - count_tokens(template) - count_tokens("short") - 1
     assert cut == source[:room] and count_tokens(cut) < 8000 / 4
