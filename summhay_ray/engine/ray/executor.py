@@ -220,12 +220,12 @@ class RayExecution:
         """See `InlineExecution`."""
         over_budget = self.snapshot()["over_budget"]
         ray.get(self._ledger.finish.remote())
-        cells = item_counts(RunSnapshot(self._work.run), self._work.n_items)
-        if cells["done"] + cells["failed"] < cells["total"]:
+        counts = item_counts(RunSnapshot(self._work.run), self._work.n_items)
+        if counts["done"] + counts["failed"] < counts["total"]:
             status = "budget" if over_budget else "limited"
         else:
-            status = "partial" if cells["failed"] else "done"
-        self._metrics.end(status, cells["done"], cells["failed"])
+            status = "partial" if counts["failed"] else "done"
+        self._metrics.end(status, counts["done"], counts["failed"])
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `InlineExecution`."""
