@@ -156,7 +156,7 @@ def huge(made: Made, path: Path) -> None:
 
 
 CASES = [
-    *zip(FILES, itertools.cycle([pipe, outside, huge, zero, sideways, itself])),
+    *zip(FILES, itertools.cycle([pipe, outside, sideways, zero, huge, itself])),
     *zip(FOLDERS, itertools.cycle([outside, pipe, up, mine, itself, sideways])),
 ]
 """Each place -> the trap in it."""
@@ -190,7 +190,7 @@ def forged(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path.write_bytes(with_hash(body))
 
 
-NAMES = ["../../../../outside/mine.parquet", "/etc/passwd", "..", "", "a/b", "a..b", "a\0b", "a\n", "größe", 7]
+NAMES = ["../../../../outside/mine.parquet", "/etc/passwd", "", "a\0b", 7]
 MANIFEST, RECORD = "runs/RUN/commits/*.json", "runs/RUN/run.json"
 FORGED: Mapping[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
     "a part": (MANIFEST, lambda name, body: body["parts"][0]["tables"]["checks"].update(name=name)),
@@ -206,7 +206,7 @@ FORGED: Mapping[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("what", "name"), [("a part", name) for name in NAMES] + list(zip(list(FORGED)[1:] * 2, NAMES, strict=True)), ids=repr
+    ("what", "name"), [("a part", name) for name in NAMES] + list(zip(list(FORGED)[1:], NAMES, strict=True)), ids=repr
 )
 def test_a_name_in_a_record_that_is_none_is_damage(cli: Cli, made: Made, what: str, name: Any) -> None:
     place, change = FORGED[what]
