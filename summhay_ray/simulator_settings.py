@@ -16,9 +16,15 @@ FAULTS = ("errors", "hangs", "drops", "broken", "refusals", "filtered", "cut")
 """Settings that are fractions of the calls with a fault instead of an answer; together at most 1."""
 USAGE_FAULTS = ("no_usage", "wrong_usage")
 """Settings that are fractions of the answers with missing or wrong usage; together at most 1."""
-_FRACTIONS = (*FAULTS, *USAGE_FAULTS, "latency_spread", "token_skew")
-_POSITIVE = ("rpm", "input_tpm", "output_tpm", "concurrency", "context_window")
-_ALONE = ("quota", "seed", "unknown_models", "models")
+BATCH_ENDS = ("batch_failed", "batch_expired")
+"""Settings that are fractions of the batches with another end than completion; together at most 1."""
+LINE_FAULTS = ("batch_errors", "batch_missing", "batch_duplicates")
+"""Settings that are fractions of a batch's requests with a fault in the results; together at most 1."""
+_BATCH_FAULTS = (*BATCH_ENDS, *LINE_FAULTS, "batch_lost", "batch_shuffled", "batch_gone", "poll_errors")
+_FRACTIONS = (*FAULTS, *USAGE_FAULTS, *_BATCH_FAULTS, "flex_unavailable", "latency_spread", "token_skew")
+_POSITIVE = ("rpm", "input_tpm", "output_tpm", "concurrency", "context_window", "batch_requests")
+_WHOLE = ("concurrency", "context_window", "batch_requests", "cache_minimum")
+_ALONE = ("quota", "poll_errors", "seed", "unknown_models", "models")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,23 @@ class Settings:
         float, "Dollars per search; a reranking takes one for each 100 documents, and costs nothing else."
     ] = 0.002
     cache_lifetime: Annotated[float, "Seconds for which the prefixes of an answered prompt are discounted."] = 300.0
+    cache_minimum: Annotated[int, "Tokens of the shortest prefix that cache_control stores; shorter ones are ignored."] = 1024
+    write_factor: Annotated[float, "Price of a token stored by cache_control for 5 minutes, as a multiple of the input's."] = 1.25
+    write_hour_factor: Annotated[float, "The same for one that is stored for an hour."] = 2.0
+    flex_factor: Annotated[float, "Prices with service_tier flex, as a multiple of the others."] = 0.5
+    flex_unavailable: Annotated[float, "Fraction of the flex requests answered 429, resource unavailable; not billed."] = 0.0
+    batch_factor: Annotated[float, "Prices in a batch, as a multiple of the others."] = 0.5
+    batch_duration: Annotated[float, "Seconds from the creation of a batch to its end; its requests are spread over them."] = 1.0
+    batch_requests: Annotated[int, "Most requests in a batch."] = 50_000
+    batch_lost: Annotated[float, "Fraction of the batches that are created, but whose connection closes without a reply."] = 0.0
+    batch_failed: Annotated[float, "Fraction of the batches that fail at validation; not billed."] = 0.0
+    batch_expired: Annotated[float, "Fraction of the batches that expire with half of their requests answered."] = 0.0
+    batch_gone: Annotated[float, "Fraction of the batches whose results are answered 404."] = 0.0
+    batch_shuffled: Annotated[float, "Fraction of the batches whose results are in another order."] = 0.0
+    batch_errors: Annotated[float, "Fraction of a batch's requests that end as an error line; not billed."] = 0.0
+    batch_missing: Annotated[float, "Fraction of a batch's requests that are billed but missing in the results."] = 0.0
+    batch_duplicates: Annotated[float, "Fraction of a batch's requests whose result has two lines; billed once."] = 0.0
+    poll_errors: Annotated[float, "Fraction of the requests for batches and files answered 429 or 500, by turns."] = 0.0
     quota: Annotated[float | None, "Dollars; a key whose bill reaches them is refused."] = None
     seed: Annotated[int, "Seed of all draws; with model, prompt and attempt it determines every fault, latency and skew."] = 0
     unknown_models: tuple[str, ...] = ()
@@ -62,7 +85,7 @@ class Settings:
             _check(name, getattr(self, name))
         if self.quota is not None and not 0 <= self.quota < math.inf:
             raise UserError(f"quota is {self.quota}; expected dollars from 0")
-        for group in (FAULTS, USAGE_FAULTS):
+        for group in (FAULTS, USAGE_FAULTS, BATCH_ENDS, LINE_FAULTS):
             total = sum(getattr(self, name) for name in group)
             if total > 1 + 1e-9:
                 raise UserError(f"{', '.join(group)} are {total:g} together; expected fractions of at most 1 together")
@@ -72,8 +95,7 @@ class Settings:
     def of(self, model: str) -> Settings:
         """The settings of a model, by its name in a request; a prefix `openai/` in `models` is ignored."""
         changes = self.models.get(model) or self.models.get(f"openai/{model}") or {}
-        whole = ("concurrency", "context_window")
-        given: dict[str, Any] = {name: int(value) if name in whole else value for name, value in changes.items()}
+        given: dict[str, Any] = {name: int(value) if name in _WHOLE else value for name, value in changes.items()}
         return dataclasses.replace(self, models={}, **given) if changes else self
 
     @property

@@ -19,7 +19,7 @@ from summhay_ray.cli.shared_options import (
     RunArgument,
     StoreOption,
 )
-from summhay_ray.cli.show import console, counted, document, facts, lines, say, sections, starred, tables
+from summhay_ray.cli.show import batches_line, console, counted, document, facts, lines, say, sections, starred, tables
 
 if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
@@ -78,6 +78,8 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("dollars", dollars_line(result.usd)),
     ]
     pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
+    if result.batches:
+        pairs.append(("batches", batches_line(result.batches)))
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
@@ -123,15 +125,28 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
         say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
 
 
-def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Stop a run, also one started in another shell or on another machine; the same command resumes it."""
+def stop(
+    run: RunArgument,
+    store: StoreOption = None,
+    cancel_batches: Annotated[
+        bool,
+        typer.Option("--cancel-batches", help="Also cancel the run's batches, and store and book what they have answered."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a run, also one started in another shell or on another machine; the same command resumes it.
+
+    Its batches go on at their providers, and the next start fetches them, unless --cancel-batches is given.
+    """
     from summhay_ray import api
 
-    driver = summhay_ray.stop(run, store)
+    driver = summhay_ray.stop(run, store, cancel_batches=cancel_batches)
     if as_json:
-        document({"run": api.full_id(run, store), "stopped": driver})
+        cancelled = {"batches": summhay_ray.status(run, store).batches} if cancel_batches else {}
+        document({"run": api.full_id(run, store), "stopped": driver, **cancelled})
     else:
-        say(f"stopped, {driver}; the command that started it resumes it")
+        how = f"stopped, {driver}" if driver else "its batches are over"
+        say(f"{how}; the command that started it resumes it")
 
 
 def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
@@ -241,10 +256,15 @@ def report(
     runs: Annotated[list[str], typer.Argument(help="The ids of runs, as run and import print them.", metavar="RUN...")],
     out: Annotated[str, typer.Option("--out", help="The folder or s3://... for the report.")] = "",
     kind: Annotated[
-        Literal["html", "md", "latex", "csv", "json"],
-        typer.Option("--format", help="html: index.html and the samples in data/; the others: tables for papers and tools."),
+        Literal["html", "md", "latex", "csv", "json", "card"],
+        typer.Option(
+            "--format", help="html: index.html and the samples in data/; card: a picture for a README; else tables for papers."
+        ),
     ] = "html",
     figures: Annotated[str, typer.Option(help="Also write each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="One page with its samples, up to 10 MB, to send or attach.")
+    ] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
     port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
     store: StoreOption = None,
@@ -262,8 +282,8 @@ def report(
         if name not in ("svg", "pdf"):
             raise typer.BadParameter(f"--figures {name!r}: expected svg, pdf, or svg,pdf")
     if serve:
-        if kind != "html" or kinds:
-            raise typer.BadParameter("--serve makes the page alone: give it without --format and --figures")
+        if kind != "html" or kinds or single_file:
+            raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --single-file")
 
         def tell(url: str) -> None:
             document({"runs": runs, "url": url}) if as_json else say(url)
@@ -275,7 +295,9 @@ def report(
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
     made = summhay_ray.make_report(runs, store, compat, judge, labels or "", over)
-    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
+    if single_file and kind != "html":
+        raise typer.BadParameter("--single-file is of the page alone: give it without --format")
+    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds], single_file)
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:
         document({"runs": runs, "files": places})

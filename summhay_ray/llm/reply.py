@@ -25,6 +25,8 @@ class Usage:
     """The part of `output_tokens` that is reasoning."""
     searches: int = 0
     """Searches of a reranking that is billed by searches."""
+    cache_write_1h_tokens: int = 0
+    """The part of `cache_write_tokens` that the cache keeps for an hour."""
 
 
 @dataclass(frozen=True, slots=True)

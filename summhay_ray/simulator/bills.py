@@ -11,13 +11,16 @@ import json
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from summhay_ray.simulator.limits import Limiter, most_in_a_minute
-from summhay_ray.simulator.prefixes import PrefixCache
+from summhay_ray.simulator.prefixes import MarkedCache, PrefixCache
 
 _KEPT_CALLS = 1_000_000
-_SUMS = ("served", "answered", "micros", "tokens_in", "tokens_cached", "tokens_out", "repeated", "repeated_answered")
+_TOKENS = ("tokens_in", "tokens_cached", "tokens_written", "tokens_written_1h", "tokens_out")
+_SUMS = ("served", "answered", "micros", *_TOKENS, "repeated", "repeated_answered")
+Channel = Literal["standard", "flex", "batch"]
+"""How a request is served and priced."""
 _SUMS_TOO = ("prompts", "rate_limited", "in_flight")
 
 
@@ -32,7 +35,7 @@ class Call:
     monotonic: float
     """Time of arrival on the machine's monotonic clock."""
     kind: str
-    """chat, embeddings or rerank."""
+    """chat, messages, embeddings or rerank."""
     key: str
     """Fingerprint of the API key: the first 12 hex digits of its sha256; `none` without a key."""
     model: str = ""
@@ -48,7 +51,16 @@ class Call:
     served: bool = False
     tokens_in: int = 0
     tokens_cached: int = 0
+    tokens_written: int = 0
+    """Prompt tokens that `cache_control` stored for 5 minutes."""
+    tokens_written_1h: int = 0
+    """Prompt tokens that `cache_control` stored for an hour."""
     tokens_out: int = 0
+    channel: Channel = "standard"
+    batch: str = ""
+    """The batch that the request belongs to."""
+    custom_id: str = ""
+    """The request's name in its batch."""
     searches: int = 0
     """Searches that a rerank request is billed for."""
     micros: int = 0
@@ -67,6 +79,8 @@ class Totals:
     micros: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
+    tokens_written: int = 0
+    tokens_written_1h: int = 0
     tokens_out: int = 0
     repeated: int = 0
     """Served calls for prompts that were served before (served calls minus distinct prompts)."""
@@ -76,6 +90,8 @@ class Totals:
     most_in_flight: int = 0
     last_served: float | None = None
     """Unix seconds."""
+    channels: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Channel -> served requests, micro-dollars and tokens."""
     refused: Counter[str] = field(default_factory=Counter)
     """Refused requests, by the code of the error or the name of the limit."""
     rate_limited: int = 0
@@ -90,6 +106,7 @@ class Totals:
     """Arrival times (monotonic clock) of the admitted requests."""
     limiter: Limiter = field(default_factory=Limiter)
     cache: PrefixCache = field(default_factory=PrefixCache)
+    marked: MarkedCache = field(default_factory=MarkedCache)
 
     def to_json(self) -> dict[str, Any]:
         """The totals as JSON."""
@@ -97,6 +114,7 @@ class Totals:
         return {
             **sums,
             "prompts": len(self.prompts),
+            "channels": {channel: dict(sums) for channel, sums in sorted(self.channels.items())},
             "rate_limited": self.rate_limited,
             "refused": dict(self.refused),
             "faults": dict(self.faults),
@@ -142,10 +160,10 @@ class Books:
         """Charge the tokens and the price of a served call."""
         call.served = True
         totals.served += 1
-        totals.micros += call.micros
-        totals.tokens_in += call.tokens_in
-        totals.tokens_cached += call.tokens_cached
-        totals.tokens_out += call.tokens_out
+        totals.channels[call.channel]["served"] += 1
+        for name in ("micros", *_TOKENS):
+            setattr(totals, name, getattr(totals, name) + getattr(call, name))
+            totals.channels[call.channel][name] += getattr(call, name)
         before = totals.prompts.get(call.prompt)
         if before is None:
             totals.prompts[call.prompt] = False
@@ -177,4 +195,8 @@ class Books:
             keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = totals.to_json()
         models = [model for key in keys.values() for model in key["models"].values()]
         sums = {name: sum(model[name] for model in models) for name in (*_SUMS, *_SUMS_TOO)}
-        return {"requests": self.arrived, **sums, "keys": keys}
+        channels: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for totals in self.totals.values():
+            for channel, counted in totals.channels.items():
+                channels[channel].update(counted)
+        return {"requests": self.arrived, **sums, "channels": {name: dict(sums) for name, sums in channels.items()}, "keys": keys}

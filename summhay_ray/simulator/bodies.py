@@ -41,6 +41,14 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class CacheMark:
+    """A `cache_control` of Anthropic's API, at the block with this number (from 0). `ttl`: 5m or 1h."""
+
+    block: int
+    ttl: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatAsk:
     """A chat request. `prompt`: the text of the user's messages; `text`: that of all messages."""
 
@@ -53,6 +61,11 @@ class ChatAsk:
     """The number of most likely tokens to list for each token; None if no log probabilities are requested."""
     sha: str = ""
     """sha256 (hex) of the text."""
+    flex: bool = False
+    """Whether the request has service_tier flex."""
+    block_ends: tuple[int, ...] = ()
+    """The length of the text, in characters, at the end of each block of a request to Anthropic's API."""
+    marks: tuple[CacheMark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,7 @@ class RerankAsk:
     """sha256 (hex) of the query, the documents and `top_n`."""
 
 
+SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority", "fast")
 DIMENSIONS = 256
 _MOST_DIMENSIONS = 8192
 _MOST_ANSWERS = 128
@@ -118,19 +132,23 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsk:
         raise _bad("stream", "the simulated provider does not stream; leave stream out or send false")
     lengths = {name: body[name] for name in ("max_tokens", "max_completion_tokens") if body.get(name) is not None}
     for name, length in lengths.items():
-        if not _whole(length) or length < 1:
+        if not is_whole(length) or length < 1:
             raise _bad(name, f"{name} is a whole number from 1")
     text = prompt if len(roles_texts) == len(by_user) == 1 else marked(roles_texts)
     value = body.get("n") if body.get("n") is not None else 1
-    if not _whole(value) or not 1 <= value <= _MOST_ANSWERS:
+    if not is_whole(value) or not 1 <= value <= _MOST_ANSWERS:
         raise _bad("n", f"n is a whole number from 1 to {_MOST_ANSWERS}")
     top, wanted = body.get("top_logprobs"), body.get("logprobs") or False
     if not isinstance(wanted, bool):
         raise _bad("logprobs", "logprobs is true or false")
-    if top is not None and not (wanted and _whole(top) and 0 <= top <= MOST_LOGPROBS):
+    if top is not None and not (wanted and is_whole(top) and 0 <= top <= MOST_LOGPROBS):
         raise _bad("top_logprobs", f"top_logprobs is a whole number from 0 to {MOST_LOGPROBS}, beside logprobs: true")
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return ChatAsk(model, prompt, text, min(lengths.values(), default=None), value, (top or 0) if wanted else None, sha)
+    tier = body.get("service_tier") or "auto"
+    if tier not in SERVICE_TIERS:
+        raise _bad("service_tier", f"service_tier is one of {', '.join(SERVICE_TIERS)}")
+    most = min(lengths.values(), default=None)
+    return ChatAsk(model, prompt, text, most, value, (top or 0) if wanted else None, sha, flex=tier == "flex")
 
 
 def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
@@ -141,7 +159,7 @@ def read_embeddings(body: Mapping[str, Any]) -> EmbeddingAsk:
     if not rows or not (all(isinstance(row, str) for row in rows) or all(_is_tokens(row) for row in rows)):
         raise _bad("input", "input is a string, a list of strings, a list of tokens or a list of such lists")
     dimensions = body.get("dimensions") if body.get("dimensions") is not None else DIMENSIONS
-    if not _whole(dimensions) or not 1 <= dimensions <= _MOST_DIMENSIONS:
+    if not is_whole(dimensions) or not 1 <= dimensions <= _MOST_DIMENSIONS:
         raise _bad("dimensions", f"dimensions is a whole number from 1 to {_MOST_DIMENSIONS}")
     form = body.get("encoding_format") or "float"
     if form not in ("float", "base64"):
@@ -162,7 +180,7 @@ def read_rerank(body: Mapping[str, Any]) -> RerankAsk:
     if not isinstance(given, list) or not given or not all(isinstance(document, str) for document in given):
         raise _bad("documents", "documents is a list of at least one string")
     top = body.get("top_n") if body.get("top_n") is not None else len(given)
-    if not _whole(top) or top < 1:
+    if not is_whole(top) or top < 1:
         raise _bad("top_n", "top_n is a whole number from 1")
     inputs, top = (query, *given), min(top, len(given))
     return RerankAsk(model, inputs, top, hashlib.sha256(json.dumps([*inputs, top]).encode()).hexdigest())
@@ -177,15 +195,16 @@ def reranking(number: int, ranked: Sequence[tuple[int, float]], searches: int | 
 
 
 def completion(
-    number: int, model: str, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, Any] | None, created: int
+    number: int, model: str, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, Any] | None, created: int, tier: str
 ) -> bytes:
-    """The body of a chat completion."""
+    """The body of a chat completion. `tier`: the service tier that served it."""
     body = {
         "id": f"chatcmpl-simulated-{number}",
         "object": "chat.completion",
         "created": created,
         "model": model,
         "choices": [{**choice, "index": index} for index, choice in enumerate(choices)],
+        "service_tier": tier,
     }
     return json.dumps(body if usage is None else {**body, "usage": usage}).encode()
 
@@ -222,12 +241,13 @@ def _role_and_text(message: Any) -> tuple[str, str]:
     return role, content
 
 
-def _whole(value: Any) -> TypeGuard[int]:
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value of a JSON body is a whole number."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_tokens(row: Any) -> bool:
-    return isinstance(row, list) and bool(row) and all(map(_whole, row))
+    return isinstance(row, list) and bool(row) and all(map(is_whole, row))
 
 
 _KINDS = {

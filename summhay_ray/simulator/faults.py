@@ -28,7 +28,7 @@ def draw(settings: Settings, model: str, prompt_sha: str, attempt: int) -> Fate:
     """The fate of the `attempt`-th admitted request (from 0) for a prompt."""
     if settings.never_fails and not settings.latency_spread:
         return Fate(latency_s=settings.latency)
-    a, b, variant, spread = _uniform(4, settings.seed, model, prompt_sha, attempt)
+    a, b, variant, spread = uniform(4, settings.seed, model, prompt_sha, attempt)
     latency = settings.latency * (1 + settings.latency_spread * (2 * spread - 1))
     return Fate(_choose(settings, FAULTS, a), _choose(settings, USAGE_FAULTS, b), variant, latency)
 
@@ -37,8 +37,14 @@ def skew(settings: Settings, model: str, prompt_sha: str) -> float:
     """The provider's tokens per cl100k token, between 1 - skew and 1 + skew; the same for all attempts at a prompt."""
     if not settings.token_skew:
         return 1.0
-    (drawn,) = _uniform(1, settings.seed, model, prompt_sha, "skew")
+    (drawn,) = uniform(1, settings.seed, model, prompt_sha, "skew")
     return 1 + settings.token_skew * (2 * drawn - 1)
+
+
+def is_unavailable(settings: Settings, model: str, prompt_sha: str, attempt: int) -> bool:
+    """Whether there is no capacity for this attempt at a flex request."""
+    (drawn,) = uniform(1, settings.seed, model, prompt_sha, attempt, "flex")
+    return drawn < settings.flex_unavailable
 
 
 def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
@@ -51,7 +57,7 @@ def _choose(settings: Settings, names: tuple[str, ...], drawn: float) -> str:
     return ""
 
 
-def _uniform(n: int, *what: object) -> tuple[float, ...]:
+def uniform(n: int, *what: object) -> tuple[float, ...]:
     """`n` numbers in [0, 1), hashed from the other arguments."""
     digest = hashlib.blake2b("|".join(map(str, what)).encode("utf-8", "surrogatepass"), digest_size=8 * n).digest()
     return tuple((word >> 11) / 2**53 for word in struct.unpack(f"<{n}Q", digest))

@@ -1,7 +1,7 @@
-"""The simulated prefix cache: encodes prompts and remembers the prefixes served recently.
+"""The simulated prefix caches: encode prompts and remember the prefixes served recently.
 
-The cache is exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128, that it
-shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
+OpenAI's is automatic and exact: a prompt's cached tokens are its longest prefix, of at least 1,024 cl100k tokens in steps of 128,
+that it shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import math
 import re
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 
 from summhay_ray.text import encode_tokens
 
+LOOKBACK = 20
+"""Blocks, up to a marked one, whose prefixes are searched."""
 LEAST, STEP = 1024, 128
 """The shortest cached prefix, and the step of longer ones, in tokens."""
 _TOKEN = array("I").itemsize
@@ -96,3 +99,31 @@ class PrefixCache:
         if len(self._served) > self._most:
             for prefix in list(self._served)[: len(self._served) - self._most // 2]:
                 del self._served[prefix]
+
+
+class MarkedCache:
+    """The prefixes that `cache_control` stored for one key and model, as at Anthropic.
+
+    A prefix ends with a block. A request reads the longest stored one that ends at a marked block or at most 19 blocks before it,
+    and stores those that end at its marked blocks.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[bytes, tuple[float, float]] = {}
+        """Digest of a prefix -> its lifetime in seconds, and the time at which it ends."""
+
+    def longest(self, digests: Sequence[bytes], marked: Iterable[int], now: float) -> int:
+        """The number of blocks in the longest stored prefix that a request with these marked blocks reads; 0 for none."""
+        within = {place for block in marked for place in range(max(block - LOOKBACK + 1, 0), block + 1)}
+        return max((place + 1 for place in within if self._until.get(digests[place], (0, -math.inf))[1] > now), default=0)
+
+    def renew(self, digest: bytes, now: float) -> None:
+        """Extend the lifetime of a prefix that was read."""
+        lifetime, _ = self._until.pop(digest, (0.0, 0.0))
+        self.store(digest, lifetime, now)
+
+    def store(self, digest: bytes, lifetime_s: float, now: float) -> None:
+        """Store a prefix. One that is stored for longer stays so."""
+        self._until[digest] = max((lifetime_s, now + lifetime_s), self._until.pop(digest, (0.0, 0.0)))
+        while len(self._until) > _KEPT_STEPS:
+            del self._until[next(iter(self._until))]

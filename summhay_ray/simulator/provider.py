@@ -7,18 +7,23 @@ client that disconnects meanwhile has still paid. Everything runs in one event l
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
+import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import IO, Any
 
 from summhay_ray.llm import Price, Usage
-from summhay_ray.simulator import bodies, vectors
+from summhay_ray.simulator import bodies, messages, vectors
 from summhay_ray.simulator.answering import Answers
+from summhay_ray.simulator.batches import Batch, Batches, Item, Served
 from summhay_ray.simulator.bills import Books, Call, Totals, fingerprint
 from summhay_ray.simulator.chat import finish, reported_usage, scaled_prefix, with_logprobs
-from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
+from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, is_unavailable, skew
 from summhay_ray.simulator.limits import Amount, Minute
 from summhay_ray.simulator.prefixes import Encoder
 from summhay_ray.simulator_settings import Settings
@@ -28,6 +33,9 @@ _LONG_TEXT = 100_000
 _KEPT_TEXTS = 128
 """Number of shorter texts whose tokens are cached."""
 _MODELS = ("simulated", "simulated-judge")
+_LONGER = 12
+"""Lifetimes of a prefix for five minutes that one for an hour has."""
+_CONNECTION_FAULTS = ("hangs", "drops", "broken")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], bodies.ChatAsk | bodies.EmbeddingAsk | bodies.RerankAsk]] = {
     "chat": bodies.read_chat,
     "embeddings": bodies.read_embeddings,
@@ -47,6 +55,8 @@ class _Job:
     """Tokens by the provider's count, per cl100k token."""
     fate: Fate = field(default_factory=Fate)
     prefixes: list[bytes] = field(default_factory=list)
+    stored: dict[bytes, float] = field(default_factory=dict)
+    """Prefixes to store by `cache_control` -> their lifetimes in seconds."""
     taken: list[tuple[Minute, Amount]] = field(default_factory=list)
     """Amounts counted against rate limits."""
 
@@ -64,6 +74,7 @@ class Provider:
         self._encoder = Encoder()
         self._read = functools.lru_cache(maxsize=_KEPT_TEXTS)(self._encoder.read)
         """Tokens and prefixes of a text. Cached, since repeats send the same prompt again."""
+        self.batches = Batches(self.settings_of, self._serve_item)
 
     @property
     def models(self) -> list[str]:
@@ -71,21 +82,42 @@ class Provider:
         named = [model.removeprefix("openai/") for model in self._settings.models]
         return sorted({*_MODELS, *named} - set(self._settings.unknown_models))
 
-    async def serve(self, kind: str, key: str, raw: bytes) -> tuple[Call, bodies.Reply]:
-        """The reply to a request (`chat`, `embeddings` or `rerank`). The caller calls `sent` after sending it.
+    @property
+    def settings(self) -> Settings:
+        """The settings of all models."""
+        return self._settings
 
-        A hang never returns; the server cancels it when the client disconnects.
+    def settings_of(self, model: str) -> Settings:
+        """The settings of a model."""
+        found = self._of.get(model)
+        if found is None:
+            found = self._of[model] = self._settings.of(model)
+        return found
+
+    def reset(self) -> None:
+        """Delete the books, the files and the batches."""
+        self.books.reset()
+        self.batches.reset()
+
+    def check_key(self, key: str) -> str:
+        """The fingerprint of an API key. Raises Refused (401) if it is not accepted."""
+        if self._keys is not None and key not in self._keys:
+            message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
+            raise bodies.Refused(401, "invalid_api_key", message)
+        return fingerprint(key)
+
+    async def serve(self, kind: str, key: str, raw: bytes, version: str = "") -> tuple[Call, bodies.Reply]:
+        """The reply to a request (`chat`, `messages`, `embeddings` or `rerank`). The caller calls `sent` after sending it.
+
+        `version`: of Anthropic's API. A hang never returns; the server cancels it when the client disconnects.
         """
         call = self.books.arrive(kind, fingerprint(key), time.time(), time.monotonic())
         try:
-            return call, await self._reply(call, key, raw)
+            self.check_key(key)
+            return call, await self._reply(call, bodies.read_body(raw), version)
         except bodies.Refused as refusal:
-            call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
-            if refusal.type != "server_error":
-                totals = self.books.totals[call.key, call.model]
-                totals.refused[call.fault] += 1
-                totals.rate_limited += refusal.status == 429
-            return call, refusal.reply()
+            self._note_refusal(call, refusal)
+            return call, messages.error_reply(refusal) if kind == "messages" else refusal.reply()
         except asyncio.CancelledError:
             call.fault = call.fault or "client_gone"
             self.books.end(call, None, time.time())
@@ -96,21 +128,40 @@ class Provider:
         call.answered = whole and call.served and call.fault != "broken"
         self.books.end(call, self.books.totals[call.key, call.model], time.time())
 
+    async def _serve_item(self, batch: Batch, item: Item) -> Served:
+        """Serve and bill a request of a batch, without rate limits."""
+        call = self.books.arrive(item.kind, batch.key, time.time(), time.monotonic())
+        call.channel, call.batch, call.custom_id = "batch", batch.id, item.custom_id
+        try:
+            reply = await self._reply(call, item.body, batch.version)
+        except bodies.Refused as refusal:
+            self._note_refusal(call, refusal)
+            reply = messages.error_reply(refusal) if item.kind == "messages" else refusal.reply()
+        self.sent(call, True)
+        return Served(reply.status, json.loads(reply.body))
+
+    def _note_refusal(self, call: Call, refusal: bodies.Refused) -> None:
+        call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
+        if refusal.type != "server_error":
+            totals = self.books.totals[call.key, call.model]
+            totals.refused[call.fault] += 1
+            totals.rate_limited += refusal.status == 429
+
     def warm(self) -> None:
         """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
         self._encoder.count("warm")
 
-    async def _reply(self, call: Call, key: str, raw: bytes) -> bodies.Reply:
-        if self._keys is not None and key not in self._keys:
-            message = "Incorrect API key provided. The simulated provider accepts only the keys in its --keys file."
-            raise bodies.Refused(401, "invalid_api_key", message)
-        body = bodies.read_body(raw)
+    async def _reply(self, call: Call, body: Mapping[str, Any], version: str) -> bodies.Reply:
         call.model = bodies.model_of(body)
-        ask = _READ[call.kind](body)
+        ask = messages.read_messages(body, version) if call.kind == "messages" else _READ[call.kind](body)
         call.prompt = ask.sha
-        settings = self._of.get(call.model)
-        if settings is None:
-            settings = self._of[call.model] = self._settings.of(call.model)
+        settings = self.settings_of(call.model)
+        if call.channel == "batch":
+            # No rate limit applies within a batch.
+            unlimited: Mapping[str, Any] = dict.fromkeys(("rpm", "input_tpm", "output_tpm", "concurrency"))
+            settings = dataclasses.replace(settings, **unlimited, latency=0.0, models={})
+        elif isinstance(ask, bodies.ChatAsk) and ask.flex:
+            call.channel = "flex"
         if call.model in settings.unknown_models:
             raise bodies.Refused(
                 404, "model_not_found", f"The model `{call.model}` does not exist or you do not have access to it."
@@ -141,8 +192,13 @@ class Provider:
         totals.most_in_flight = max(totals.most_in_flight, totals.in_flight)
         call.attempt = totals.attempts[call.prompt]
         totals.attempts[call.prompt] += 1
+        if call.channel == "flex" and is_unavailable(job.settings, call.model, call.prompt, call.attempt):
+            self._undo(job)
+            message = "Resource unavailable: there is not enough capacity for flex processing now. (simulated)"
+            raise bodies.Refused(429, "resource_unavailable", message, type="resource_unavailable")
         fate = draw(job.settings, job.call.model, job.call.prompt, job.call.attempt)
-        if isinstance(job.ask, bodies.EmbeddingAsk) and fate.fault in ("refusals", "filtered", "cut"):
+        unfit = ("refusals", "filtered", "cut") if isinstance(job.ask, bodies.EmbeddingAsk) else ()
+        if fate.fault in (*unfit, *(_CONNECTION_FAULTS if call.channel == "batch" else ())):
             fate = Fate("", fate.usage_fault, fate.variant, fate.latency_s)
         job.fate = fate
         if job.fate.fault == "errors":
@@ -157,6 +213,8 @@ class Provider:
         await self._wait(job)
         if job.prefixes:
             job.totals.cache.remember(job.prefixes, time.monotonic())
+        for digest, lifetime in job.stored.items():
+            job.totals.marked.store(digest, lifetime, time.monotonic())
         if job.fate.fault == "drops":
             return bodies.Reply(0, b"", drop=True)
         job.call.status = 200
@@ -237,23 +295,75 @@ class Provider:
             self._undo(job)
             job.totals.attempts[call.prompt] -= 1
             raise
-        lifetime = job.settings.cache_lifetime
-        known = job.totals.cache.cached_tokens(job.prefixes, time.monotonic(), lifetime) if job.prefixes else 0
-        call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
+        if call.kind == "messages":
+            self._read_marks(job, ask)
+        else:
+            lifetime = job.settings.cache_lifetime
+            known = job.totals.cache.cached_tokens(job.prefixes, time.monotonic(), lifetime) if job.prefixes else 0
+            call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
         call.tokens_out = done.tokens_out * ask.n
         self._bill(job)
         claimed = (round(n * job.settings.claim) for n in (call.tokens_in, call.tokens_cached, call.tokens_out))
         usage = reported_usage(job.fate.usage_fault, job.fate.variant, *claimed)
+        if call.kind == "messages":
+            written = [0, 0] if job.fate.usage_fault else [call.tokens_written, call.tokens_written_1h]
+            return messages.message(call.n, call.model, done.choice, messages.usage_of(usage, written, call.channel))
         choice = done.choice if ask.logprobs is None else with_logprobs(done.choice, ask.logprobs)
         # All answers of a call are equal, as from a real provider at temperature 0.
-        return bodies.completion(call.n, call.model, [choice] * ask.n, usage, int(call.time))
+        return bodies.completion(call.n, call.model, [choice] * ask.n, usage, int(call.time), "flex" if ask.flex else "default")
+
+    def _read_marks(self, job: _Job, ask: bodies.ChatAsk) -> None:
+        """Count the tokens that `cache_control` reads and stores, as at Anthropic."""
+        call, job.prefixes = job.call, []
+        if not ask.marks:
+            return
+        starts = (0, *ask.block_ends)
+        blocks = (ask.text[start:end].encode("utf-8", "surrogatepass") for start, end in zip(starts, starts[1:], strict=False))
+        hashes = (hashlib.sha256(block).digest() for block in blocks)
+        digests = list(accumulate(hashes, lambda before, block: hashlib.sha256(before + block).digest()))
+
+        def tokens(n_blocks: int) -> int:
+            counted = self._encoder.count(ask.text[: ask.block_ends[n_blocks - 1]])
+            return min(round(counted * job.factor), call.tokens_in)
+
+        minimum, lifetime, now = job.settings.cache_minimum, job.settings.cache_lifetime, time.monotonic()
+        cached = job.totals.marked
+        if read := cached.longest(digests, (mark.block for mark in ask.marks), now):
+            call.tokens_cached = tokens(read)
+            cached.renew(digests[read - 1], now)
+        reached = call.tokens_cached
+        for mark in ask.marks:
+            end = tokens(mark.block + 1)
+            if end < minimum:
+                continue
+            job.stored[digests[mark.block]] = lifetime * (_LONGER if mark.ttl == "1h" else 1)
+            if end > reached:
+                name = "tokens_written_1h" if mark.ttl == "1h" else "tokens_written"
+                setattr(call, name, getattr(call, name) + end - reached)
+                reached = end
 
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate
         settings = job.settings
-        tokens = Price(settings.input_price, settings.output_price, settings.cached_price)
-        price = Price(0, 0, per_search=settings.search_price) if call.searches else tokens
-        call.micros = price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached, searches=call.searches))
+        written = call.tokens_written + call.tokens_written_1h
+        price = Price(
+            settings.input_price,
+            settings.output_price,
+            settings.cached_price,
+            settings.input_price * settings.write_factor,
+            cache_write_1h_per_mtok=settings.input_price * settings.write_hour_factor,
+        ).times({"standard": 1.0, "flex": settings.flex_factor, "batch": settings.batch_factor}[call.channel])
+        if call.searches:
+            price = Price(0, 0, per_search=settings.search_price)
+        usage = Usage(
+            call.tokens_in,
+            call.tokens_out,
+            call.tokens_cached,
+            written,
+            searches=call.searches,
+            cache_write_1h_tokens=call.tokens_written_1h,
+        )
+        call.micros = price.micros(usage)
         call.fault = fate.fault or fate.usage_fault or call.fault
         job.totals.accepted.append(call.monotonic)
         for fault in filter(None, (fate.fault, fate.usage_fault)):

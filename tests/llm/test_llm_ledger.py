@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ledger_speed
 import pytest
 from ledger_desk import HERE, ModelQueue, log_answer
 
@@ -100,7 +101,7 @@ def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     seen = desk.books.snapshot(3.0)
     assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 1, 1, 0)
     shown = {"in_flight": 0, "queued": 0, "cap": 4, "paused_s": 2.0, "refused_s": 1.0}
-    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 1}
+    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 1, "fallbacks": 0}
     assert seen["models"] == {"m": {**shown, **counted}}
 
 
@@ -189,3 +190,9 @@ def test_an_answer_that_was_read_for_another_dead_worker_is_charged(tmp_path: Pa
         desk.books.hello(f"{worker} again", worker, 0.5)
         desk.bury(0.5)
     assert desk.money == (30, 0) and desk.books.account.uncertain["", ""] == 100
+
+
+@pytest.mark.parametrize("case", ledger_speed.CASES)
+def test_a_call_is_as_much_work_with_1000_workers_as_with_4(case: str) -> None:
+    few, many = (ledger_speed.bytecodes(case, workers, 200) for workers in (4, 1000))
+    assert many < 1.5 * few
