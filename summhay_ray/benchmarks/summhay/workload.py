@@ -15,7 +15,6 @@ import polars as pl
 
 from summhay_ray import benchmark, retrieve
 from summhay_ray.benchmarks import retrieval
-from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import own_code
 from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
@@ -325,6 +324,6 @@ class SummHay(Summaries[SummhaySpec]):
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
         strategies += [part.strategy for part in spec.parts()]
-        names = [*spec.orderings, *strategies]
-        extracts_code = extract_code(*(part.extract for part in spec.parts()))
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *extracts_code]
+        extracts = [part.extract.method for part in spec.parts() if part.extract]
+        names = [*spec.orderings, *strategies, *extracts]
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,7 +13,6 @@ from summhay_ray import comparison
 from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
-from summhay_ray.benchmarks.summhay.results.samples import priced_summaries
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
@@ -126,6 +125,20 @@ def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
 def ranking_figure(result: ScoreResult, judge: str) -> str:
     """The figure that ranks systems: joint, or coverage if no gold document is known."""
     return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
+
+
+def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
+
+    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
+    """
+    hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+    wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
+    answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
+    parts = [piece.select(hashed, "usd_micros", tokens).join(wanted, on="hash", how="semi") for piece in answers]
+    prices = pl.concat(parts).unique("hash")
+    for piece in run.pieces("summaries", columns):
+        yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
 
 
 def spent(run: RunStore) -> pl.DataFrame:

@@ -106,7 +106,8 @@ class ScoreResult:
         own = [one for one in self.by_query if one.judge == self.judge and one.retriever in ORACLES]
         joints = [one.joint for one in own if one.joint is not None]
         n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
-        return health(current_facts(self.stored.store, metadata), n_queries, max(joints, default=None), self.judge)
+        mined = current_facts(self.stored.store, metadata) if any(one.facts for one in metadata) else []
+        return health(mined, n_queries, max(joints, default=None), self.judge)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
