@@ -106,7 +106,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
         if record.task == "Summarizing":
-            rows[RATINGS.name] = await self._rated(item, record, reply, ask)
+            rows[RATINGS.name] = await self._rate(item, record, reply, ask)
         return rows
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
@@ -157,7 +157,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             key=key,
         )
 
-    async def _rated(
+    async def _rate(
         self, item: benchmark.Item, record: Record, reply: benchmark.RawAnswer, ask: benchmark.Ask
     ) -> list[SectionRating]:
         text = lenient_metrics.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text

@@ -257,7 +257,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 return await make_summarizer(spec.strategy).summarize(task, bare)
 
             outcome = summarizing.read_summary(
-                await summarizing.guarded("strategy_error", spec.strategy_label, summarized(), ask.planning)
+                await summarizing.guard("strategy_error", spec.strategy_label, summarized(), ask.planning)
             )
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)

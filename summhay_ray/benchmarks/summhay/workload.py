@@ -219,7 +219,7 @@ class SummHay(Summaries[SummhaySpec]):
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: the ranking and the context of a unit."""
-        return self._contexts.prepared(Unit(*items[0].data["unit"]))
+        return self._contexts.prepare(Unit(*items[0].data["unit"]))
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
@@ -248,7 +248,7 @@ class SummHay(Summaries[SummhaySpec]):
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: a context as long as the real one, made without computing vectors."""
-        return self._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
+        return self._contexts.prepare(Unit(*items[0].data["unit"]), planned=True)
 
     def warnings(self) -> Sequence[str]:
         """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""

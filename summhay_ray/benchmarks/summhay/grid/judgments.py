@@ -14,7 +14,7 @@ from summhay_ray import extract as extracts
 from summhay_ray import judge as judging
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import AskModel, guarded
+from summhay_ray.benchmarks.summarizing import AskModel, guard
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
@@ -134,7 +134,7 @@ async def _judge(
                 if extract is None
                 else judge_by_extract(part.strategy, some, summary.bullets, settings, ask_model, extract)
             )
-            return one_each(await guarded("judge_error", part.strategy, verdicts, ask.planning), len(some))
+            return one_each(await guard("judge_error", part.strategy, verdicts, ask.planning), len(some))
 
     def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:

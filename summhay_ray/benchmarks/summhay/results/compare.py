@@ -51,7 +51,7 @@ def compare_systems(
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    costs = [{system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()} for result in results]
+    costs = [{system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
         # System -> its value of the factor, and of the other factor.
@@ -71,7 +71,7 @@ def compare_systems(
 
 
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
-    """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
+    """The figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
@@ -102,13 +102,13 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         unbiased={
             (figure, name): how
             for name, one in systems.items()
-            for figure, how in _unbiased(one, result.biases.get(judge)).items()
+            for figure, how in _bias_corrections(one, result.biases.get(judge)).items()
         },
         labelled={
             (figure, name): how
             for name, one in systems.items()
             if one.labels is not None
-            for figure, how in _labelled(one).items()
+            for figure, how in _label_corrections(one).items()
         },
         costs=costs,
         limits=result.health().limits,
@@ -117,7 +117,7 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
 
 def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
     """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
-    costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
+    costs = {system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()}
     compared = comparison.every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
     return None if compared is None else compared.decision
 
@@ -141,7 +141,7 @@ def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Ite
         yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
 
 
-def spent(run: RunStore) -> pl.DataFrame:
+def mean_costs(run: RunStore) -> pl.DataFrame:
     """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
     priced = (piece.drop_nulls("usd_micros") for piece in priced_summaries(run, ("system", "key")))
     parts = [piece.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")) for piece in priced]
@@ -149,7 +149,7 @@ def spent(run: RunStore) -> pl.DataFrame:
     return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 
 
-def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
+def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
     """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
@@ -161,7 +161,7 @@ def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
     return found
 
 
-def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
+def _bias_corrections(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
     """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
     if bias is None:

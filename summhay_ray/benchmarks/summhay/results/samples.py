@@ -100,7 +100,7 @@ class _SampleMaker:
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
-        from_rejudges = [self._failed_again(name) for name in judging_ids(self._run, "rejudges")]
+        from_rejudges = [self._failures_of_rejudge(name) for name in judging_ids(self._run, "rejudges")]
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries"))
         missing = set[str]()
         merged = heapq.merge(failures, *from_rejudges, summaries, key=itemgetter(0, 1))
@@ -119,7 +119,7 @@ class _SampleMaker:
             yield self._sample(summary, verdicts, failed, rejudged)
         yield from self._without_summary(missing)
 
-    def _failed_again(self, name: str) -> Iterator[tuple[str, str, Row]]:
+    def _failures_of_rejudge(self, name: str) -> Iterator[tuple[str, str, Row]]:
         """The failures of a rejudge, with its judges' names among all judges of the run."""
         holder = self._holders.get(name) or self._run.store.run(name).at()
         names = {judge.label: judge.judge for judge in self._judges if name in judge.runs}
