@@ -49,6 +49,8 @@ class Results:
     """Remarks about the results, printed in the closing lines of a run."""
     judge: str = ""
     """The judge that these figures come from, if a run may have more than one."""
+    compared: Any = None
+    """The systems' scores that the report compares (`comparison.RunScores`), if `Workload.by_query` does not give them."""
 
     @functools.cached_property
     def sections(self) -> Sequence[Section]:

@@ -144,7 +144,7 @@ class CountingAsk(Ask):
         super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
-        """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
+        """Hashes of the questions whose guessed answers the item has read. Its later questions may depend on them."""
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
@@ -211,11 +211,15 @@ class CountingAsk(Ask):
         if guess is None:
             return Ready(Failed(PLANNED, "no call is made while planning"))
         same = hash((prompt, *self._prompts))
-        self._guesses.append(same if planner.repeats_itself(request.model) else question)
-        self._prompts.append(same)
+
+        def note_guess() -> None:
+            # Questions that are asked before this answer is read do not depend on it.
+            self._guesses.append(same if planner.repeats_itself(request.model) else question)
+            self._prompts.append(same)
+
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
-        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key))
+        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key), note_guess)
 
 
 class Planner:
@@ -276,7 +280,7 @@ class Planner:
     def prompt(self, request: Request) -> int:
         """A hash of everything in a request's key except its sample number."""
         options = request.lookup, request.n, request.logprobs
-        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
+        return hash((request.model, request.messages, request.inputs, request.sampling, *options))
 
     def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""

@@ -29,6 +29,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE as HAYSTACK_STAGE
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
@@ -87,7 +88,7 @@ class Summaries(OfHaystacks[S]):
     def full_report(self, scores: ScoreResult, tables: benchmark.RunTables) -> Sequence[benchmark.Section]:
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
-        return sections(scores, tables.options.judge, tables.options.over)
+        return sections(scores, tables.options.judge)
 
     def details(self, scores: ScoreResult) -> Mapping[str, Any]:
         return scores.details()
@@ -104,7 +105,9 @@ class Summaries(OfHaystacks[S]):
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
         ]
-        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge_of_record(tables.run, tables.options.judge))
+        judge = judge_of_record(tables.run, tables.options.judge)
+        compared = scores_of_record(found.scores, tables.options.judge) if tables.options.whole else None
+        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
 
     def samples(self, run: benchmark.RunStore, judge: str = "") -> Samples:
         """See `Workload`: each summary with its judgments."""
