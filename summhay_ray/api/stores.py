@@ -55,12 +55,13 @@ def status(run_id: str, store: str | None = None) -> StatusResult:
 
 
 @checked
-def stop(run_id: str, store: str | None = None) -> str:
+def stop(run_id: str, store: str | None = None, *, cancel_batches: bool = False) -> str:
     """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
-    Raises UserError if the run has no live driver.
+    `cancel_batches`: then cancel the run's batches, also without a driver (which returns an empty string); what they have
+    answered is stored and booked. Raises UserError if the run has no live driver, and no batches to cancel.
     """
-    return engine.stop(opened_run(run_id, store))
+    return engine.stop(opened_run(run_id, store), cancel_batches=cancel_batches)
 
 
 @checked

@@ -19,7 +19,7 @@ from summhay_ray.cli.shared_options import (
     RunArgument,
     StoreOption,
 )
-from summhay_ray.cli.show import console, counted, document, facts, lines, say, sections, starred, tables
+from summhay_ray.cli.show import batches_line, console, counted, document, facts, lines, say, sections, starred, tables
 
 if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
@@ -78,6 +78,8 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("dollars", dollars_line(result.usd)),
     ]
     pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
+    if result.batches:
+        pairs.append(("batches", batches_line(result.batches)))
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
@@ -123,15 +125,28 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
         say(f"no run in {api.store_uri(store)}; make one: summhay run SPEC")
 
 
-def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Stop a run, also one started in another shell or on another machine; the same command resumes it."""
+def stop(
+    run: RunArgument,
+    store: StoreOption = None,
+    cancel_batches: Annotated[
+        bool,
+        typer.Option("--cancel-batches", help="Also cancel the run's batches, and store and book what they have answered."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop a run, also one started in another shell or on another machine; the same command resumes it.
+
+    Its batches go on at their providers, and the next start fetches them, unless --cancel-batches is given.
+    """
     from summhay_ray import api
 
-    driver = summhay_ray.stop(run, store)
+    driver = summhay_ray.stop(run, store, cancel_batches=cancel_batches)
     if as_json:
-        document({"run": api.full_id(run, store), "stopped": driver})
+        cancelled = {"batches": summhay_ray.status(run, store).batches} if cancel_batches else {}
+        document({"run": api.full_id(run, store), "stopped": driver, **cancelled})
     else:
-        say(f"stopped, {driver}; the command that started it resumes it")
+        how = f"stopped, {driver}" if driver else "its batches are over"
+        say(f"{how}; the command that started it resumes it")
 
 
 def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:

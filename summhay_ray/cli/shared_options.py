@@ -11,8 +11,8 @@ import typer
 
 from summhay_ray.run_options import RunOptions, options_of
 
-DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
-EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}
+DONE, FAILED, USAGE, BUDGET, PARTIAL, WAITING, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 5, 130, 143
+EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL, "waiting": WAITING}
 """Status of a result -> exit code."""
 _HELP = {name: get_args(hint)[1].help for name, hint in get_type_hints(RunOptions, include_extras=True).items()}
 _FOR_CODE = ("watch", "note")

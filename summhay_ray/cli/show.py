@@ -131,8 +131,11 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
     if left:
-        how = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if result.status == "limited" else go_on
+        again = result.status in ("limited", "waiting")
+        how = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if again else go_on
         pairs.append(("left", left_over(left, unit, how)))
+    if result.batches:
+        pairs.append(("batches", batches_line(result.batches)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""
         # The reason for stopping a model has already been printed.
@@ -151,6 +154,15 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("next", f"summhay report {result.run} --out report{where}"))
         pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def batches_line(batches: Mapping[str, Any]) -> str:
+    """The numbers of a run's batches, in words."""
+    line = f"{batches['submitted']:,} submitted, {batches['done']:,} done"
+    if batches["in_progress"]:
+        line += f", {batches['in_progress']:,} in progress with {batches['requests']:,} requests, the oldest since "
+        line += f"{batches['oldest'][:16].replace('T', ' ')} UTC"
+    return line
 
 
 def counted(numbers: Mapping[str, int]) -> str:

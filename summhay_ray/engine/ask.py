@@ -17,9 +17,9 @@ from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.llm import BatchRequest, ModelSettings, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.loops import Ready
-from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
+from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal, no_answer
 from summhay_ray.store import Table
 
 if TYPE_CHECKING:
@@ -39,9 +39,66 @@ MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
 Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
-Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
-"""Begins a request of a stage. Await it to get the result of `Kept`, which takes the outcome and the raw answer, if there is
-one."""
+Complete = Callable[..., Awaitable[Outcome[RawAnswer]]]
+"""`Gateway.complete`: begins a request of a stage. Await it to get the result of `Kept`, which takes the outcome and the raw
+answer, if there is one."""
+
+PARK_AFTER_S = 0.02
+"""An item whose open requests all wait for batches is parked after this time, if it has asked nothing more."""
+SYNCHRONOUS: Mapping[str, Any] = {}
+"""The decision that a request is asked synchronously, although its model has `batch`."""
+
+
+class Parking:
+    """The requests of one item that wait for a batch.
+
+    An item is parked once each of its open requests waits: it ends without rows, and is answered again from its beginning when
+    the batches are over. Then it finds their answers in the log. `decided`: key -> the failure of a request for which no batch
+    has an answer (fields of `no_answer`), or `SYNCHRONOUS`; None for an item that is answered for the first time.
+    """
+
+    def __init__(self, decided: Mapping[str, Mapping[str, Any]] | None) -> None:
+        self._decided, self._resumed = decided or {}, decided is not None
+        self._open = 0
+        self._futures: list[asyncio.Future[None]] = []
+        self.requests: list[BatchRequest] = []
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the item is to be parked."""
+
+    def send(self, complete: Complete, request: Request, stage: str, kept: Kept) -> Awaitable[Outcome[RawAnswer]]:
+        """Begin a request. If it goes by a batch, and has no answer yet, its result never comes: the item is parked."""
+        decision = self._decided.get(request.key)
+        if decision:
+            return Ready(kept(no_answer(**decision, key=request.key), None))
+        self._open += 1
+        park = None if decision is not None else self._park
+        future = asyncio.ensure_future(complete(request, stage, kept, park, self._resumed))
+        future.add_done_callback(self._ended)
+        return future
+
+    def close(self) -> None:
+        """End the waiting requests."""
+        for future in self._futures:
+            future.cancel()
+
+    def _park(self, request: BatchRequest) -> asyncio.Future[None]:
+        self.requests.append(request)
+        self._futures.append(asyncio.get_running_loop().create_future())
+        self._look()
+        return self._futures[-1]
+
+    def _ended(self, _: asyncio.Future[Any]) -> None:
+        self._open -= 1
+        self._look()
+
+    def _look(self) -> None:
+        if self.requests and len(self.requests) == self._open:
+            # The item may be about to ask more.
+            asyncio.get_running_loop().call_later(PARK_AFTER_S, self._end)
+
+    def _end(self) -> None:
+        if len(self.requests) == self._open and not self.over.done():
+            self.over.set_result(None)
 
 
 class Asking(Protocol):
@@ -107,6 +164,9 @@ class ConcurrencyLimiter:
         key = stage, name or model
         if key not in self._turns:
             settings = self.settings.get(model)
+            if settings is not None and settings.batch is not None:
+                # Requests that wait for a batch would keep the others out for ever.
+                return contextlib.nullcontext()
             width = LOCAL_AT_ONCE if settings is None or settings.local else settings.limits.concurrency + EXTRA_PROMPTS
             self._turns[key] = asyncio.Semaphore(width)
         return self._turns[key]
@@ -144,6 +204,8 @@ class Ask:
         """(Model with a file of answers, stage) -> the messages sent to it."""
         self.over_budget = False
         """Whether the budget stopped the item. It is then unfinished, and nothing of it is committed."""
+        self.parking: Parking | None = None
+        """None if no model of the run has `batch`, and while planning."""
         self.stop: BadBenchmark | None = None
         """The violation of the contract that stops the run once the item is committed with its failure."""
 
@@ -202,7 +264,10 @@ class Ask:
         if none is not None:
             return Ready(none)
         assert self._complete is not None, "planning makes no call"
-        return self._complete(request, stage, functools.partial(self._keep, request))
+        kept = functools.partial(self._keep, request)
+        if self.parking is not None:
+            return self.parking.send(self._complete, request, stage, kept)
+        return self._complete(request, stage, kept)
 
     def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
         if raw is not None:

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded
 from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
@@ -32,6 +33,7 @@ from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, Unplannable, error_line
 from summhay_ray.sections import html_of
 from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
+from summhay_ray.text import count_tokens
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -47,10 +49,21 @@ def micros_of(
 ) -> tuple[int, int, int]:
     """The cost of a call in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`:
     billed searches (least, expected, most)."""
+    planned = settings.in_batch
+    # If few requests are asked synchronously, any of them may cost the standard price.
+    dearest = settings if settings.batch is not None and settings.batch.min_requests > 1 else planned
     return (
-        settings.expected_micros(prompt_tokens, expected, searches[1]),
-        settings.least_micros(prompt_tokens, searches[0]),
-        settings.worst_micros(prompt_tokens, longest, searches[2]),
+        planned.expected_micros(prompt_tokens, expected, searches[1]),
+        planned.least_micros(prompt_tokens, searches[0]),
+        dearest.worst_micros(prompt_tokens, longest, searches[2]),
+    )
+
+
+def short_prefix(settings: ModelSettings, tokens: int) -> str:
+    """The warning that a model's provider ignores `cache_control` on shared beginnings of this many tokens."""
+    return (
+        f"{settings.model}: its prompts share a beginning of {tokens:,} tokens at most, and its provider caches none below "
+        f"{settings.cache_minimum:,}: nothing is saved there"
     )
 
 
@@ -75,8 +88,12 @@ class PlanResult:
     kind: str = ""
     unit: str = "items"
     """The word for items in messages."""
+    waves: int = 0
+    """Number of batches that must follow one another, each of which takes up to 24 hours; 0 without batches."""
     going: Mapping[str, Any] | None = None
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
+    ways: Sequence[ComparedWay] = field(default=(), repr=False)
+    """The dollars and hours of the same calls in other ways."""
     warnings: tuple[str, ...] = ()
     """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
     answers come from another origin."""
@@ -132,6 +149,7 @@ class PlanResult:
         plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **self.so_far}}
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        plain |= {"waves": self.waves, "batch_hours": BATCH_H * self.waves} if self.waves else {}
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
@@ -148,6 +166,25 @@ class CountingAsk(Ask):
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
+        self.waves = 0
+        """Number of batches that must follow one another to answer the item."""
+        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Ready[Outcome[RawAnswer]]]] = []
+
+    def _in_wave(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
+        """A planned answer that comes only when the item asks nothing more: with its batch."""
+        loop = asyncio.get_running_loop()
+        self._wave.append((loop.create_future(), outcome))
+        if len(self._wave) == 1:
+            # Two turns of the loop later: requests that are made concurrently are made by then.
+            loop.call_soon(loop.call_soon, self._end_wave)
+        return self._wave[-1][0]
+
+    def _end_wave(self) -> None:
+        self.waves += 1
+        wave, self._wave = self._wave, []
+        for future, outcome in wave:
+            if not future.done():
+                future.set_result(outcome.take())
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -168,7 +205,7 @@ class CountingAsk(Ask):
 
     def _send(
         self, stage: str, share: float, output_tokens: Callable[[Request], int] | None, request: Request
-    ) -> Ready[Outcome[RawAnswer]]:
+    ) -> Awaitable[Outcome[RawAnswer]]:
         request, none = self.known(request, stage)
         if none is not None:
             return Ready(none)
@@ -205,11 +242,15 @@ class CountingAsk(Ask):
                 figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
                 for stage_plan in counted:
                     planner.record(stage_plan, **figures)
+                if self._size == "expected":
+                    planner.count_cached(counted[0], request, (stage, share), tokens, expected)
             else:
                 planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
+        batched = settings.batch is not None and not self._done
         if guess is None:
-            return Ready(Failed(PLANNED, "no call is made while planning"))
+            planned: Ready[Outcome[RawAnswer]] = Ready(Failed(PLANNED, "no call is made while planning"))
+            return self._in_wave(planned) if batched else planned
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
@@ -219,7 +260,8 @@ class CountingAsk(Ask):
 
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
-        return Ready(Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key), note_guess)
+        guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+        return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
 class Planner:
@@ -246,11 +288,17 @@ class Planner:
         self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        self.prefixes: dict[int, int] = {}
+        """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
+        self.short: dict[str, int] = {}
+        """Model -> tokens of its longest shared beginning that is too short for its cache."""
+        self.calls: defaultdict[tuple[str, str, int, int, int, int], float] = defaultdict(float)
+        """See `PlannedCalls`."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
         """The additions of the current item to the counts."""
-        self.total = self.left = self.too_long = self.no_context = 0
+        self.total = self.left = self.too_long = self.no_context = self.waves = 0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
         """The counts of a stage and model for calls that are made with the probability `share`."""
@@ -268,7 +316,10 @@ class Planner:
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
-            total.minutes = self.settings[total.model].limits.minutes(total.calls, total.input_tokens, total.output_tokens)
+            settings = self.settings[total.model]
+            # The limits per minute are not those of batches.
+            figures = total.calls, total.input_tokens, total.output_tokens
+            total.minutes = settings.limits.minutes(*figures) if settings.batch is None else None
         order = [stage.name for stage in self.workload.stages]
         return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
 
@@ -286,6 +337,41 @@ class Planner:
         """Add to the counts, and remember the addition for the repeats of the item."""
         counted.add(**figures)
         self._recorded.append(functools.partial(counted.add, **figures))
+
+    def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
+        """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
+        settings = self.settings[request.model]
+        length = len(request.messages[-1].content) if request.messages else 0
+        reads = writes = 0
+        if request.shared and settings.caches:
+            prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
+            if prefix not in self.prefixes:
+                # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
+                shared = tokens if request.shared == length else self._shared_tokens(request)
+                self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
+                if not self.prefixes[prefix]:
+                    self.short[request.model] = max(self.short.get(request.model, 0), shared)
+                reads, writes = 0, self.prefixes[prefix]
+            else:
+                reads = self.prefixes[prefix]
+        self._add_cached(counted, request.model, purpose, tokens, expected, reads, writes)
+        again = functools.partial(self._add_cached, counted, request.model, purpose, tokens, expected, reads + writes, 0)
+        self._recorded.append(again)
+
+    def _shared_tokens(self, request: Request) -> int:
+        """Our count of the tokens up to the end of the shared beginning."""
+        return sum(count_tokens(message.content) for message in request.messages[:-1]) + count_tokens(
+            request.messages[-1].content[: request.shared]
+        )
+
+    def _add_cached(
+        self, counted: StagePlan, model: str, purpose: tuple[str, float], tokens: int, expected: int, reads: int, writes: int
+    ) -> None:
+        settings = self.settings[model]
+        written = writes if settings.cache else 0
+        micros = settings.in_batch.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
+        counted.add(cache_read_tokens=reads, cache_write_tokens=written, cached_micros=micros)
+        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1]
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -333,6 +419,7 @@ class Planner:
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
                 expected = asks["expected"]
+                self.waves = max(self.waves, expected.waves)
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
                     # The item asked nothing, so its failure does not depend on an answer: it is certain.
                     reasons = ((row.error, row.message) for row in expected.failures)
@@ -382,6 +469,7 @@ def plan(
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
+        planner.waves = len({stage.stage for stage in stages if stage.calls and planner.settings[stage.model].batch is not None})
         planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
@@ -389,7 +477,7 @@ def plan(
     # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
-    return PlanResult(
+    made = PlanResult(
         run=workload.run_id,
         cells=total,
         cells_finished=total - left,
@@ -399,13 +487,21 @@ def plan(
         **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
+        waves=planner.waves,
         warnings=(
             *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
+            *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
             *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )
+    means: PlannedCalls = {
+        (stage.stage, stage.model, stage.input_tokens // stage.calls, stage.output_tokens // stage.calls, 0, 0): stage.calls
+        for stage in stages
+        if stage.calls
+    }
+    return replace(made, ways=compare_ways(workload.spec.model_entries(), planner.calls or means, made.minutes))
 
 
 def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:

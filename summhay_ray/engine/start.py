@@ -30,6 +30,7 @@ from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
 from summhay_ray.engine.state.history import (
     RecordedReach,
+    batches_of,
     keep_plan,
     keep_reach,
     keep_start,
@@ -96,7 +97,7 @@ class RunResult:
     kind: str
     status: str
     """done; budget (stopped by its budget; resumable); partial (finished, with failures or with usage that is not credible);
-    limited (the items that `limit` allows are finished)."""
+    limited (the items that `limit` allows are finished); waiting (only batches are left to wait for)."""
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
@@ -127,6 +128,8 @@ class RunResult:
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
     """The work of the pool of actors for local models (`Pools.took`); empty without a pool."""
+    batches: Mapping[str, Any] | None = None
+    """Like `StatusResult.batches`."""
     took_over: str = ""
     """The process from which this start took over the running run, as `on HOST, pid N`; empty if there was none."""
 
@@ -174,6 +177,7 @@ class RunResult:
             "warnings": list(self.warnings),
             **({"computing": dict(self.computing)} if self.computing else {}),
             **({"took_over": self.took_over} if self.took_over else {}),
+            **({"batches": dict(self.batches)} if self.batches else {}),
             **self.results.details,
         }
 
@@ -321,7 +325,8 @@ class _Start:
         left, failure = snapshot.get("left"), commonest_failure(run)
         if failure is not None:
             failure["earlier"] = bool(left) and not snapshot.get("failures")
-        status = "budget" if left else finished
+        batches = batches_of(run)
+        status = "waiting" if batches and batches["in_progress"] else "budget" if left else finished
         if self.options.get("limit") is not None and not left and not items["failed"] and not excesses and finished != "done":
             status, left = "limited", _unknown(items["total"] - items["done"])
         not_credible = {
@@ -357,6 +362,7 @@ class _Start:
             ),
             executor=snapshot.get("executor", ""),
             took_over=snapshot.get("took_over", ""),
+            batches=batches,
             computing=snapshot.get("computing", {}),
             commonest_failure=failure,
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
@@ -365,7 +371,7 @@ class _Start:
     def _work(self, reach: RecordedReach) -> dict[str, Any]:
         """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
         options, note = self.options, self.options.get("note")
-        work = Work(self.workload, self.run, self.state.left(), note)
+        work = Work(self.workload, self.run, self.state.left(), note, self.options.get("detach", False))
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
         if why and note is not None:
             note(why)
@@ -504,6 +510,9 @@ class _Start:
         n_items = total - len(finished_items(run))
         if not n_items:
             return None, ""
+        if self.run.batches.all(only_open=True):
+            keep_stop(self.run, session, {"status": "waiting", "left": _unknown(n_items)})
+            return _unknown(n_items), ""
         if snapshot.get("over_budget"):
             with contextlib.closing(_Planning(self._planner(run))) as planning:
                 made = planning.result()

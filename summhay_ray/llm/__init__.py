@@ -6,16 +6,18 @@ files, `model_queue`, `budgets`. Providers: `provider_table`, `model_settings`, 
 Importing this package does not import litellm; the first call through litellm does.
 """
 
+from summhay_ray.llm.batches import BatchApi, BatchRequest, BatchState, CallFailed, Line, batch_api
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Budgets, ExcessTotals, excess_totals, margins_of
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.keys import NoKey, Secrets, foreign_key, key_in, known_secrets
 from summhay_ray.llm.ledger import Ledger
+from summhay_ray.llm.ledger_client import LedgerClient
 from summhay_ray.llm.ledger_loop import LedgerPort, LedgerService
-from summhay_ray.llm.ledger_messages import News, Packed, WorkerMessage
+from summhay_ray.llm.ledger_messages import BATCH, Claim, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
 from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
-from summhay_ray.llm.model_settings import Limits, ModelSettings, transport_of
+from summhay_ray.llm.model_settings import Limits, ModelSettings, batch_wire, transport_of
 from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
 from summhay_ray.llm.provider_table import (
     PROVIDERS,
@@ -28,7 +30,7 @@ from summhay_ray.llm.provider_table import (
     provider_of,
     service_flaw,
 )
-from summhay_ray.llm.read_reply import read_answer, stored_answer
+from summhay_ray.llm.read_reply import read_answer, stored_answer, written
 from summhay_ray.llm.reply import RawAnswer, Usage
 from summhay_ray.llm.request import (
     MOST_LOGPROBS,
@@ -48,6 +50,7 @@ from summhay_ray.llm.request import (
 from summhay_ray.llm.vectors_and_scores import flaw_of, scores_of, vectors_of
 
 __all__ = [
+    "BATCH",
     "FREE",
     "LONGEST_PAUSE_S",
     "MOST_LOGPROBS",
@@ -60,16 +63,23 @@ __all__ = [
     "UNDER_WAY",
     "USAGE_NOT_CREDIBLE",
     "Ask",
+    "BatchApi",
+    "BatchRequest",
+    "BatchState",
     "Batched",
     "Budgets",
+    "CallFailed",
+    "Claim",
     "ExcessTotals",
     "Gateway",
     "GeneratingModel",
     "Generation",
     "Ledger",
+    "LedgerClient",
     "LedgerPort",
     "LedgerService",
     "Limits",
+    "Line",
     "LocalModel",
     "Message",
     "ModelSettings",
@@ -81,12 +91,15 @@ __all__ = [
     "Request",
     "Sampling",
     "Secrets",
+    "Settlement",
     "Task",
     "Unpriced",
     "Usage",
     "WorkerMessage",
     "address_of",
     "assistant",
+    "batch_api",
+    "batch_wire",
     "excess_totals",
     "find_price",
     "find_window",
@@ -110,4 +123,5 @@ __all__ = [
     "transport_of",
     "user",
     "vectors_of",
+    "written",
 ]

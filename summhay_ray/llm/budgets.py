@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, scopes, total_of
+from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, is_batch, scopes, total_of
 
 AHEAD_CALLS = 4
 """A record allows at least this many further calls of the largest worst case, so that calls need not wait for the next record."""
@@ -56,7 +56,7 @@ class Account:
         """Money charged for calls that have ended."""
         self.reserved: Counter[Scope] = Counter()
         """The worst case of the calls in flight."""
-        self.uncertain = Counter(money.uncertain)
+        self.uncertain = money.uncertain + money.reserved
         """Maximum cost of calls whose outcome is unknown."""
         self._charged = Counter(money.charged)
         self._calls: dict[str, tuple[Purpose, int]] = {}
@@ -114,6 +114,22 @@ class Account:
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
                 self._largest[scope] = max(self._largest[scope], micros)
+
+    def left(self, purpose: Purpose) -> int | None:
+        """What is left of the budgets for a purpose; None if none bounds it."""
+        return min((left for scope in scopes(purpose) if (left := self._left(scope)) is not None), default=None)
+
+    def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
+        """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
+        for key in [key for key in self._earlier if is_batch(key)]:
+            purpose, micros = self._earlier.pop(key)
+            for scope in scopes(purpose):
+                self.uncertain[scope] -= micros
+        for key, call in batches.items():
+            # The newest record covers it.
+            self._listed[key] = call
+            self.reserve(key, *call)
+            del self._listed[key]
 
     def release(self, key: str) -> None:
         """Release the money that was reserved for a call."""

@@ -6,12 +6,13 @@ search services. It takes a tenth of litellm's time per call.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import os
 import re
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from urllib.parse import urljoin, urlsplit
 
@@ -81,7 +82,7 @@ class DirectTransport:
         route = route_to(url)
         key = key_for(settings, url)
         headers = {"Authorization": f"Bearer {key}"} if key else None
-        data = _body(request, settings.model)
+        data = body_of(request, settings)
         wire.route = route
         _WIRE.set(wire)
         async with self._session.post(
@@ -95,6 +96,40 @@ class DirectTransport:
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
         return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        settings: ModelSettings,
+        wire: Wire,
+        data: bytes | None,
+        kind: str,
+        headers_of: Callable[[str | None], Mapping[str, str]],
+        limit: int,
+    ) -> bytes:
+        """Send any one request of the model's provider, and return the body of its answer (at most `limit` bytes).
+
+        `kind`: the content type of `data`. `headers_of`: the headers that carry the key. Raises the errors of `send`.
+        """
+        route = route_to(url)
+        key = key_for(settings, url)
+        headers = {"Content-Type": kind, **headers_of(key)}
+        wire.route = route
+        _WIRE.set(wire)
+        async with (
+            asyncio.timeout(settings.timeout_s),
+            self._session.request(
+                method, url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False
+            ) as response,
+        ):
+            body = Body(response.status, response.headers, limit)
+            while not response.content.at_eof() and body.take(await response.content.readany()):
+                pass
+            content = body.content()
+            if not 200 <= response.status < 300:
+                raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
+        return content
 
     async def close(self) -> None:
         """Close all connections."""
@@ -123,9 +158,12 @@ def _address(task: Task, settings: ModelSettings) -> str:
     return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
 
 
-def _body(request: Request, model: str) -> bytes:
+def body_of(request: Request, settings: ModelSettings) -> bytes:
+    """The JSON body of a request. Raises ValueError for NaN and infinity, UnicodeEncodeError for lone surrogates."""
+    model = settings.model
     if not request.inputs:
-        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs))
+        fields = _chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier)
+        return request.body(fields, settings.cache)
     name, renamed = wire_name(model), _renamed(model)
     sent = {field: value for field, value in request.sampling.items() if field != REVISION}
     if request.task == "search":
@@ -138,15 +176,16 @@ def _body(request: Request, model: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
-    """The JSON of a chat request's fields without the messages. Raises ValueError for NaN and infinity."""
+def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None, tier: str | None) -> str:
+    """The JSON of a chat request's fields without the messages. `tier`: the service tier. Raises ValueError for NaN and
+    infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
     sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):
         renamed = {**renamed, "max_tokens": "max_completion_tokens"}
         if sent.get("reasoning_effort", default_effort(model)) != "none":
             sent.pop("temperature", None)
-    fields = {renamed.get(field, field): value for field, value in sent.items()}
+    fields = {renamed.get(field, field): value for field, value in sent.items()} | ({"service_tier": tier} if tier else {})
     return json.dumps({"model": name, **wanted(n, logprobs), **fields}, allow_nan=False)
 
 

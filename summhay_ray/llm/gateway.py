@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.llm.attempts import ATTEMPTS, Call, Transports, make_attempt
+from summhay_ray.llm.batches import BatchRequest, batch_body
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.bodies import off_loop
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
@@ -31,7 +32,7 @@ from summhay_ray.llm.provider_table import known_extra, lacking
 from summhay_ray.llm.read_reply import BAD_NUMBERS, answer_of, letters, read_answer, written
 from summhay_ray.llm.reply import RawAnswer, Reply
 from summhay_ray.llm.request import Request, longest_answer, unusable
-from summhay_ray.llm.retry import UNREACHED, Decision
+from summhay_ray.llm.retry import NO_CAPACITY, UNREACHED, Decision
 from summhay_ray.llm.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.routes import Wire
@@ -51,6 +52,8 @@ LONGEST_BACKOFF_S = 30.0
 DRAIN_LOOK_S = 0.02
 
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
+Park = Callable[[BatchRequest], asyncio.Future[None]]
+"""Takes a request that waits for a batch. The future is cancelled when its caller does not wait for it any more."""
 
 
 class Gateway:
@@ -121,9 +124,14 @@ class Gateway:
         request: Request,
         stage: str = "",
         kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any] = lambda outcome, raw: (outcome, raw),
+        park: Park | None = None,
+        resumed: bool = False,
     ) -> asyncio.Future[Any]:
         """Begin a call. Returns a future of the result of `kept`, which is called with the outcome and the raw answer (None
         without an answer; it may be unusable). The cost counts toward `stage`.
+
+        With `park`, a request without an answer to a model with `batch` is passed to it instead of being sent. `resumed`: see
+        `Claim`.
 
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
@@ -143,14 +151,20 @@ class Gateway:
                 future.set_result(ended.result())
 
         call = Call(request, self._models[request.model], stage, future)
-        loop.create_task(self._complete(call, kept)).add_done_callback(hand_over)
+        loop.create_task(self._complete(call, kept, park, resumed)).add_done_callback(hand_over)
         return future
 
-    async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
+    async def _complete(
+        self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool
+    ) -> Any:
         request = call.request
         problem = await self._prepare(call)
         if problem is not None:
             return kept(problem, None)
+        if resumed:
+            call.claim = call.claim._replace(resumed=True)
+        if park is not None and call.settings.batch is not None and not request.inputs:
+            return kept(*await self._park(call, park))
         if request.inputs:
             # Unusable stored vectors and scores are requested again.
             for key in request.keys:
@@ -167,6 +181,22 @@ class Gateway:
         async with self._prefixes.turn(prefixes) as turn:
             ended = await self._claim_and_send(call, turn)
         return kept(*ended)
+
+    async def _park(self, call: Call, park: Park) -> Ended:
+        """The stored answer to a request; without one, pass the request to `park`, and wait until the caller ends the wait."""
+        settings, claim = call.settings.in_batch, call.claim
+        while True:
+            grant = (await self._client.claim(claim._replace(parks=True))).grant
+            if grant.state == "parked":
+                try:
+                    body = batch_body(call.request, settings)
+                except ValueError as error:
+                    return Failed("bad_request", str(error), claim.key), None
+                worst_micros = settings.worst_micros(claim.input_tokens, claim.output_tokens)
+                await park(BatchRequest(claim._replace(worst_micros=worst_micros), body))
+            elif (ended := await self._end_unsent(grant, call)) is not None:
+                return ended
+            claim = claim._replace(damaged=grant.location)
 
     async def _prepare(self, call: Call) -> Failed | None:
         """The call's claim, or the reason why it cannot be sent."""
@@ -302,6 +332,9 @@ class Gateway:
         if reply is not None:
             charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
+        if call.settings.service_tier and decision.error == NO_CAPACITY:
+            self._wait_for_capacity(call, decision)
+            return None
         call.ends[decision.kind] += 1
         limited, again = decision.kind == "rate_limit", call.ends[decision.kind] < ATTEMPTS.get(decision.kind, 0)
         if again:
@@ -324,6 +357,14 @@ class Gateway:
             # The user may raise the limit, and a later start retries.
             return Malformed(decision.error, *details, retryable=True), None
         return Failed(decision.error, *details, retryable=decision.kind != "row" or decision.error in MENDABLE), None
+
+    def _wait_for_capacity(self, call: Call, decision: Decision) -> None:
+        """Send the call again: when its tier has capacity, or in the standard tier at once. It counts as no attempt."""
+        call.attempts -= 1
+        falls_back = call.settings.falls_back
+        if falls_back:
+            call.settings = call.settings.standard()
+        self._settle(call, again=True, limited=not falls_back, pause_s=decision.after_s or None, fell_back=falls_back)
 
     def _secrets(self) -> Secrets:
         """The secrets to hide in answers and errors. Since there are many calls, they are looked up again only after a new key

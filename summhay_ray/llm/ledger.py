@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,7 @@ from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Account, Budgets, excess
 from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.model_queue import Cap, Flight, Membership, ModelQueue, Pacer, Wait
 from summhay_ray.llm.model_settings import Limits
-from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord
+from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord, Purpose, is_batch
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Ledger:
         for claim in message.claims:
             model = self._model(claim.model)
             if claim.damaged is not None:
-                self.counts["reused"] -= 1
+                self.counts["reused"] -= not claim.resumed
                 self.index.drop(claim.key, claim.damaged)
             if not self._needs_no_call(model, worker, claim):
                 model.enter(worker, claim)
@@ -162,6 +162,41 @@ class Ledger:
         self._hear(worker, now)
         self.counts.update(numbers)
 
+    def resume_batches(self, worker: str, claims: Sequence[Claim], now: float) -> None:
+        """Reserve the money of the batches that earlier sessions submitted (`claims`), whatever the budgets say now.
+
+        Money that an earlier session reserved for a batch which it did not submit is released.
+        """
+        self._hear(worker, now)
+        self.account.resume_batches({claim.key: (claim.purpose, claim.worst_micros) for claim in claims})
+        for claim in claims:
+            self._flights[claim.key] = Flight(worker, claim, None)
+            self._model(claim.model).unsettled += 1
+
+    def fitting(self, worker: str, purpose: Purpose, worst: Sequence[int], now: float) -> list[int]:
+        """The positions of the calls that fit together into what is left of the budgets now, given their worst cases."""
+        self._hear(worker, now)
+        left = self.account.left(purpose)
+        chosen = []
+        for position, micros in enumerate(worst):
+            if left is None or micros <= left:
+                chosen.append(position)
+                left = None if left is None else left - micros
+        return chosen
+
+    def answered(self, worker: str, keys: Sequence[str], now: float) -> list[str]:
+        """Those of the keys that have an answer in the log."""
+        self._hear(worker, now)
+        return [key for key in keys if key in self.index.answers]
+
+    def end_batch(self, worker: str, key: str, charged: int, uncertain: int, now: float) -> None:
+        """Settle a batch whose answers are in the log: their price, and the most that it may have cost besides."""
+        self._hear(worker, now)
+        purpose = self._flights[key].claim.purpose
+        self.account.charge(purpose, charged, answered=True)
+        self.account.doubt(purpose, uncertain)
+        self._land(key)
+
     def snapshot(self, now: float) -> dict[str, Any]:
         """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
         self._driver_heard = now
@@ -177,7 +212,7 @@ class Ledger:
             "spent_micros": self.account.spent[RUN],
             "reserved_micros": self.account.reserved[RUN],
             "uncertain_micros": self.account.uncertain[RUN],
-            "in_flight": len(self._flights),
+            "in_flight": sum(not is_batch(key) for key in self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,
             "stopped": {
@@ -283,12 +318,14 @@ class Ledger:
         """
         location = self.index.answers.get(claim.key)
         if location is not None:
-            self.counts["reused"] += 1
+            self.counts["reused"] += not claim.resumed
             self._say(worker, claim, Grant("answered", location=location))
         elif model.stopped:
             self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
         elif claim.key in self._flights:
             self._followers.setdefault(claim.key, []).append((worker, claim))
+        elif claim.parks:
+            self._say(worker, claim, Grant("parked"))
         else:
             return False
         return True
@@ -303,6 +340,7 @@ class Ledger:
             model.answered(done.input_tokens, done.output_tokens)
         elif done.again:
             model.counts["retries"] += done.sent
+            model.counts["fallbacks"] += done.fell_back
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:

@@ -10,7 +10,9 @@ from summhay_ray.store import Excess, Location, Purpose
 
 Packed = tuple[Any, ...]
 """A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
-State = Literal["answered", "go", "budget", "stopped"]
+State = Literal["answered", "go", "budget", "stopped", "parked"]
+BATCH = " (batch)"
+"""Follows a model's name where the ledger counts its batches, whose calls share no limits with the others."""
 
 
 class Claim(NamedTuple):
@@ -28,11 +30,15 @@ class Claim(NamedTuple):
     """True if it precedes the worker's other claims of its stage, because the call was granted before."""
     damaged: Location | None = None
     """The location of the stored answer, if that turned out to be unreadable."""
+    parks: bool = False
+    """True if the call is not to be granted: without an answer, it waits for a batch."""
+    resumed: bool = False
+    """True if its item was begun before in this session: an answer that it finds is not counted as reused."""
 
     @property
     def purpose(self) -> Purpose:
         """The purpose of the money."""
-        return self.stage, self.model
+        return self.stage, self.model.removesuffix(BATCH)
 
     @property
     def amounts(self) -> dict[str, float]:
@@ -47,6 +53,7 @@ class Grant(NamedTuple):
     - `go`: it has a slot; send the call after `wait_s` seconds, and not much later if it is `timed` (by limits per minute).
     - `budget`: its worst case does not fit the budget.
     - `stopped`: the model was given up (`error`, `reason`).
+    - `parked`: it has no answer, and waits for a batch.
     """
 
     state: State
@@ -80,6 +87,8 @@ class Settlement(NamedTuple):
     """The pause that the provider demands, in seconds; None if it named no time."""
     excess: Excess | None = None
     """The reported usage, if it exceeds the reservation."""
+    fell_back: bool = False
+    """True if the call is sent again in the standard tier, since the requested one has no capacity."""
     doubtful: bool = False
     """True if the outcome of the call is unknown, or its answer could not be written to the log."""
 

@@ -4,6 +4,7 @@ classes."""
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import AnswerTotals, Excess, Location, Purpose, read_at
 from summhay_ray.store.answers import encode as encode_record
+from summhay_ray.store.batches import BatchRecord, BatchRecords, is_batch
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.deletion import Deletion, Selection, forget
 from summhay_ray.store.drivers import (
@@ -42,6 +43,8 @@ __all__ = [
     "Amount",
     "Amounts",
     "AnswerTotals",
+    "BatchRecord",
+    "BatchRecords",
     "Chain",
     "Columns",
     "Count",
@@ -82,6 +85,7 @@ __all__ = [
     "forget",
     "has_ended",
     "how_ended",
+    "is_batch",
     "living",
     "lost_sessions",
     "n_vector_files",

@@ -167,7 +167,8 @@ def _close_calls(files: Files, run_ids: Iterable[str], index: LogIndex) -> None:
         record = records.newest()
         if record is not None and record.calls:
             money = Money.of(records.take_over(record.session), run_id, index)
-            uncertain, ceiling = money.uncertain - total_of(money.calls), money.spent + money.uncertain
+            doubt = money.uncertain + money.reserved
+            uncertain, ceiling = doubt - total_of(money.calls), money.spent + doubt
             records.append(MoneyRecord(record.session, True, money.spent, money.charged, uncertain, money.calls, ceiling))
 
 

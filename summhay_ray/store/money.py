@@ -19,6 +19,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from summhay_ray.store.answers import Purpose
+from summhay_ray.store.batches import is_batch
 from summhay_ray.store.files import Files
 from summhay_ray.store.log import LogIndex
 from summhay_ray.store.names import Superseded
@@ -80,13 +81,15 @@ class Money:
     charged: Counter[Purpose]
     """The charges for calls without an answer, by purpose."""
     uncertain: Counter[Scope]
-    """Maximum cost of calls whose outcome is unknown, including `calls`."""
+    """Maximum cost of calls whose outcome is unknown, including `calls` other than batches."""
     calls: OpenCalls = field(default_factory=dict)
     """The calls of earlier sessions that are in no answer of this run yet."""
     missing: int = 0
     """The amount recorded as spent that the log does not account for."""
     session: int = 0
     """The session without a final record, because its driver is running or was killed; 0 if there is none."""
+    reserved: Counter[Scope] = field(default_factory=Counter)
+    """Maximum cost of the batches that are not booked yet: their outcome will be known."""
 
     @classmethod
     def of(cls, record: MoneyRecord | None, run: str, index: LogIndex) -> Money:
@@ -109,7 +112,9 @@ class Money:
             # more than the ceiling in all.
             granted = Counter(record.ceiling) - Counter(record.spent) - Counter(record.uncertain) - total_of(record.calls)
             uncertain = (uncertain + granted) & (Counter(record.ceiling) - spent) | unanswered
-        return cls(spent, charged, uncertain, calls, spent[RUN] - logged[RUN], 0 if record.ended else record.session)
+        reserved = total_of({key: call for key, call in calls.items() if is_batch(key)})
+        session = 0 if record.ended else record.session
+        return cls(spent, charged, uncertain - reserved, calls, spent[RUN] - logged[RUN], session, reserved)
 
 
 _AMOUNTS: tuple[Literal["spent"], Literal["charged"], Literal["uncertain"], Literal["ceiling"]]

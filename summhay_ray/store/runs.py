@@ -27,6 +27,7 @@ from typing_extensions import TypedDict
 
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import DELETED
+from summhay_ray.store.batches import BatchRecords
 from summhay_ray.store.commits import Committer, Manifest, Manifests
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log import LogIndex
@@ -270,6 +271,11 @@ class RunStore:
     def money(self) -> MoneyRecords:
         """The run's money records."""
         return MoneyRecords(self.store.files, self.run_id)
+
+    @property
+    def batches(self) -> BatchRecords:
+        """The records of the batches that were submitted for the run."""
+        return BatchRecords(self.store.files, self.run_id)
 
     def log(self) -> LogIndex:
         """An index of the store's log. Raises StoreError or OSError."""

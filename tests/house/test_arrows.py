@@ -127,14 +127,15 @@ IMPORTS: Mapping[str, set[str]] = {
 
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
-        *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "money", "tables", "parts", "rows"),
+        *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "batches", "money"),
+        *("tables", "parts", "rows"),
         *("vectors", "commits", "drivers", "clean", "runs", "deletion"),
     ),
     "llm": (
         *("reply", "request", "provider_table", "prices", "model_settings", "keys"),
         *("ledger_messages", "budgets", "model_queue", "ledger", "ledger_loop", "ledger_client"),
         *("vectors_and_scores", "read_reply", "bodies", "direct", "via_litellm", "local_model"),
-        *("batching", "prefix", "retry", "attempts", "gateway"),
+        *("batching", "prefix", "retry", "batches", "attempts", "gateway"),
     ),
     "engine": (
         *("spec", "items", "ask", "contract", "stage_plan"),

@@ -23,16 +23,17 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
-from summhay_ray.engine.ray.ledger_actor import LedgerActor
+from summhay_ray.engine.ray.ledger_actor import LedgerActor, RemoteLedger
 from summhay_ray.engine.ray.placement import EMBED, Bounds, place, placed
 from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
+from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, Pending, WorkerLost, WorkItem, batch_text
 from summhay_ray.engine.run.worker import Left, work_items_of
-from summhay_ray.llm import Budgets, Ledger
+from summhay_ray.llm import Budgets, Ledger, LedgerPort
 from summhay_ray.logs import asked_level
-from summhay_ray.store import n_vector_files
+from summhay_ray.store import LogWriter, n_vector_files
 
 CLOSING_S = 30.0
 VECTORS_TOLD_EVERY_S = 2.0
@@ -231,7 +232,8 @@ class RayExecution:
                     async for block in work_items_of(some, placement.workload, workers.prepare, len(workers.all()) or 1):
                         yield block
 
-        dispatcher = Dispatcher(placement.queues, send, workers.seats)
+        batches = self._batch_queue() if self._work.has_batches else None
+        dispatcher = Dispatcher(placement.queues, send, workers.seats, batches)
         work = dispatcher.run(*map(prepared, pools.feeds(left)))
         snapshot = functools.partial(self._ledger.act.remote, Ledger.snapshot)
         others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._tell_pool()]
@@ -244,10 +246,17 @@ class RayExecution:
             await self._drain(workers.all())
             raise
         finally:
+            if batches is not None:
+                await batches.close()
             self._computing.pop("doing", None)
             self._computing["computing"] = pools.took()
         dispatcher.counts.update(pools.counts)
         return dispatcher.counts
+
+    def _batch_queue(self) -> BatchQueue:
+        log = LogWriter(self._work.run.store.files, self._order.session)
+        ledger = RemoteLedger(self._ledger, log.writer)
+        return BatchQueue(self._work, log.writer, log, LedgerPort(ledger.exchange, ledger.listen), self._ledger.act.remote)
 
     async def _tell_pool(self) -> None:
         """Show in the progress how far the pool for `Workload.compute` is, until cancelled."""

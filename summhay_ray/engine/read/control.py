@@ -8,9 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from summhay_ray.engine.read.status import driver_of, left_by_driver
-from summhay_ray.engine.state.history import History
-from summhay_ray.engine.state.money import dollars_of, money_of
+from summhay_ray.engine.registry import workload_of
+from summhay_ray.engine.run.batch_queue import BatchQueue
+from summhay_ray.engine.run.execution import Heartbeat, Work
+from summhay_ray.engine.state.history import History, StartRecord
+from summhay_ray.engine.state.money import dollars_of, ledger_of, money_of
 from summhay_ray.errors import UserError
+from summhay_ray.llm import Budgets, margins_of
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import (
     RUN,
@@ -22,6 +27,7 @@ from summhay_ray.store import (
     ask_to_stop,
     begin_session,
     has_ended,
+    is_batch,
     living,
     open_sessions,
 )
@@ -31,12 +37,46 @@ STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
 
-def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
+def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S, *, cancel_batches: bool = False) -> str:
     """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
 
+    `cancel_batches`: then cancel its batches, whether it has a driver or not (without one, an empty string is returned).
     Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
     """
-    start = History(run).start
+    driver, start = "", History(run).start
+    if not cancel_batches or driver_of(run, start)[0]:
+        driver = _stop(run, start, wait_s)
+    if cancel_batches:
+        if run.batches.all(only_open=True):
+            _cancel_batches(run)
+        elif not driver:
+            raise UserError(f"run {run.run_id} is not running and has no open batches; nothing to stop")
+    return driver
+
+
+def _cancel_batches(run: RunStore) -> None:
+    """Cancel the run's batches, wait for their ends, and store and book what they have answered."""
+    workload = workload_of(run)
+    settings = workload.models.settings()
+    limits = {name: model.limits for name, model in settings.items() if not model.local}
+    session = begin_session(run.store.files, run.run_id, paying=True)
+
+    async def cancel() -> None:
+        service = ledger_of(run, session.number, Budgets(margins=margins_of(settings)), limits)
+        batches = BatchQueue.inline(Work(workload, run, {}), session.number, service)
+        try:
+            await batches.resume(cancel=True)
+            await batches.wait()
+        finally:
+            await batches.close()
+            await service.end()
+
+    with Heartbeat(session) as heartbeat:
+        run_loop(cancel)
+        heartbeat.how = "done"
+
+
+def _stop(run: RunStore, start: StartRecord | None, wait_s: float) -> str:
     driver, _ = driver_of(run, start)
     if not driver or start is None:
         raise UserError(f"run {run.run_id} is not running; nothing to stop")
@@ -87,7 +127,10 @@ def release(run: RunStore) -> ReleaseResult:
         records, index = run.money, run.log()
         money = Money.of(records.take_over(session.number), run.run_id, index)
         if any(money.uncertain.values()):
-            records.append(MoneyRecord(session.number, True, money.spent, money.charged, ceiling=money.spent))
+            # Batches are no doubt: their outcome will be known.
+            batches = {key: call for key, call in money.calls.items() if is_batch(key)}
+            ceiling = money.spent + money.reserved
+            records.append(MoneyRecord(session.number, True, money.spent, money.charged, calls=batches, ceiling=ceiling))
     finally:
         session.end("done")
     usd = dollars_of(run, money_of(run, index), alive={}).usd(History(run).budget_usd)

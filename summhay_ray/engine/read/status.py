@@ -15,7 +15,7 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
-from summhay_ray.engine.state.history import History, StartRecord, StopRecord, stored_warnings, usage_of_run
+from summhay_ray.engine.state.history import History, StartRecord, StopRecord, batches_of, stored_warnings, usage_of_run
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
 from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
 from summhay_ray.errors import UserError
@@ -84,6 +84,9 @@ class StatusResult:
     whose answers come from another origin."""
     problems: Sequence[str] = ()
     """A line for each missing or damaged file. Tables and figures here lack its content."""
+    batches: Mapping[str, Any] | None = None
+    """The run's batches: how many were `submitted`, are `in_progress` and `done`; the `requests` in those in progress, the
+    `answered` ones in those done; when the `oldest` in progress was submitted (ISO 8601, UTC). None without batches."""
     store_format: int = FORMAT
     """The version of the store's format."""
     began: str = ""
@@ -247,6 +250,7 @@ def status(run: RunStore) -> StatusResult:
             *stored_warnings(run, money, answers, history.reach.origins),
         ),
         problems=damaged,
+        batches=batches_of(run),
     )
 
 

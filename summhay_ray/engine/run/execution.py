@@ -88,7 +88,15 @@ class Work:
     left: Mapping[str, Sequence[Item]]
     """Source -> its unfinished items, in the order of answering."""
     note: Callable[[str], None] | None = None
-    """Called with a line when the run is stopping."""
+    """Called with a line when the run is stopping, and about its batches."""
+    detach: bool = False
+    """End when nothing but batches is left to wait for."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether the run submits batches, or has open ones."""
+        settings = self.workload.models.settings().values()
+        return any(model.batch is not None for model in settings) or bool(self.run.batches.all(only_open=True))
 
     def stopping(self, in_flight: int) -> None:
         """Note that the run is stopping, and how many calls it still waits for."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from summhay_ray.engine.items import Item
+from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
@@ -76,8 +77,10 @@ class InlineExecution:
         async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
             return await worker.answer(batch)
 
-        dispatcher = Dispatcher(queues, send)
-        tending = asyncio.create_task(self._tend(service, log.writer))
+        session = self._heartbeat.session.number
+        batches = BatchQueue.inline(self.work, session, service) if self.work.has_batches else None
+        dispatcher = Dispatcher(queues, send, batches=batches)
+        tending = asyncio.create_task(self._tend(service, log.writer, batches))
         try:
             try:
                 ending = asyncio.ensure_future(until_stopped(self._heartbeat, asyncio.current_task()))
@@ -92,6 +95,8 @@ class InlineExecution:
                 await worker.commits.settled()
                 raise
             finally:
+                if batches is not None:
+                    await batches.close()
                 await gateway.close()
                 await asyncio.to_thread(log.close)
         finally:
@@ -124,11 +129,12 @@ class InlineExecution:
         await asyncio.to_thread(self._committer.add, parts)
         return [None] * len(parts)
 
-    async def _tend(self, service: LedgerService, worker: str) -> None:
+    async def _tend(self, service: LedgerService, worker: str, batches: BatchQueue | None) -> None:
         """Keep the run's only worker alive for the ledger, and update the snapshot."""
         while True:
             service.act(Ledger.beat, worker)
-            self._latest = service.act(Ledger.snapshot)
+            doing = batches.doing if batches is not None else ""
+            self._latest = {**service.act(Ledger.snapshot), **({"doing": doing} if doing else {})}
             # Merging only saves reads; if it fails now, it happens later.
             with contextlib.suppress(StoreError, OSError):
                 await asyncio.to_thread(self._committer.compact)

@@ -14,11 +14,12 @@ import json
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.spec.spec import ResourcesSpec
+from summhay_ray.llm import BatchRequest
 
 T = TypeVar("T")
 
@@ -56,22 +57,26 @@ class WorkItem:
     home: int | None = None
     """The worker that prepared it, by its number among those of its kind: it has already read the data named by the item's
     `reads`."""
+    decided: Mapping[str, Mapping[str, Any]] | None = None
+    """For an item that was parked: see `Parking`."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
     """A batch as JSON text, for `read_batch`."""
-    return json.dumps([{**asdict(work.item), "prepared": work.prepared, "problem": work.problem} for work in batch])
+    names = ("prepared", "problem", "decided")
+    return json.dumps([{**asdict(work.item), **{name: getattr(work, name) for name in names}} for work in batch])
 
 
 def read_batch(text: str, home: int | None = None) -> list[WorkItem]:
     """The work items of `batch_text`."""
-    works = json.loads(text)
-    return [WorkItem(prepared=work.pop("prepared"), problem=work.pop("problem"), item=Item(**work), home=home) for work in works]
+    names, works = ("prepared", "problem", "decided"), json.loads(text)
+    own = [{name: work.pop(name) for name in names} for work in works]
+    return [WorkItem(item=Item(**work), home=home, **rest) for work, rest in zip(works, own, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class ItemResult:
-    """The outcome of an item: committed, or stopped by the budget."""
+    """The outcome of an item: committed, stopped by the budget, or parked."""
 
     item_id: str
     over_budget: bool = False
@@ -79,10 +84,12 @@ class ItemResult:
     """Number of its rows in the benchmark's counted table."""
     failures: int = 0
     """Number of its failure rows."""
+    parked: tuple[BatchRequest, ...] = ()
+    """The requests that wait for a batch, if the item is parked."""
 
     def counts(self) -> dict[str, int]:
         """Its contribution to the counts of the run."""
-        return {} if self.over_budget else {"items_done": 1, "counted": self.counted, "failures": self.failures}
+        return {} if self.over_budget or self.parked else {"items_done": 1, "counted": self.counted, "failures": self.failures}
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +229,11 @@ class ItemQueue:
         """Whether more items wait than the workers take."""
         return self.waiting > 0 and all(self._out[worker] >= self.settings.at_once for worker in self._seats)
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether no item waits or is in progress."""
+        return not self.waiting and not any(self._out)
+
     def is_idle(self, worker: int) -> bool:
         """Whether a worker has nothing to do, and no items wait for any worker."""
         return not self.waiting and not self._out[worker]
@@ -261,15 +273,32 @@ Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]
 """Sends a batch to a worker (kind, index) and waits until all its items are committed or stopped by the budget."""
 
 
+class ParkedItems(Protocol):
+    """What a dispatcher needs of the `BatchQueue`."""
+
+    def park(self, work: WorkItem, requests: Sequence[BatchRequest]) -> None: ...
+
+    def look(self) -> None: ...
+
+    def feed(self, is_drained: Callable[[str], bool]) -> AsyncGenerator[Sequence[WorkItem], None]: ...
+
+
 class Dispatcher:
     """Sends the items of all queues. `counts`: items, counted rows and failures of the batches that are done."""
 
     def __init__(
-        self, queues: Mapping[str, QueueSettings], send: Send, seats: Mapping[Kind, Collection[int]] | None = None
+        self,
+        queues: Mapping[str, QueueSettings],
+        send: Send,
+        seats: Mapping[Kind, Collection[int]] | None = None,
+        batches: ParkedItems | None = None,
     ) -> None:
-        """`seats`: kind -> the numbers of the current workers; by default all. Call `pump` after a change."""
+        """`seats`: kind -> the numbers of the current workers; by default all. Call `pump` after a change. `batches` takes the
+        parked items, and feeds them in again."""
         self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
-        self._send = send
+        self._send, self._parked = send, batches
+        self._feeding = 0
+        """Number of feeds that have not ended, without that of the parked items."""
         self._moved = asyncio.Event()
         self._pending = Pending()
         self._batches: asyncio.TaskGroup | None = None
@@ -280,11 +309,24 @@ class Dispatcher:
         feed stops everything and is raised. Feeds pause while every queue has enough items."""
         try:
             async with asyncio.TaskGroup() as self._batches:
+                self._feeding = len(feeds)
                 for feed in feeds:
-                    self._batches.create_task(self._take(feed))
+                    self._batches.create_task(self._take_all(feed))
+                if self._parked is not None:
+                    self._batches.create_task(self._take(self._parked.feed(self.is_drained)))
         except BaseExceptionGroup as errors:
             first = errors.exceptions[0]
             raise first from first.__cause__
+
+    def is_drained(self, queue: str) -> bool:
+        """Whether none of a queue's items waits or is in progress, and none comes except from the parked ones."""
+        return not self._feeding and (queue not in self._queues or self._queues[queue].is_drained)
+
+    async def _take_all(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+        await self._take(feed)
+        self._feeding -= 1
+        if self._parked is not None:
+            self._parked.look()
 
     async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
         async with contextlib.aclosing(feed):
@@ -315,11 +357,15 @@ class Dispatcher:
         except WorkerLost:
             queue.put_back(worker, batch)
         else:
-            for result in results:
+            for work, result in zip(batch, results, strict=True):
                 self.counts.update(result.counts())
+                if result.parked and self._parked is not None:
+                    self._parked.park(work, result.parked)
             queue.done(worker, results)
         self.pump(queue)
         self._moved.set()
+        if self._parked is not None:
+            self._parked.look()
 
     def give_away(self, kind: Kind, worker: int) -> None:
         """Send the items of a lost worker to others. It must not be among the `seats` any more."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, Parking, failure_row
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables
 from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
@@ -178,7 +178,9 @@ class Worker:
     ) -> None:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
-        self._limiter = ConcurrencyLimiter(workload.models.settings())
+        settings = workload.models.settings()
+        self._limiter = ConcurrencyLimiter(settings)
+        self._batches = any(model.batch is not None for model in settings.values())
         # Wait for `commits.settled()` when no more items are answered.
         self.commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
@@ -189,7 +191,9 @@ class Worker:
     async def _item(self, work: WorkItem) -> ItemResult:
         with self.commits.under_way():
             ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter)
-            done = await answered(self._workload, work, ask)
+            done = await (self._parking(work, ask) if self._batches else answered(self._workload, work, ask))
+        if done is None:
+            return ItemResult(work.item.id, parked=tuple(ask.parking.requests) if ask.parking else ())
         if not done.over_budget:
             await self.commits(done)
         if done.stop is not None:
@@ -198,6 +202,23 @@ class Worker:
         for row in failures:
             log.warning("%s: %s failed: %s, attempts %d", done.item_id, row.stage or "item", row.error, row.attempts)
         return ItemResult(done.item_id, done.over_budget, counted, len(failures))
+
+    async def _parking(self, work: WorkItem, ask: Ask) -> Answered | None:
+        """Answer an item; None if it is parked because its requests wait for batches."""
+        ask.parking = parking = Parking(work.decided)
+        answering = asyncio.ensure_future(answered(self._workload, work, ask))
+        try:
+            both: set[asyncio.Future[Any]] = {answering, parking.over}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return answering.result()
+            answering.cancel()
+            await asyncio.wait({answering})
+            # Code of the benchmark's own may have ended the item all the same.
+            return None if answering.cancelled() else answering.result()
+        finally:
+            answering.cancel()
+            parking.close()
 
     async def _commit(self, ready: Sequence[Answered]) -> Sequence[None]:
         await self._commit_parts(await asyncio.to_thread(self._written, ready))

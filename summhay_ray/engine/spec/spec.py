@@ -29,6 +29,7 @@ from summhay_ray.llm import (
     Task,
     Unpriced,
     address_of,
+    batch_wire,
     find_price,
     find_window,
     is_local,
@@ -77,11 +78,30 @@ Text = Annotated[str, Field(min_length=1)]
 class PriceSpec(Strict):
     """A model's prices, in US dollars per million tokens."""
 
-    input_per_mtok: float = Field(ge=0)
-    output_per_mtok: float = Field(ge=0)
+    input_per_mtok: float | None = Field(default=None, ge=0)
+    output_per_mtok: float | None = Field(default=None, ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    cache_write_1h_per_mtok: float | None = Field(
+        default=None, ge=0, description="the same, where the cache keeps it for an hour"
+    )
     per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
+    flex_factor: float | None = Field(
+        default=None, gt=0, le=1, description="the same with service_tier: flex; null: the known one, or 0.5"
+    )
+    batch_factor: float | None = Field(
+        default=None, gt=0, le=1, description="price in a batch, as a part of the standard price; null: the known one, or 0.5"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> PriceSpec:
+        rates = ("input_per_mtok", "output_per_mtok")
+        missing = [name for name in rates if getattr(self, name) is None]
+        others = ("cached_input_per_mtok", "cache_write_per_mtok", "cache_write_1h_per_mtok", "per_search")
+        factors = self.batch_factor, self.flex_factor
+        if len(missing) == 1 or (missing and (factors == (None, None) or any(getattr(self, name) for name in others))):
+            raise ValueError(f"{missing[0]}: field required")
+        return self
 
 
 def _price(value: Any) -> Any:
@@ -91,6 +111,20 @@ def _price(value: Any) -> Any:
         return value
     such = "dollars per million tokens, such as {input_per_mtok: 2.5, output_per_mtok: 10}"
     raise ValueError(f"expected 0, or {such}; found {_shown(value)}")
+
+
+class BatchSpec(Strict):
+    """How requests go by the provider's batch API."""
+
+    max_wait_h: float = Field(
+        default=24.0, gt=0, description="a batch is cancelled after this many hours, and what it lacks is asked again"
+    )
+    min_requests: int = Field(default=1, ge=1, description="fewer waiting requests are asked synchronously")
+
+
+def _batch(value: Any) -> Any:
+    """`true` and `false` as the settings that they mean."""
+    return {} if value is True else None if value is False else value
 
 
 ANSWERS = "answers/"
@@ -116,6 +150,20 @@ class Reach(Strict):
         default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
+    service_tier: Literal["flex"] | None = Field(
+        default=None, description="flex: a slower and cheaper service; its price must be known. Not part of an answer's key"
+    )
+    fallback: Literal["standard"] | None = Field(
+        default=None,
+        description="standard: the tier that serves a call while flex has no capacity; null: wait",
+    )
+    cache: bool | Literal["5m", "1h"] = Field(
+        default=True,
+        description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
+    )
+    batch: Annotated[BatchSpec | None, BeforeValidator(_batch, json_schema_input_type=bool | BatchSpec | None)] = Field(
+        default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
+    )
 
 
 class ModelSpec(Reach):
@@ -325,6 +373,10 @@ class Spec(Strict):
         for model in self.model_entries():
             if wrong := flaw(model.extra, model.api_base, model.api_key_env, model.price is not None):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
+            if model.service_tier and model.batch:
+                raise SpecError(f"{where}: {model.label}: service_tier: a batch has a price of its own; leave one of the two out")
+            if model.fallback and not model.service_tier:
+                raise SpecError(f"{where}: {model.label}: fallback: is for a service tier; write service_tier: flex beside it")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
                 mend = "write api_base: URL beside it, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
@@ -333,6 +385,8 @@ class Spec(Strict):
             way = transport_of(model.model, model.TASK, model.api_base, model.transport)
             if way == "direct" and (wrong := service_flaw(model.api_base or "", model.TASK)):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
+            if model.batch is not None and (model.TASK != "chat" or not batch_wire(model.model, model.api_base, model.transport)):
+                raise SpecError(f"{where}: {model.label}: batch: no batch API is known for it; leave batch out")
             fields = known_extra(model.model, way, model.api_base)
             if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
                 nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]

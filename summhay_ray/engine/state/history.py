@@ -14,6 +14,7 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, NotRequired, TypeVar
 
 import polars as pl
@@ -46,7 +47,7 @@ class StartRecord(TypedDict):
 class StopRecord(TypedDict):
     """Why a start ended early. `commits`: how many parts had been committed."""
 
-    status: Literal["budget", "limited"]
+    status: Literal["budget", "limited", "waiting"]
     left: LeftRecord
     session: store.Total
     commits: store.Total
@@ -172,6 +173,16 @@ def keep_stop(run: store.RunStore, session: int, content: Mapping[str, Any]) -> 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
     _append(_chain(run, "stops", StopRecord), {**content, "session": session, "commits": run.added()})
+
+
+def batches_of(run: store.RunStore) -> dict[str, Any] | None:
+    """See `StatusResult.batches`."""
+    counts = run.batches.counts()
+    if counts is None:
+        return None
+    oldest = counts["oldest"]
+    when = None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds")
+    return {**counts, "oldest": when}
 
 
 def usage_of_run(

@@ -18,7 +18,7 @@ class Dollars(NamedTuple):
     spent: int
     """Charged for calls that have ended."""
     reserved: int
-    """Maximum cost of the calls in flight."""
+    """Maximum cost of the calls in flight and of the batches that are not booked yet."""
     uncertain: int
     """Maximum cost of calls whose outcome is unknown because a process was killed."""
 
@@ -71,7 +71,7 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
             newest = Dollars(**told["money"])
             # The log may be ahead of the driver's report.
             return newest._replace(spent=max(newest.spent, money.spent[RUN]))
-    return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
+    return Dollars(money.spent[RUN], money.reserved[RUN], money.uncertain[RUN])
 
 
 def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:

@@ -1,0 +1,227 @@
+"""Batch APIs: every request is paid once whatever happens to driver, replies and batches, and the tables are those of any run."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import PATIENCE_S, start, summhay, write_spec
+from simulated_provider import KEY, Simulated, in_thread, until
+
+from summhay_ray import cli
+
+KEY_ENV = "BATCHES_KEY"
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
+WRITERS = ("openai/writer-a", "anthropic/writer-b")
+N_SUMMARIES = 8
+BUDGET, PARTIAL, WAITING = 3, 4, 5
+RESULTS = ("summaries", "judgments", "bullets")
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_ENV, KEY)
+
+
+@contextlib.contextmanager
+def provider(**settings: Any) -> Iterator[Simulated]:
+    """A provider that answers as the free models do."""
+    from summhay_ray.simulator import offline_answer
+
+    with in_thread(offline_answer(), cache_lifetime=0.0, **settings) as simulated:
+        yield simulated
+
+
+def spec_of(folder: Path, at: Simulated, batch: Any = True, judge: Mapping[str, Any] | None = None, **changes: Any) -> Path:
+    """A spec of two summarizers, one for each wire of batches, and a judge that is asked synchronously."""
+    known = {"api_base": at.base, "api_key_env": KEY_ENV, "price": PRICE}
+    fields = {
+        "haystacks": ["sample/news"],
+        "retrievers": ["bm25"],
+        "token_budget": 1500,
+        "summarizers": [{"model": model, **known, "batch": batch} for model in WRITERS],
+        "judges": [{"model": "openai/judge", **known, **(judge or {})}],
+        "budget_usd": 100,
+        **changes,
+    }
+    folder.mkdir(exist_ok=True)
+    return write_spec(folder, fields)
+
+
+def run(spec: Path, store: Path, *more: str, code: int = 0) -> dict[str, Any]:
+    return summhay("run", spec, "--store", store, "--executor", "inline", *more, code=code)
+
+
+def results_of(document: Mapping[str, Any], store: Path) -> dict[str, Any]:
+    """The hashes of the tables that hold texts and labels; those of raw answers have prices."""
+    tables = summhay("status", document["run"], "--store", store)["tables"]
+    return {name: table for name, table in tables.items() if name in RESULTS}
+
+
+def batches_at(at: Simulated) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = at.get("/simulated/batches").body
+    return found
+
+
+def check_books(at: Simulated, document: Mapping[str, Any]) -> None:
+    """The provider's bill is what the run says that it spent, and no prompt was answered twice."""
+    stats = at.stats()
+    assert stats["micros"] == round(document["usd"]["spent"] * 1e6)
+    assert stats["repeated_answered"] == 0
+    assert document["usd"]["reserved"] == document["usd"]["uncertain"] == 0
+
+
+FAULTS: Mapping[str, Mapping[str, float]] = {
+    "nothing": {},
+    "lost replies, other order, duplicates": {"batch_lost": 1, "batch_shuffled": 1, "batch_duplicates": 0.5},
+    "expiry and failing polls": {"batch_expired": 1, "poll_errors": 0.3},
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("faults", FAULTS)
+def test_batches_cost_half_and_give_the_same_tables(tmp_path: Path, faults: str) -> None:
+    with provider() as standard:
+        plain = run(spec_of(tmp_path / "plain", standard, batch=False), tmp_path / "plain-store")
+        expected = results_of(plain, tmp_path / "plain-store")
+    with provider(batch_duration=0.5, **FAULTS[faults]) as simulated:
+        done = run(spec_of(tmp_path / "batch", simulated), tmp_path / "store")
+        check_books(simulated, done)
+        channels = simulated.stats()["channels"]
+    assert expected and results_of(done, tmp_path / "store") == expected
+    assert channels["batch"]["served"] == N_SUMMARIES and done["run"] == plain["run"]
+    saved = plain["usd"]["spent"] - done["usd"]["spent"]
+    assert saved == pytest.approx(channels["batch"]["micros"] / 1e6, abs=1e-5)
+
+
+@pytest.mark.timeout(300)
+def test_a_detached_driver_ends_while_batches_are_out_and_the_same_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "store"
+    with provider(batch_duration=4.0) as simulated:
+        # The judge goes by batches, too: its wave follows that of the summaries.
+        spec = spec_of(tmp_path, simulated, judge={"batch": True})
+        assert summhay("plan", spec, "--store", store)["waves"] == 2
+        left = run(spec, store, "--detach", code=WAITING)
+        assert left["status"] == "waiting" and left["cells"]["done"] == 0 < left["usd"]["reserved"]
+        status = summhay("status", left["run"], "--store", store)
+        assert status["status"] == "waiting" and status["usd"] == left["usd"]
+        assert {name: status["batches"][name] for name in ("submitted", "in_progress", "done", "requests")} == {
+            "submitted": 2, "in_progress": 2, "done": 0, "requests": N_SUMMARIES
+        }  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["run", str(spec), "--store", str(store), "--executor", "inline", "--detach"])
+        assert stop.value.code == WAITING and f"summhay run {spec} --store {store}" in capsys.readouterr().out
+        done = run(spec, store)
+        check_books(simulated, done)
+        assert done["status"] == "done" and done["batches"]["in_progress"] == 0
+        assert set(simulated.stats()["channels"]) == {"batch"}
+
+
+@pytest.mark.timeout(300)
+def test_a_budget_that_ends_inside_a_batch_is_not_exceeded_and_the_rest_follows_with_more(tmp_path: Path) -> None:
+    with provider(batch_duration=0.5) as simulated:
+        spec, store = spec_of(tmp_path, simulated), tmp_path / "store"
+        most = summhay("plan", spec, "--store", store)["stages"][0]["usd_max"]
+        stopped = run(spec, store, "--budget", str(1.5 * most), code=BUDGET)
+        assert 0 < stopped["usd"]["spent"] <= 1.5 * most and stopped["status"] == "budget"
+        assert 0 < sum(batch["requests"] for batch in batches_at(simulated)) < N_SUMMARIES
+        check_books(simulated, stopped)
+        check_books(simulated, run(spec, store))
+
+
+@pytest.mark.timeout(300)
+def test_batches_that_are_cancelled_are_booked_and_what_they_lack_is_asked_again(tmp_path: Path) -> None:
+    with provider(batch_duration=20.0) as simulated:
+        spec, store = spec_of(tmp_path, simulated), tmp_path / "store"
+        left = run(spec, store, "--detach", code=WAITING)
+        time.sleep(10)
+        summhay("stop", left["run"], "--store", store, "--cancel-batches")
+        status = summhay("status", left["run"], "--store", store)
+        answered = sum(batch["answered"] for batch in batches_at(simulated))
+        assert {batch["status"] for batch in batches_at(simulated)} == {"cancelled"} and 0 < answered < N_SUMMARIES
+        assert status["batches"] == {**status["batches"], "in_progress": 0, "done": 2, "answered": answered}
+        check_books(simulated, status)
+        summhay("stop", left["run"], "--store", store, "--cancel-batches", code=2)
+        # Less than its longest wait after its submission, the next one is cancelled, too, until nothing is left.
+        hurried = spec_of(tmp_path / "hurried", simulated, batch={"max_wait_h": 12 / 3600})
+        check_books(simulated, run(hurried, store))
+
+
+@pytest.mark.timeout(300)
+def test_few_requests_are_asked_synchronously(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with provider(batch_duration=0.5) as simulated:
+        spec, store = spec_of(tmp_path, simulated, batch={"min_requests": 5}), tmp_path / "store"
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["run", str(spec), "--store", str(store), "--executor", "inline", "--json"])
+        assert not stop.value.code and capsys.readouterr().err.count("asked synchronously") == len(WRITERS)
+        assert not batches_at(simulated)
+
+
+FAILURES: Mapping[str, tuple[Mapping[str, float], str]] = {
+    "results are gone": ({"batch_gone": 1}, "batch_incomplete"),
+    "errors in each line": ({"batch_errors": 1}, "server_error"),
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", FAILURES)
+def test_a_request_that_no_batch_answers_is_a_failure_with_its_class(tmp_path: Path, fault: str) -> None:
+    settings, error = FAILURES[fault]
+    with provider(batch_duration=0.2, **settings) as simulated:
+        done = run(spec_of(tmp_path, simulated), tmp_path / "store", code=PARTIAL)
+        assert done["failures"] == {error: N_SUMMARIES}
+        # What may have been paid is not called spent, and not forgotten either.
+        bill = simulated.stats()["micros"] / 1e6
+        assert done["usd"]["spent"] <= bill <= done["usd"]["spent"] + done["usd"]["uncertain"]
+
+
+def test_a_model_without_batches_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(
+        tmp_path,
+        {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": [{"model": "offline/lead", "batch": True}]},
+    )
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["plan", str(spec), "--store", str(tmp_path / "store")])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and "offline/lead: batch" in said and said.count("\n") == 1
+
+
+def killed(spec: Path, store: Path, number: int, after_s: float) -> bool:
+    """Start the run, and kill it so many seconds after its session (of this number) has begun. Returns whether it was killed."""
+    process = start(spec, store, "--executor", "inline")
+    begun = until((store / "drivers" / f"{number:08d}.json").exists, PATIENCE_S)
+    assert begun, process.communicate()
+    try:
+        process.communicate(timeout=after_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return True
+    return False
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.soak)])
+def test_a_killed_driver_loses_no_batch_and_pays_none_twice(tmp_path: Path, kills: int) -> None:
+    with provider() as standard:
+        plain = run(spec_of(tmp_path / "plain", standard, batch=False), tmp_path / "plain-store")
+        expected = results_of(plain, tmp_path / "plain-store")
+    draw, store = random.Random(kills), tmp_path / "store"
+    with provider(batch_duration=4.0 * kills, batch_lost=1) as simulated:
+        spec = spec_of(tmp_path / "batch", simulated)
+        # The first ones fall before, into and after the creation of the batches.
+        for number in range(1, kills + 1):
+            killed(spec, store, number, draw.uniform(0.5, 3.0))
+        done = run(spec, store)
+        check_books(simulated, done)
+        assert results_of(done, store) == expected
+        # One batch for each model, and no orphan: each request is in one.
+        assert sum(batch["requests"] for batch in batches_at(simulated)) == N_SUMMARIES
