@@ -69,7 +69,6 @@ __all__ = [
     "minutes",
     "names_line",
     "plan_table",
-    "ways_table",
     "rejudge_table",
     "report",
     "runs_table",
@@ -81,6 +80,7 @@ __all__ = [
     "table_legends",
     "usage_table",
     "verified_tables",
+    "ways_table",
 ]
 
 
