@@ -139,7 +139,7 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("spec", "items", "ask", "contract", "stage_plan"),
-        *("state", "registry", "plan", "run", "read", "ray", "start", "package", "submit"),
+        *("state", "registry", "price_comparison", "plan", "run", "read", "ray", "start", "package", "submit"),
     ),
 }
 """Package -> its folders and files. Each imports only those before it, even inside functions."""
