@@ -16,8 +16,6 @@ from summhay_ray.metrics import ids_of, read_citations
 Mode = Literal["both", "drop", "add"]
 """What a repair does: drop unsupported citations, add supporting documents, or both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
-_COPIED, _AS_CLOSE = 0.9, 0.8
-"""If a bullet copies a document that it cites (similarity to its own words), others are added only if they are this similar."""
 KEPT = 2
 """Corpora that are kept with their indexes."""
 
@@ -139,9 +137,7 @@ def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = 
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
         return own
-    supported, likeness = free.values[place] >= SUPPORTED, free.likeness[place]
-    stays, added = free.worth[place] | supported, free.added[place] & supported
-    kept = own if mode == "add" else own & frozenset((stays.nonzero()[0] + 1).tolist())
-    if any(likeness[number - 1] >= _COPIED for number in kept):
-        added &= likeness >= _AS_CLOSE
-    return kept | (frozenset() if mode == "drop" else frozenset((added.nonzero()[0] + 1).tolist()))
+    supports = free.values[place] >= SUPPORTED
+    stays, added = free.worth[place] | supports, free.added[place] & supports
+    stay, add = (frozenset((one.nonzero()[0] + 1).tolist()) for one in (stays, added))
+    return (own if mode == "add" else own & stay) | (frozenset() if mode == "drop" else add)

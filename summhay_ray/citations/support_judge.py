@@ -101,8 +101,6 @@ class Supports:
     added: npt.NDArray[np.bool_]
     """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
     bullets that most documents of a haystack support."""
-    likeness: Floats
-    """The similarity of a bullet's own words to the document, 0 to 1 if it is copied."""
     evidence: Sequence[Sequence[str]]
     """The most similar sentence of each document."""
     foreign: Sequence[bool]
@@ -200,7 +198,7 @@ class SupportIndex:
         if not self._few:
             added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
             added[2 * worth.sum(axis=1) > self.n_documents] = False
-        return Supports(sure, worth, added, own, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+        return Supports(sure, worth, added, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
         """The windows of two sentences of a document that are most similar to a bullet, the best first, up to a maximum number;
