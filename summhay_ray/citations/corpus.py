@@ -140,10 +140,10 @@ def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = 
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
         return own
-    supports, copied = free.values[place] >= SUPPORTED, free.copied[place]
-    stay = frozenset(((free.worth[place] | supports).nonzero()[0] + 1).tolist())
+    supported, copied = free.values[place] >= SUPPORTED, free.copied[place]
+    stay = frozenset(((free.worth[place] | supported).nonzero()[0] + 1).tolist())
     kept = own if mode == "add" else own & stay
-    added = free.added[place] & supports
+    added = free.added[place] & supported
     if any(copied[number - 1] >= _COPY for number in kept):
         added &= copied >= _NEAR_COPY
     return kept | (frozenset() if mode == "drop" else frozenset((added.nonzero()[0] + 1).tolist()))
