@@ -44,10 +44,12 @@ $(VENV)/.installed: pyproject.toml $(wildcard requirements/*.lock)
 
 # The newest versions that pyproject.toml allows, into requirements/. What torch needs for GPUs comes with torch.
 NO_GPU := cuda-bindings cuda-toolkit nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton
+# pyobsplot is here for the script that the report page copies, not for notebooks.
+NO_NOTEBOOK := anywidget
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
-  --custom-compile-command "make lock" --no-emit-package torch --excludes $(VENV)/no-gpu.txt
+  --custom-compile-command "make lock" --no-emit-package torch --excludes $(VENV)/left-out.txt
 lock: $(VENV)/.installed
-	printf '%s\n' $(NO_GPU) > $(VENV)/no-gpu.txt
+	printf '%s\n' $(NO_GPU) $(NO_NOTEBOOK) > $(VENV)/left-out.txt
 	$(LOCK) pyproject.toml --extra dev --extra embed --extra documents --extra docs --output-file requirements/dev.lock
 	$(LOCK) pyproject.toml --extra embed --constraints requirements/dev.lock --output-file requirements/image.lock
 	$(LOCK) pyproject.toml --constraints requirements/dev.lock --output-file requirements/core.lock

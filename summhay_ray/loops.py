@@ -66,13 +66,20 @@ def collect_rarely() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ready(Generic[T]):
-    """An awaitable whose result is known: awaiting it never suspends."""
+    """An awaitable whose result is known: awaiting it never suspends. `on_take` is called when the result is taken."""
 
     result: T
+    on_take: Callable[[], None] | None = None
+
+    def take(self) -> T:
+        """The result."""
+        if self.on_take is not None:
+            self.on_take()
+        return self.result
 
     def __await__(self) -> Generator[None, None, T]:
         yield from ()
-        return self.result
+        return self.take()
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
@@ -80,4 +87,4 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     begun = list(work)
     waiting = [call for call in begun if not isinstance(call, Ready)]
     found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
-    return [call.result if isinstance(call, Ready) else next(found) for call in begun]
+    return [call.take() if isinstance(call, Ready) else next(found) for call in begun]

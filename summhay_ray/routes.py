@@ -6,6 +6,7 @@ key. An `https://` request may go through a proxy by CONNECT, which shows only t
 
 from __future__ import annotations
 
+import functools
 import http
 import ipaddress
 import os
@@ -93,6 +94,7 @@ def is_this_machine(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+@functools.lru_cache
 def origin_of(url: SplitResult) -> str:
     """Scheme, host and port of a URL."""
     return f"{url.scheme}://{_place(url)}"
@@ -103,6 +105,8 @@ def _place(url: SplitResult) -> str:
     return f"{host}:{url.port or {'http': 80, 'https': 443}.get(url.scheme, 0)}"
 
 
+# Every call asks for its route, and a run has few endpoints.
+@functools.lru_cache
 def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url.strip())

@@ -94,6 +94,8 @@ class Section:
     notes: Sequence[str] = ()
     more: bool = False
     """Whether the section is shown only if everything is requested."""
+    tab: Literal["leaderboard", "compare", "failures", "judge", "method"] = "leaderboard"
+    """The tab of the report page that shows it."""
     higher_is_better: Collection[str] = ()
     """Figures for which higher is better, as recorded in `results.json` for other tools."""
 

@@ -13,6 +13,9 @@ from hypothesis import settings
 
 # Threads of numpy and torch would wait for each other's processors in loops: the tests beside them have these.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A test that runs alone, and `make soak`, have all of polars' threads.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 # How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
 settings.register_profile("quick", deadline=None, max_examples=12)

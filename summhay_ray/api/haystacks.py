@@ -82,7 +82,7 @@ def mine(
             files += benchmarks.mine.write_review(run, sheet)
     found = result.results
     details = {**found.details, "path": str(out) if str(out) in files else None, "files": files}
-    return replace(result, results=replace(found, details=details, notes=(*found.notes, *notes)))
+    return replace(result, results=replace(found, make_details=lambda: details, notes=(*found.notes, *notes)))
 
 
 @checked
@@ -174,7 +174,7 @@ def synth(spec: Spec, store: str | None = None, *, out: str | Path | None = None
     run = opened.run(result.run)
     written = [str(path) for path in benchmarks.synth.export_made(run, folder, again=True)] if folder is not None else []
     details, scores = {**result.results.details, "files": written}, replace(result.results.scores, files=written)
-    return replace(result, results=replace(result.results, details=details, scores=scores))
+    return replace(result, results=replace(result.results, make_details=lambda: details, scores=scores))
 
 
 @checked

@@ -66,8 +66,8 @@ def init(
 ) -> None:
     """Write a commented starter spec.
 
-    For summhay, synth and extract_evaluate it runs as it is, without a key. For any other kind it has every field; those that
-    must be filled in come first.
+    For summhay, synth, ethic, ethic_build and extract_evaluate it runs as it is, without a key. For any other kind it has every
+    field; those that must be filled in come first.
     """
 
     path = Path(out or f"{kind.partition(':')[2].lower() or kind}.yaml")

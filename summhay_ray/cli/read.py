@@ -256,10 +256,15 @@ def report(
     runs: Annotated[list[str], typer.Argument(help="The ids of runs, as run and import print them.", metavar="RUN...")],
     out: Annotated[str, typer.Option("--out", help="The folder or s3://... for the report.")] = "",
     kind: Annotated[
-        Literal["html", "md", "latex", "csv", "json"],
-        typer.Option("--format", help="html: index.html and the samples in data/; the others: tables for papers and tools."),
+        Literal["html", "md", "latex", "csv", "json", "card"],
+        typer.Option(
+            "--format", help="html: index.html and the samples in data/; card: a picture for a README; else tables for papers."
+        ),
     ] = "html",
     figures: Annotated[str, typer.Option(help="Also write each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="One page with its samples, up to 10 MB, to send or attach.")
+    ] = False,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
     port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
     store: StoreOption = None,
@@ -277,8 +282,8 @@ def report(
         if name not in ("svg", "pdf"):
             raise typer.BadParameter(f"--figures {name!r}: expected svg, pdf, or svg,pdf")
     if serve:
-        if kind != "html" or kinds:
-            raise typer.BadParameter("--serve makes the page alone: give it without --format and --figures")
+        if kind != "html" or kinds or single_file:
+            raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --single-file")
 
         def tell(url: str) -> None:
             document({"runs": runs, "url": url}) if as_json else say(url)
@@ -290,7 +295,9 @@ def report(
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
     made = summhay_ray.make_report(runs, store, compat, judge, labels or "", over)
-    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
+    if single_file and kind != "html":
+        raise typer.BadParameter("--single-file is of the page alone: give it without --format")
+    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds], single_file)
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:
         document({"runs": runs, "files": places})

@@ -6,15 +6,17 @@ It serves every benchmark that reports its systems' scores by query (`Workload.b
 
 from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair
 from summhay_ray.comparison.decision import SystemDecision
-from summhay_ray.comparison.run_scores import RunScores, Unbiased, by_factor
-from summhay_ray.comparison.sections import ENDS, comparison_sections, screen_sections
+from summhay_ray.comparison.run_scores import Estimate, RunScores, Unbiased, by_factor
+from summhay_ray.comparison.sections import ENDS, board, comparison_sections, screen_sections
 
 __all__ = [
     "ENDS",
+    "Estimate",
     "RunScores",
     "SystemComparison",
     "SystemDecision",
     "Unbiased",
+    "board",
     "by_factor",
     "compare_pairs",
     "compare_runs",

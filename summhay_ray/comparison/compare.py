@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 
 from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
-from summhay_ray.comparison.run_scores import QUERY, RunScores
+from summhay_ray.comparison.run_scores import QUERY, Estimate, RunScores
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import FEWEST_UNITS, LEVEL, LITTLE, Observed, Over, Paired
+from summhay_ray.metrics import FEWEST_UNITS, FRACTION, LEVEL, LITTLE, Observed, Over, Paired, unit_means
 
 MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
@@ -28,7 +28,13 @@ STANDING = pl.Schema(
     {
         "name": pl.String,  # the system's key, prefixed with its run's if there are two runs
         "label": pl.String,  # the same, for people
+        "run": pl.String,
+        "model": pl.String,  # empty where the name has no parts, as `retriever` and `ordering`
+        "retriever": pl.String,
+        "ordering": pl.String,
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
+        "low": pl.Float64,  # the 95 % interval of the mean; null with too few queries or clusters
+        "high": pl.Float64,
         "floor": pl.Float64,  # mean with all missing values as 0
         "n": pl.Int64,  # number of its answers or judgments
         "n_expected": pl.Int64,
@@ -73,6 +79,13 @@ class SystemComparison:
     """What a cluster of queries is."""
     counted: str = "answers"
     """What `n` of the standings counts."""
+    means: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """A row per compared system: its `name`, and its mean of each figure of the runs, also of those that are not compared."""
+    scales: Mapping[str, str] = field(default_factory=dict)
+    """Figure of `means` -> its unit."""
+    corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
+    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
+    its interval."""
 
     def of(self, figure: str) -> pl.DataFrame:
         """The pairs of one figure."""
@@ -179,8 +192,21 @@ def compare_pairs(
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
     if len({run.judge for run in runs}) > 1:
         warnings.append("the runs are judged by different judges: a difference may be theirs")
+    keys = asked.names()
+    named = pl.DataFrame({"run": [index for index, _ in sides], "system": [name for _, name in sides], "name": keys})
+    means = asked.scores.join(named, on=["run", "system"]).group_by("name", "figure").agg(pl.col("value").mean())
     return replace(
         found[0],
+        means=means.sort("name", "figure").pivot("figure", index="name", values="value"),
+        scales=runs[0].units,
+        corrections={
+            way: {
+                name: known[found[0].decision.figure]
+                for name, (index, system) in zip(keys, sides, strict=True)
+                if found[0].decision.figure in (known := runs[index].corrections.get(way, {}).get(system, {}))
+            }
+            for way in dict.fromkeys(way for run in runs for way in run.corrections)
+        },
         pairs=pl.concat([one.pairs for one in found]),
         standings={figure: order for one in found for figure, order in one.standings.items()},
         about={figure: about for one in found for figure, about in one.about.items()},
@@ -200,6 +226,10 @@ class _Asked:
     scores: pl.DataFrame
     over: Over | None
 
+    def names(self) -> list[str]:
+        """The systems' names, which begin with the run's if there are two."""
+        return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
+
 
 def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
     """The comparison in one figure; None if no pair has a common scored query."""
@@ -215,7 +245,8 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
     clusters = own["cluster"].gather_every(n_systems).to_list()
     paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
     found = paired.differences(observed, asked.pairs, most=most)
-    systems = _systems(asked, n, due, observed.missing)
+    ends = _intervals(observed, clusters, paired.over, unit)
+    systems = _systems(asked, n, due, observed.missing).with_columns(low=ends[0], high=ends[1])
     standings = _standings(systems, observed, found, asked.pairs)
     lacking = [
         f"{runs[index].label(system)} lacks {of - n_own:,} of {of:,} {counted}" if missing > LITTLE else ""
@@ -267,10 +298,11 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
 def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
     """The compared systems, with their data before any comparison, such as `n` of `due` answers and the share `missing`."""
     runs, sides = asked.runs, asked.sides
-    in_run = [f"{runs[index].run} " if len(runs) > 1 else "" for index, _ in sides]
+    own = [runs[index].side(system) for index, system in sides]
     systems = {
-        "name": [f"{run}{system}" for run, (_, system) in zip(in_run, sides, strict=True)],
-        "label": [f"{run}{runs[index].label(system)}" for run, (index, system) in zip(in_run, sides, strict=True)],
+        "name": asked.names(),
+        "label": [f"{one['run']} {one['label']}" if len(runs) > 1 else one["label"] for one in own],
+        **{name: [one[name] for one in own] for name in ("run", "model", "retriever", "ordering")},
         "usd": [runs[index].costs.get(system) for index, system in sides],
         "ceiling": [system in runs[index].ceilings for index, system in sides],
         "n": n,
@@ -278,6 +310,17 @@ def _systems(asked: _Asked, n: Any, due: Any, missing: Any) -> pl.DataFrame:
         "missing": missing,
     }
     return pl.DataFrame(systems, schema_overrides={"usd": pl.Float64})
+
+
+def _intervals(observed: Observed, clusters: Sequence[str], over: Over, unit: str) -> tuple[pl.Series, pl.Series]:
+    """The ends of the 95 % intervals of the systems' means; null where there is none."""
+    known = ~np.isnan(observed.values)
+    sums, counts, strata = np.where(known, observed.values, 0.0), known.astype(np.float64), [*clusters]
+    if over == "haystacks":
+        _, of = np.unique(clusters, return_inverse=True)
+        sums, counts = (np.array([np.bincount(of, column) for column in part.T]).T for part in (sums, counts))
+    means = unit_means(sums, counts, None if over == "haystacks" else strata, FRACTION if unit == "%" else None)
+    return pl.Series(means.low, nan_to_null=True), pl.Series(means.high, nan_to_null=True)
 
 
 def _reach(cluster: str, n_clusters: int, over: Over, asked: Over | None) -> tuple[str, list[str]]:

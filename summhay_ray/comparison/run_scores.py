@@ -17,6 +17,8 @@ from summhay_ray.metrics import JudgeBias
 
 QUERY = ("cluster", "query")
 _KEYS = ("system", *QUERY)
+Estimate = tuple[float, float | None, float | None]
+"""A value and the ends of its 95 % interval, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class RunScores:
     `judge`: the judge of the scores; empty if they are not judgments. `names`: key of a system -> its `label`, `model`,
     `retriever` and `ordering`, for keys that are not names for people. `unbiased`: the correction by figure and system, if a
     judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars per query, if
-    known. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has looked at the
+    known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure -> its mean so
+    corrected. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has looked at the
     haystack`.
     """
 
@@ -51,9 +54,11 @@ class RunScores:
         labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
         costs: Mapping[str, float] = MappingProxyType({}),
         limits: Sequence[str] = (),
+        corrections: Mapping[str, Mapping[str, Mapping[str, Estimate]]] = MappingProxyType({}),
     ) -> None:
         self.run, self.judge, self.cluster, self.counted = run, judge, by_query.cluster, by_query.counted
         self.unbiased, self.labelled, self.costs, self.limits = unbiased, labelled, costs, limits
+        self.corrections = corrections
         self.ceilings = frozenset(by_query.ceilings)
         self.names = {name: {"label": label} for name, label in by_query.labels.items()} | dict(names)
         self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
@@ -105,7 +110,7 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
         if all(name in run.costs for name in names)
     }
     made.ceilings = frozenset(value for value, names in of.items() if run.ceilings.issuperset(names))
-    made.frame, made.systems, made.names, made.unbiased = frame, sorted(others), {}, {}
+    made.frame, made.systems, made.names, made.unbiased, made.corrections = frame, sorted(others), {}, {}, {}
     return made
 
 

@@ -62,11 +62,81 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
     return [f"{comparison.judged(figure)}: {'; '.join(filter(None, (differ, may)))}"]
 
 
+def board(comparison: SystemComparison) -> Section:
+    """The leaderboard by the first figure: a row per system, best first, incomplete ones last.
+
+    `from best` is the difference from the first system that does not see the gold. `verdict`, among such systems: `best`, `tied`
+    (no system is shown to be better than it), `below`; `incomplete` without a rank, `ceiling` for a system that sees the gold.
+    """
+    figure = next(iter(comparison.standings))
+    standings, several = comparison.standings[figure], len(comparison.runs) > 1
+    rows = standings.to_dicts()
+    usable = {row["name"]: row for row in rows if row["rank"] is not None and not row["ceiling"]}
+    leader = next(iter(usable), rows[0]["name"])
+    worse, from_leader = set(), dict[str, tuple[float | None, ...]]()
+    for pair in comparison.of(figure).select("a", "b", "differs", "paired").iter_rows(named=True):
+        a, b = (f"{side['run']} {side['system']}" if several else side["system"] for side in (pair["a"], pair["b"]))
+        difference, low, high = (pair["paired"][name] for name in ("difference", "low", "high"))
+        if pair["differs"] and a in usable and b in usable:
+            worse.add(b if difference > 0 else a)
+        if b == leader:
+            from_leader[a] = (difference, low, high)
+        elif a == leader:
+            from_leader[b] = tuple(None if end is None else -end for end in (difference, high, low))
+    tied = len(usable) - len(worse) > 1
+    means = {row["name"]: row for row in comparison.means.iter_rows(named=True)}
+    others = [name for name in comparison.scales if name in comparison.means.columns and name != figure]
+    named = [name for name in ("model", "retriever", "ordering") if any(row[name] for row in rows)]
+    ways = [way for way, found in comparison.corrections.items() if any(row["name"] in found for row in rows)]
+    table = []
+    for row in rows:
+        name, ends = row["name"], from_leader.get(row["name"], (None,) * 3)
+        standing = "tied" if tied else "best"
+        verdict = "ceiling" if row["ceiling"] else "incomplete" if row["rank"] is None else "below" if name in worse else standing
+        corrected = {way: comparison.corrections[way].get(name, (None,) * 3) for way in ways}
+        table.append(
+            {
+                "rank": row["rank"],
+                "system": row["label"],
+                **({"run": row["run"]} if several else {}),
+                **{column: row[column] for column in named},
+                **{
+                    f"{figure}{end}": row[of]
+                    for end, of in {"": "mean", "_low": "low", "_high": "high", "_floor": "floor"}.items()
+                },
+                **dict(zip((f"from best{end}" for end in ENDS), ends, strict=True)),
+                **{f"{way}{end}": value for way in ways for end, value in zip(ENDS, corrected[way], strict=True)},
+                **{other: means[name][other] for other in others},
+                "answered": 1 - row["missing"],
+                "dollars a query": row["usd"],
+                "verdict": verdict,
+                "n": row["n"],
+                "n_expected": row["n_expected"],
+            }
+        )
+    frame = pl.DataFrame(table, infer_schema_length=None)
+    figures = [name for name in frame.columns if name not in ("rank", "system", "run", *named, "verdict", "n", "n_expected")]
+    frame = frame.with_columns(pl.col(figures).cast(pl.Float64))
+    frame = frame.drop(name for name in ("dollars a query",) if not frame[name].count())
+    units = {name: "%" for name in (figure, *others) if comparison.scales.get(name) == "%"} | {"answered": "%"}
+    if figure in units:
+        units |= {"from best": "points", **dict.fromkeys(ways, "%")}
+    return Section(
+        f"Leaderboard by {comparison.judged(figure)}",
+        f"Mean {figure}, each query counting once, for {comparison.about[figure]}. From best: the difference from "
+        f"{usable.get(leader, rows[0])['label']}, with the interval of their pair. n: {comparison.counted}.",
+        frame,
+        units,
+        name="board",
+    )
+
+
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
-    """The report's sections: the decision; for the first figure the ranking, the comparison with the best and every pair; for
-    each further figure the comparison with its best."""
+    """The report's sections: the decision and the leaderboard; for the first figure the ranking, the comparison with the best
+    and every pair; for each further figure the comparison with its best."""
     first, *others = comparison.standings
     yield _decided(comparison)
+    yield board(comparison)
     yield _ranking(comparison, first)
     yield from _with_best(comparison, first)
     top, pairs = comparison.standings[first]["name"].head(SHOWN), comparison.of(first)
@@ -120,8 +190,8 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best")).head(
         most or table.height
     )
-    title = f"{comparison.judged(figure)}: ranking, for {comparison.about[figure]}"
-    return Section(title, text, table, {figure: unit} if unit else {}, name="ranking")
+    title = comparison.judged(f"{_titled(figure)}: ranking, for {comparison.about[figure]}")
+    return Section(title, text, table, {figure: unit} if unit else {}, name="ranking", tab="compare")
 
 
 def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") -> Iterator[Section]:
@@ -133,7 +203,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
     rest = f" The first {SHOWN} of {known.height} systems are shown." if known.height > SHOWN else ""
     columns = {"system": "label", **{f"{apart}{end}": f"from_best{end}" for end in ("", "_low", "_high")}}
     yield Section(
-        f"Is it real? {_titled(figure)}, compared with the best by score",
+        comparison.judged(f"Is it real? {_titled(figure)}, compared with the best by score"),
         f"The mean {figure} of each system minus that of the first{', in points' * points}, with the interval of their pair, for "
         f"{comparison.about[figure]}: the pair differs where it excludes 0 (orange).{rest}",
         known.head(SHOWN).select(**{new: pl.col(old) for new, old in (columns | {"n": "n", "n_expected": "n_expected"}).items()}),
@@ -141,6 +211,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
         Chart.forest(apart, "system"),
         name=name,
         more=name != "forest",
+        tab="compare",
     )
 
 
@@ -178,7 +249,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
     in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
     return Section(
-        f"Is it real? {_titled(figure)}, pair by pair",
+        comparison.judged(f"Is it real? {_titled(figure)}, pair by pair"),
         f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
         f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
@@ -189,6 +260,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         Chart.matrix("compared with", "system", "difference", sure="p (all pairs)"),
         name="pairs",
         more=True,
+        tab="compare",
     )
 
 

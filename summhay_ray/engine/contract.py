@@ -7,8 +7,9 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, get_args
@@ -37,19 +38,29 @@ _OF_FILES = "sha256:"
 
 @dataclass(frozen=True)
 class Results:
-    """The results computed from a run's tables, without any model call."""
+    """The results computed from a run's tables, without any model call. What a command does not show is not computed."""
 
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """The benchmark's own fields of the run's JSON document."""
     scores: Any = None
     """The benchmark's own result object, for Python."""
-    sections: Sequence[Section] = ()
-    """The sections that the terminal and the report show."""
+    make_sections: Callable[[], Sequence[Section]] = field(default=tuple, repr=False)
+    make_details: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks about the results, printed in the closing lines of a run."""
     judge: str = ""
     """The judge that these figures come from, if a run may have more than one."""
+    compared: Any = None
+    """The systems' scores that the report compares (`comparison.RunScores`), if `Workload.by_query` does not give them."""
+
+    @functools.cached_property
+    def sections(self) -> Sequence[Section]:
+        """The sections that the terminal and the report show. Raises BadBenchmark."""
+        return self.make_sections()
+
+    @functools.cached_property
+    def details(self) -> Mapping[str, Any]:
+        """The benchmark's own fields of the run's JSON document. Raises BadBenchmark."""
+        return self.make_details()
 
 
 @dataclass(frozen=True)

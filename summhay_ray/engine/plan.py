@@ -152,29 +152,38 @@ class CountingAsk(Ask):
         super().__init__(planner.workload, item, None, None)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
-        """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
+        """Hashes of the questions whose guessed answers the item has read. Its later questions may depend on them."""
         self._prompts: list[int] = []
         """Hashes of the same questions without their sample numbers."""
         self.guessed_on = self.asked_anything = False
         self.waves = 0
         """Number of batches that must follow one another to answer the item."""
-        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Outcome[RawAnswer]]] = []
+        self._wave: list[Callable[[], None]] = []
+        """Gives each planned answer of the present batch."""
 
-    def _in_wave(self, outcome: Outcome[RawAnswer]) -> asyncio.Future[Outcome[RawAnswer]]:
-        """A planned answer that comes only when the item asks nothing more: with its batch."""
+    def _in_wave(
+        self, outcome: Outcome[RawAnswer], read: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[Outcome[RawAnswer]]:
+        """A planned answer that comes only when the item asks nothing more: with its batch. `read`: called when it comes."""
         loop = asyncio.get_running_loop()
-        self._wave.append((loop.create_future(), outcome))
+        future: asyncio.Future[Outcome[RawAnswer]] = loop.create_future()
+
+        def come() -> None:
+            read()
+            if not future.done():
+                future.set_result(outcome)
+
+        self._wave.append(come)
         if len(self._wave) == 1:
             # Two turns of the loop later: requests that are made concurrently are made by then.
             loop.call_soon(loop.call_soon, self._end_wave)
-        return self._wave[-1][0]
+        return future
 
     def _end_wave(self) -> None:
         self.waves += 1
         wave, self._wave = self._wave, []
-        for future, outcome in wave:
-            if not future.done():
-                future.set_result(outcome)
+        for come in wave:
+            come()
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -240,12 +249,16 @@ class CountingAsk(Ask):
             planned = Failed(PLANNED, "no call is made while planning")
             return self._in_wave(planned) if batched else Ready(planned)
         same = hash((prompt, *self._prompts))
-        self._guesses.append(same if planner.repeats_itself(request.model) else question)
-        self._prompts.append(same)
+
+        def note_guess() -> None:
+            # Questions that are asked before this answer is read do not depend on it.
+            self._guesses.append(same if planner.repeats_itself(request.model) else question)
+            self._prompts.append(same)
+
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
-        return self._in_wave(guessed) if batched else Ready(guessed)
+        return self._in_wave(guessed, note_guess) if batched else Ready(guessed, note_guess)
 
 
 class Planner:
@@ -309,7 +322,7 @@ class Planner:
     def prompt(self, request: Request) -> int:
         """A hash of everything in a request's key except its sample number."""
         options = request.lookup, request.n, request.logprobs
-        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
+        return hash((request.model, request.messages, request.inputs, request.sampling, *options))
 
     def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""

@@ -48,7 +48,9 @@ class Node:
     def entry(self, key: str) -> Node:
         """The value under `key`, which is required."""
         found = self.fields().get(key, _ABSENT)
-        node = Node(self.file, _joined(self.path, key), None if found is _ABSENT else found)
+        joined = f"{self.path}.{key}" if self.path else key
+        path = joined if _PLAIN_KEY.fullmatch(key) else f"{self.path}[{described(key)}]"
+        node = Node(self.file, path, None if found is _ABSENT else found)
         if found is _ABSENT:
             raise node.refuse("this field", "nothing: it is missing")
         return node
@@ -129,12 +131,6 @@ def described(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
     return json.dumps(value)[:_SHOWN]
-
-
-def _joined(path: str, key: str) -> str:
-    if not _PLAIN_KEY.fullmatch(key):
-        return f"{path}[{described(key)}]"
-    return f"{path}.{key}" if path else key
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any] | _Flaw:

@@ -56,10 +56,13 @@ def read_released(source: bytes | str, file: str) -> ReleasedFile:
     Gold documents that an insight or a subtopic lists (GOLD_FIELDS) must exist. Retriever scores may name missing documents, as
     they do in released files.
     """
-    if holds_nuggets(source):
-        mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
-        raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
-    return released_from(parse(source, file), file)
+    try:
+        return released_from(parse(source, file), file)
+    except InvalidHaystack:
+        if not holds_nuggets(source):
+            raise
+    mend = "name it under `haystacks:` of a summhay or retrieval spec, with `documents:` for what its references name"
+    raise InvalidHaystack(f"{file}: holds nuggets, which are no haystack yet; {mend}")
 
 
 def released_from(raw: Any, file: str) -> ReleasedFile:
@@ -77,7 +80,11 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
         _check_gold(node, document_ids)
         _check_answers(node, {insight.insight_id for insight in insights if insight.subtopic_id == subtopic.subtopic_id})
     topic_id = root.optional("topic_id")
-    participants = _participants(metadata.fields().get("participants")) if metadata else ()
+    # Names, objects with a name, or one string.
+    people = (metadata.fields().get("participants") if metadata else None) or []
+    people = people if isinstance(people, list | dict) else [people]
+    named = [one.get("name", one) if isinstance(one, dict) else one for one in people]
+    participants = tuple(one if isinstance(one, str) else json.dumps(one) for one in named)
     haystack = Haystack(
         haystack_id=identity,
         name=PurePosixPath(file.replace("\\", "/")).name.removesuffix(".json"),
@@ -234,13 +241,6 @@ def _domain(metadata: Node | None, participants: tuple[str, ...], documents: lis
         return "conversation"
     described = filter(None, (node.optional("document_metadata") for node in documents))
     return "news" if any(isinstance(node.value, dict) and "article_source" in node.value for node in described) else "generic"
-
-
-def _participants(value: Any) -> tuple[str, ...]:
-    """The names of the speakers, from a list of names, a list of objects with a name, or one string."""
-    people = value if isinstance(value, list | dict) else [value] if value else []
-    named = [person.get("name", person) if isinstance(person, dict) else person for person in people]
-    return tuple(person if isinstance(person, str) else json.dumps(person) for person in named)
 
 
 def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:

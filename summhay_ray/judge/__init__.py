@@ -13,11 +13,11 @@ from summhay_ray import plugins
 from summhay_ray.judge.absence import Absence, judge_absence
 from summhay_ray.judge.answer import usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
-from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel, usable_on
+from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel
 from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, default_strategy, name_of, parse_name, repeated, strategy_of
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate
 from summhay_ray.judge.rating.answer import Scale, check_logprobs
-from summhay_ray.judge.rating.base import CRITERIA, Criterion, OfflineRater, Rater, Rating, rate_text, rating_requests
+from summhay_ray.judge.rating.base import Criterion, OfflineRater, Rater, Rating, criteria, rate_text, rating_requests
 from summhay_ray.judge.strategies import (
     asks_alone,
     check_prompt,
@@ -28,7 +28,6 @@ from summhay_ray.llm import Ask
 from summhay_ray.records import Insight
 
 __all__ = [
-    "CRITERIA",
     "DEFAULT_SHARE",
     "Absence",
     "BadName",
@@ -48,6 +47,7 @@ __all__ = [
     "blend",
     "check_logprobs",
     "check_prompt",
+    "criteria",
     "default_strategy",
     "doubtful",
     "is_tied",
@@ -68,7 +68,6 @@ __all__ = [
     "repeated",
     "strategy_of",
     "usable_bullet",
-    "usable_on",
     "usable_verdict",
 ]
 

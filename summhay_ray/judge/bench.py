@@ -19,21 +19,13 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from summhay_ray import metrics
 from summhay_ray.judge.annotations import AnnotatedSummary, linked_bullet, linking_accuracy, load_summaries, read_summaries
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.offline import Rated, rate
 from summhay_ray.judge.prompt import Form, render, template
 from summhay_ray.llm import Limits, ModelSettings
-from summhay_ray.metrics import (
-    FEWEST_UNITS,
-    QUANTILES_95,
-    JudgeBias,
-    alpha,
-    cohens_kappa,
-    pearson,
-    unit_means,
-    words_per_bullet,
-)
+from summhay_ray.metrics import alpha
 from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.text import count_tokens
 
@@ -143,29 +135,29 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
     correlated, linked = _intervals([judged for judged, _ in kept])
     bias = _by_summarizer(kept)
-    lengths = words_per_bullet([judged.summary.bullets for judged, _ in kept])
+    lengths = metrics.words_per_bullet([judged.summary.bullets for judged, _ in kept])
     sized = [(length, judged) for length, (judged, _) in zip(lengths, kept, strict=True) if length is not None]
     return Agreement(
-        correlation=pearson(ours, theirs),
-        correlation_ci=None if pearson(ours, theirs) is None else correlated,
-        correlation_labels=pearson(labels, theirs),
+        correlation=metrics.pearson(ours, theirs),
+        correlation_ci=None if metrics.pearson(ours, theirs) is None else correlated,
+        correlation_labels=metrics.pearson(labels, theirs),
         linking_accuracy=linking if linking_n else None,
         linking_ci=linked,
         linking_n=linking_n,
         bias=bias,
         bias_mean=statistics.fmean(bias.values()) if bias else None,
-        length_score_corr=pearson([one for one, _ in sized], [statistics.fmean(judged.labels) for _, judged in sized]),
-        length_delta_corr=pearson([one for one, _ in sized], [judged.delta for _, judged in sized]),
+        length_score_corr=metrics.pearson([one for one, _ in sized], [statistics.fmean(judged.labels) for _, judged in sized]),
+        length_delta_corr=metrics.pearson([one for one, _ in sized], [judged.delta for _, judged in sized]),
         n_scored=len(ours),
         n_expected=sum(len(summary.insights) for summary in summaries),
-        kappa=cohens_kappa(labels, theirs),
+        kappa=metrics.cohens_kappa(labels, theirs),
         alpha=alpha([labels, theirs]),
     )
 
 
 def measured_bias(
     judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]
-) -> JudgeBias | None:
+) -> metrics.JudgeBias | None:
     """The judge's mean bias over insights, for correcting scores; None without verdicts.
 
     The squared standard error is that of a mean over subtopics (`unit_means`), plus the additional variance between topics, since
@@ -184,7 +176,7 @@ def measured_bias(
     if len(biases) > 1:
         within = statistics.fmean(one_se**2 for _, one_se in biases.values())
         between = max(statistics.variance([one_mean for one_mean, _ in biases.values()]) - within, 0.0)
-    return JudgeBias(
+    return metrics.JudgeBias(
         judge=judge,
         mean=mean,
         se=math.sqrt(se**2 + between),
@@ -226,7 +218,7 @@ def stored_micros(
 
 
 @cache
-def shipped_biases() -> tuple[JudgeBias, ...]:
+def shipped_biases() -> tuple[metrics.JudgeBias, ...]:
     """The biases of `measured_bias.json`, read once.
 
     `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes the file; `per_insight(offline)` is the free
@@ -236,7 +228,7 @@ def shipped_biases() -> tuple[JudgeBias, ...]:
     return read_biases(text)
 
 
-def read_biases(text: str) -> tuple[JudgeBias, ...]:
+def read_biases(text: str) -> tuple[metrics.JudgeBias, ...]:
     """The biases in a file written by `biases_json`. Raises ValueError, with a short reason, for any other file."""
     try:
         content = json.loads(text)
@@ -250,7 +242,7 @@ def read_biases(text: str) -> tuple[JudgeBias, ...]:
     return tuple(_bias_of(f"judges[{place}]", entry) for place, entry in enumerate(judges))
 
 
-def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
+def _bias_of(place: str, entry: Mapping[str, Any]) -> metrics.JudgeBias:
     """The bias in an entry of a file. Raises ValueError."""
     if not isinstance(entry.get("judge"), str):
         raise ValueError(f"{place} has no name")
@@ -261,16 +253,16 @@ def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
     for name in ("names", "topics"):
         if not isinstance(entry.get(name, []), list):
             raise ValueError(f"{place}, {entry['judge']}: {name} is not a list")
-    if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
+    if unlike := sorted(set(entry) - set(metrics.JudgeBias.__dataclass_fields__)):
         raise ValueError(f"{place}, {entry['judge']}, has an unknown field {unlike[0]!r}")
-    return JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})
+    return metrics.JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})
 
 
-def biases_json(biases: Sequence[JudgeBias], about: str) -> str:
+def biases_json(biases: Sequence[metrics.JudgeBias], about: str) -> str:
     """The text of a file of measured biases, with five decimals."""
     entries = []
     for bias in biases:
-        entry: dict[str, Any] = {name: getattr(bias, name) for name in JudgeBias.__dataclass_fields__}
+        entry: dict[str, Any] = {name: getattr(bias, name) for name in metrics.JudgeBias.__dataclass_fields__}
         entry |= {name: round(entry[name], 5) for name in ("mean", "se")}
         entry["summarizers"] = {name: round(value, 5) for name, value in bias.summarizers.items()}
         entry["topics"] = [round(value, 5) for value in bias.topics]
@@ -321,7 +313,7 @@ def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | N
     import numpy as np
 
     rows = _by_subtopic(scored, _sums)
-    if (n_rows := len(rows)) < FEWEST_UNITS:
+    if (n_rows := len(rows)) < metrics.FEWEST_UNITS:
         return None, None
     drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=SAMPLES)
     n, x, y, xx, yy, xy, *_ = (drawn.astype(float) @ rows).T
@@ -330,8 +322,8 @@ def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | N
         correlations = ((n * xy - x * y) / np.sqrt(variances))[variances > _LEAST_VARIANCE]
     # Resamples that are all equal do not show the spread.
     varied = len(correlations) > 1 and np.ptp(correlations) > _LEAST_VARIANCE
-    low, high = np.quantile(correlations, QUANTILES_95) if varied else (0.0, 0.0)
-    return (float(low), float(high)) if varied else None, unit_means(rows[:, 7:], rows[:, 6:7]).interval()
+    low, high = np.quantile(correlations, metrics.QUANTILES_95) if varied else (0.0, 0.0)
+    return (float(low), float(high)) if varied else None, metrics.unit_means(rows[:, 7:], rows[:, 6:7]).interval()
 
 
 def _sums(judged: _Scored) -> list[float]:
@@ -345,5 +337,5 @@ def _sums(judged: _Scored) -> list[float]:
 def _mean_bias(scored: Sequence[_Scored]) -> tuple[float, float]:
     """The mean over insights of label value minus people's coverage, and its standard error (0 for one subtopic)."""
     rows = _by_subtopic(scored, lambda judged: [sum(judged.labels) - sum(judged.theirs), len(judged.labels)])
-    means = unit_means(rows[:, :1], rows[:, 1:], bounds=(-1.0, 1.0))
+    means = metrics.unit_means(rows[:, :1], rows[:, 1:], bounds=(-1.0, 1.0))
     return float(means.mean[0]), float(means.se[0]) if len(rows) > 1 else 0.0

@@ -15,10 +15,10 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from summhay_ray.judge import offline
-from summhay_ray.judge.answer import usable_bullet, usable_verdict
+from summhay_ray.judge.answer import usable_bullet
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.names import DEFAULT_SHARE, Named
 from summhay_ray.judge.strategies import priced
@@ -204,11 +204,6 @@ def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
     """
     bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
     return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]
-
-
-def usable_on(bullets: Sequence[str]) -> Callable[[Any, Verdict], Verdict | Malformed]:
-    """`Composed.usable` for coverage, for a summary with these bullets."""
-    return lambda insight, verdict: usable_verdict(verdict, len(bullets))
 
 
 def label_of(value: float) -> Coverage:

@@ -103,8 +103,10 @@ class _Text:
 
 def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features | None]:
     """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
-    bullet_texts = [_read(bullet) for bullet in bullets]
-    insight_texts = [_read(insight) for insight in insights]
+    # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
+    bullet_texts, insight_texts = (
+        [(_read_again if len(text) <= _LONGEST_KEPT else _read)(text) for text in texts] for texts in (bullets, insights)
+    )
     if not bullet_texts:
         return [None] * len(insight_texts)
     # A single insight does not show which words are rare among insights.
@@ -149,11 +151,6 @@ def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features |
 
 
 def _read(text: str) -> _Text:
-    # Insights are judged one by one against the same bullets, hence the cache; huge texts are not cached.
-    return _read_again(text) if len(text) <= _LONGEST_KEPT else _read_once(text)
-
-
-def _read_once(text: str) -> _Text:
     words = roots(text)
     pairs = {
         (first, second) if first < second else (second, first)
@@ -164,4 +161,4 @@ def _read_once(text: str) -> _Text:
     return _Text(kinds, frozenset(kinds), frozenset(pairs))
 
 
-_read_again = lru_cache(maxsize=1024)(_read_once)
+_read_again = lru_cache(maxsize=1024)(_read)

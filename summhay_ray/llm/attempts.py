@@ -39,13 +39,13 @@ class Call:
     request: Request
     settings: ModelSettings
     stage: str
-    claim: Claim = field(init=False)
-    future: asyncio.Future[Any] = field(init=False)
+    future: asyncio.Future[Any]
     """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
+    claim: Claim = field(init=False)
+    wire: Wire = field(init=False)
+    """The progress of the attempt under the current grant."""
     attempts: int = 0
     charged_micros: int = 0
-    wire: Wire = field(default_factory=Wire)
-    """The progress of the attempt under the current grant."""
     ends: Counter[str] = field(default_factory=Counter)
     """Error kind -> number of attempts that ended with it."""
 

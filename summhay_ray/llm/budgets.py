@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RUN, Excess, Money, MoneyRecord, Purpose, Scope, is_batch, scopes, total_of
 
@@ -62,16 +63,21 @@ class Account:
         """Key -> purpose and worst case of each call in flight."""
         self._earlier = dict(money.calls)
         """The part of `uncertain` whose calls are known: a later session finds their answers in the log, if there are any."""
-        self.wanted: dict[str, tuple[Purpose, int]] = {}
-        """The calls that wait only for the next record, added by `want`. Clear it before a new pass over the waiting calls."""
-        self._listed: set[str] = set()
-        """Keys of the calls that the newest durable record lists, and that are not granted yet."""
+        self._wanted: dict[str, tuple[Purpose, int]] = {}
+        """The calls that wait only for the next record, added by `want`."""
+        self._listed: dict[str, tuple[Purpose, int]] = {}
+        """The calls that the newest durable record lists, and that are not granted yet."""
+        self._promised: dict[str, tuple[Purpose, int]] = {}
+        """The calls that wait for a record or are listed by one. What they need is kept from all others."""
+        self._promised_sum: Counter[Scope] = Counter()
+        self._n_promised: Counter[str] = Counter()
+        """Model -> the number of its calls in `_promised`."""
         self._granted: Counter[Scope] = Counter()
         """The worst cases of all calls that this session has granted."""
         self._granted_to: Counter[Scope] = Counter()
         """The maximum of `_granted` by the allowance of the newest durable record."""
-        self._writing: tuple[Counter[Scope], set[str]] | None = None
-        """The maximum of `_granted` by the record that is being written, and the keys of the waiting calls that it lists."""
+        self._writing: tuple[Counter[Scope], dict[str, tuple[Purpose, int]]] | None = None
+        """The maximum of `_granted` by the record that is being written, and the waiting calls that it lists."""
         self._largest: Counter[Scope] = Counter()
         self._rate: dict[Scope, float] = {}
         self._before: tuple[float, Counter[Scope]] | None = None
@@ -98,20 +104,17 @@ class Account:
         """Reserve money for a call, whose worst case is `micros`."""
         # An answer that comes now no longer shows that an earlier call with this key cost nothing more.
         self._earlier.pop(key, None)
+        listed = key in self._listed
+        self.withdraw(key)
         # A free call needs no reservation.
         if micros:
             self._calls[key] = purpose, micros
-            listed = key in self._listed
-            self._listed.discard(key)
             for scope in scopes(purpose):
                 self.reserved[scope] += micros
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
-                self._largest[scope] = max(self._largest[scope], micros)
-
-    def left(self, purpose: Purpose) -> int | None:
-        """What is left of the budgets for a purpose; None if none bounds it."""
-        return min((left for scope in scopes(purpose) if (left := self._left(scope)) is not None), default=None)
+                # An allowance is for single calls.
+                self._largest[scope] = max(self._largest[scope], 0 if is_batch(key) else micros)
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
         """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
@@ -120,9 +123,10 @@ class Account:
             for scope in scopes(purpose):
                 self.uncertain[scope] -= micros
         for key, (purpose, micros) in batches.items():
-            # The newest record covers it.
-            self._listed.add(key)
             self.reserve(key, purpose, micros)
+            for scope in scopes(purpose):
+                # The newest record covers it.
+                self._granted_to[scope] += micros
 
     def release(self, key: str) -> None:
         """Release the money that was reserved for a call."""
@@ -135,39 +139,84 @@ class Account:
         money. `record`: not before the next record; see `want`. A free call always fits."""
         if not micros:
             return "yes"
-        allowed = True
+        now, ever = self.room(purpose)
+        if key in self._promised:
+            if now >= 0:
+                now = micros
+            else:
+                self.withdraw(key)
+                now, ever = self.room(purpose)
+        if micros > now:
+            return "no" if micros > ever else "wait"
+        if key in self._listed and self._writing is None:
+            return "yes"
         for scope in scopes(purpose):
-            left = self._left(scope)
-            if left is not None and micros > left:
-                return "no" if micros > left + self.reserved[scope] else "wait"
-            allowed &= self._granted[scope] + micros <= self._granted_to[scope]
-            allowed &= self._writing is None or self._granted[scope] + micros <= self._writing[0][scope]
-        return "yes" if allowed or (key in self._listed and self._writing is None) else "record"
+            allowed = self._granted_to[scope] if self._writing is None else min(self._granted_to[scope], self._writing[0][scope])
+            if self._granted[scope] + micros > allowed:
+                return "record"
+        return "yes"
+
+    def room(self, purpose: Purpose) -> tuple[float, float]:
+        """The largest worst case that all budgets have room for now, and the largest if all calls in flight were free."""
+        now = ever = math.inf
+        for scope in scopes(purpose) if self._bounds else ():
+            if (left := self._left(scope)) is not None:
+                now, ever = min(now, left - self._promised_sum[scope]), min(ever, left + self.reserved[scope])
+        return now, ever
 
     def _left(self, scope: Scope) -> int | None:
         """What is left of the scope's budget; None if it has none."""
         bound = self._bounds.get(scope)
         return None if bound is None else bound - self.spent[scope] - self.uncertain[scope] - self.reserved[scope]
 
-    def want(self, key: str, purpose: Purpose, micros: int) -> None:
-        """Let the next record list this call too, if it fits the budgets with all that are wanted already."""
-        wanted = total_of(self.wanted)
-        if all((left := self._left(scope)) is None or wanted[scope] + micros <= left for scope in scopes(purpose)):
-            self.wanted[key] = purpose, micros
+    def want(self, calls: Iterable[Claim]) -> None:
+        """Let the next record list these calls, up to the first one that the budgets have no room for."""
+        for call in calls:
+            key, purpose, micros = call.key, call.purpose, call.worst_micros
+            if key not in self._promised:
+                if micros > self.room(purpose)[0]:
+                    return
+                self._promised[key] = purpose, micros
+                self._n_promised[purpose[1]] += 1
+                for scope in scopes(purpose):
+                    self._promised_sum[scope] += micros
+            if self._writing is None or key not in self._writing[1]:
+                self._wanted[key] = purpose, micros
+
+    def is_promised(self, key: str) -> bool:
+        """Whether this call waits for a record, or is listed by one."""
+        return key in self._promised
+
+    def n_promised(self, model: str) -> int:
+        """The number of the model's calls that wait for a record, or are listed by one and not granted yet."""
+        return self._n_promised[model]
+
+    def withdraw(self, key: str) -> None:
+        """Note that a call waits for no record any more."""
+        if (call := self._promised.pop(key, None)) is not None:
+            purpose, micros = call
+            self._n_promised[purpose[1]] -= 1
+            for scope in scopes(purpose):
+                self._promised_sum[scope] -= micros
+            self._wanted.pop(key, None)
+            self._listed.pop(key, None)
+            if self._writing is not None:
+                self._writing[1].pop(key, None)
 
     def due(self, now: float) -> MoneyRecord | None:
         """The record that must be written now, if any: pass it to `written` once it is durable."""
         if self._writing is not None:
             return None
-        wanted = total_of(self.wanted)
+        wanted = total_of(self._wanted)
         ahead = Counter({scope: self._ahead(scope, wanted[scope], now) for scope in {*self.reserved, *wanted}})
         low = (self.reserved[scope] and 2 * (self._granted_to[scope] - self._granted[scope]) < ahead[scope] for scope in ahead)
         if not any(low) and not wanted:
             return None
         if self._before is None or now - self._before[0] >= AHEAD_S:
             self._before = now, Counter(self._granted)
-        self._writing = self._granted + ahead, set(self.wanted)
-        return self._record(self.reserved + wanted + ahead, ended=False)
+        record = self._record(self.reserved + wanted + ahead, ended=False)
+        self._writing, self._wanted = (self._granted + ahead, self._wanted), {}
+        return record
 
     def _ahead(self, scope: Scope, wanted: int, now: float) -> int:
         if self._before is not None and now > self._before[0]:
@@ -177,8 +226,12 @@ class Account:
 
     def written(self) -> None:
         """Note that the record that `due` returned is durable."""
-        if self._writing is not None:
-            (self._granted_to, self._listed), self._writing = self._writing, None
+        if self._writing is None:
+            return
+        before = self._listed
+        (self._granted_to, self._listed), self._writing = self._writing, None
+        for key in before.keys() - self._listed.keys() - self._wanted.keys():
+            self.withdraw(key)
 
     def last_record(self) -> MoneyRecord:
         """The record of the session's end: calls still in flight are uncertain from now on."""
@@ -186,13 +239,13 @@ class Account:
         self.uncertain += self.reserved
         self.reserved.clear()
         self._calls.clear()
-        self.wanted.clear()
+        self._wanted.clear()
         return self._record(Counter(), ended=True)
 
     def _record(self, further: Counter[Scope], *, ended: bool) -> MoneyRecord:
         """`further`: what may be spent in addition before the next record."""
         amounts = dict(self.spent), dict(self._charged), self.uncertain - total_of(self._earlier)
-        calls = {**self._earlier, **self._calls, **self.wanted}
+        calls = {**self._earlier, **self._calls, **self._wanted}
         return MoneyRecord(self._session, ended, *amounts, calls, self.spent + self.uncertain + further)
 
 

@@ -13,10 +13,11 @@ import os
 import re
 import resource
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextvars import ContextVar
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+from aiohttp.connector import Connection
 
 from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
 from summhay_ray.llm.keys import NoKey, key_for
@@ -39,6 +40,19 @@ _REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
 
 
+_WIRE: ContextVar[Wire] = ContextVar("wire")
+"""The wire of the task's attempt."""
+
+
+class _Request(aiohttp.ClientRequest):
+    """A request that reports when it is sent. aiohttp's CONNECT request to a proxy is not one of these."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """Called with an open connection, before the first byte of the request is written."""
+        _WIRE.get().sent = True
+        return await super().send(conn)
+
+
 class DirectTransport:
     """Sends requests through one aiohttp session for all endpoints."""
 
@@ -50,16 +64,13 @@ class DirectTransport:
         # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         headers = {**UNPACKED, "Content-Type": "application/json"}
-        # aiohttp's CONNECT request to a proxy is not traced.
-        watch = aiohttp.TraceConfig()
-        watch.on_request_headers_sent.append(_note_sent)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             headers=headers,
             timeout=_TIMEOUT,
-            trace_configs=[watch],
+            request_class=_Request,
         )
 
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
@@ -73,8 +84,9 @@ class DirectTransport:
         headers = {"Authorization": f"Bearer {key}"} if key else None
         data = body_of(request, settings.model)
         wire.route = route
+        _WIRE.set(wire)
         async with self._session.post(
-            url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
+            url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False
         ) as response:
             body = Body(response.status, response.headers, answer_limit(request, settings))
             # A short answer arrives all at once.
@@ -104,10 +116,11 @@ class DirectTransport:
         key = key_for(settings, url)
         headers = {"Content-Type": kind, **headers_of(key)}
         wire.route = route
+        _WIRE.set(wire)
         async with (
             asyncio.timeout(settings.timeout_s),
             self._session.request(
-                method, url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
+                method, url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False
             ) as response,
         ):
             body = Body(response.status, response.headers, limit)
@@ -143,11 +156,6 @@ def _address(task: Task, settings: ModelSettings) -> str:
     if known and known.base and place_of(provider, base) == "own":
         return urljoin(base, f"{urlsplit(known.base).path}/rerank")
     return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
-
-
-async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRequestHeadersSentParams) -> None:
-    """Called before the first byte of a request is written."""
-    context.trace_request_ctx.sent = True
 
 
 def body_of(request: Request, model: str) -> bytes:

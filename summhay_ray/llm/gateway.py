@@ -8,7 +8,6 @@ only makes one attempt.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import random
@@ -136,12 +135,24 @@ class Gateway:
 
         Cancelling the future does not abort the call: an answer that is already paid for is kept.
         """
-        call = Call(request, self._models[request.model], stage)
-        ending = asyncio.ensure_future(self._complete(call, kept, park, resumed))
-        # Retrieve the exception: a cancelled caller never will.
-        ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        call.future = asyncio.shield(ending)
-        return call.future
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def hand_over(ended: asyncio.Task[Any]) -> None:
+            # Retrieve the exception: a cancelled caller never will.
+            error = None if ended.cancelled() else ended.exception()
+            if ended.cancelled():
+                future.cancel()
+            elif future.cancelled():
+                return
+            elif error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(ended.result())
+
+        call = Call(request, self._models[request.model], stage, future)
+        loop.create_task(self._complete(call, kept, park, resumed)).add_done_callback(hand_over)
+        return future
 
     async def _complete(
         self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any], park: Park | None, resumed: bool
@@ -165,7 +176,9 @@ class Gateway:
                     break
             return kept(outcome, raw)
         prefixes = () if call.settings.local else prefixes_of(request.model, request.prompt)
-        async with self._prefixes.turn(prefixes) if prefixes else contextlib.nullcontext() as turn:
+        if not prefixes:
+            return kept(*await self._claim_and_send(call, None))
+        async with self._prefixes.turn(prefixes) as turn:
             ended = await self._claim_and_send(call, turn)
         return kept(*ended)
 

@@ -56,8 +56,8 @@ def key_in(*variables: str) -> str | None:
     `key_for` decides which variables may be read for which URL.
     """
     for name in variables:
-        value, path = os.environ.get(name, "").strip(), os.environ.get(f"{name}_FILE")
-        if not value and path:
+        value = os.environ.get(name, "").strip()
+        if not value and (path := os.environ.get(f"{name}_FILE")):
             try:
                 value = Path(path).read_text(encoding="utf-8").strip()
             except (OSError, UnicodeDecodeError) as error:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Account, Budgets, excess_totals
 from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.model_queue import Cap, Flight, Membership, ModelQueue, Pacer
+from summhay_ray.llm.model_queue import Cap, Flight, Membership, ModelQueue, Pacer, Wait
 from summhay_ray.llm.model_settings import Limits
 from summhay_ray.store import RUN, Excess, Fetched, LogIndex, Money, MoneyRecord, Purpose, is_batch
 
@@ -61,6 +61,8 @@ class Ledger:
         """When the next waiting call can be granted, if nothing else happens; None: unknown."""
         self.touched: set[str] = set()
         """Workers that have news to collect."""
+        self.to_wake: list[str] = []
+        """Those among them that have not been woken: wake and remove them."""
         self._limits = dict(limits or {})
         self._probing = probing
         self._models: dict[str, ModelQueue] = {}
@@ -71,13 +73,11 @@ class Ledger:
         self.membership = Membership()
         self._driver_heard: float | None = None
         self._stopping = False
-        self._wanting: Counter[str] = Counter()
-        """Model -> the number of its calls that wait only for the next money record."""
         self._note_excess(index.excesses(run))
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """Process a worker's message: ended attempts, settlements and claims."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         for key in message.ended:
             if (flight := self._flights.get(key)) is not None and flight.worker == worker:
                 self._model(flight.claim.model).hold(flight, sending=False)
@@ -94,7 +94,7 @@ class Ledger:
 
     def collect(self, worker: str, now: float) -> News:
         """The worker's news. Each grant is returned once."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         self.touched.discard(worker)
         return News(
             grants=tuple((claim.ticket, grant) for claim, grant in self._outbox.pop(worker, ())),
@@ -114,7 +114,7 @@ class Ledger:
 
     def beat(self, worker: str, now: float) -> None:
         """Note a sign of life from the worker."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
 
     def leave(self, worker: str, now: float) -> None:
         """Evict a worker that ends."""
@@ -124,7 +124,7 @@ class Ledger:
     def stop(self, now: float) -> None:
         """Grant no more calls that cost money, and make the workers send none. `now`: see `snapshot`."""
         self._stopping, self._driver_heard = True, now
-        self.touched.update(self.membership.heard)
+        self._touch_all()
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: the log's records that the index lacks, including all that the worker wrote."""
@@ -135,7 +135,6 @@ class Ledger:
                 if (flight := self._flights.get(key)) is not None:
                     flight.logged_micros = micros
         self._note_excess(self.index.excesses(self.run))
-        self.membership.evict(worker)
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
             self._followers[key] = [follower for follower in followers if follower[0] != worker]
@@ -154,12 +153,13 @@ class Ledger:
                 self.account.charge(claim.purpose, logged, answered=True)
             self._land(key)
         for model in self._models.values():
-            model.forget(worker)
+            self._withdraw(model.forget(worker))
+        self.membership.evict(worker)
         self.tend(now)
 
     def count(self, worker: str, numbers: Mapping[str, int], now: float) -> None:
         """Add a worker's numbers to the run's counters (cells, judgments, failures, ...)."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         self.counts.update(numbers)
 
     def resume_batches(self, worker: str, claims: Sequence[Claim], now: float) -> None:
@@ -167,7 +167,7 @@ class Ledger:
 
         Money that an earlier session reserved for a batch which it did not submit is released.
         """
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         self.account.resume_batches({claim.key: (claim.purpose, claim.worst_micros) for claim in claims})
         for claim in claims:
             self._flights[claim.key] = Flight(worker, claim, None)
@@ -175,23 +175,23 @@ class Ledger:
 
     def fitting(self, worker: str, purpose: Purpose, worst: Sequence[int], now: float) -> list[int]:
         """The positions of the calls that fit together into what is left of the budgets now, given their worst cases."""
-        self.membership.hear(worker, now)
-        left = self.account.left(purpose)
+        self._hear(worker, now)
+        left, _ = self.account.room(purpose)
         chosen = []
         for position, micros in enumerate(worst):
-            if left is None or micros <= left:
+            if micros <= left:
                 chosen.append(position)
-                left = None if left is None else left - micros
+                left -= micros
         return chosen
 
     def answered(self, worker: str, keys: Sequence[str], now: float) -> list[str]:
         """Those of the keys that have an answer in the log."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         return [key for key in keys if key in self.index.answers]
 
     def end_batch(self, worker: str, key: str, charged: int, uncertain: int, now: float) -> None:
         """Settle a batch whose answers are in the log: their price, and the most that it may have cost besides."""
-        self.membership.hear(worker, now)
+        self._hear(worker, now)
         purpose = self._flights[key].claim.purpose
         self.account.charge(purpose, charged, answered=True)
         self.account.doubt(purpose, uncertain)
@@ -200,6 +200,9 @@ class Ledger:
     def snapshot(self, now: float) -> dict[str, Any]:
         """The current counters, money and models. Only the driver calls this, so each call is a sign of its life."""
         self._driver_heard = now
+        if not self._stopping:
+            for model in self._models.values():
+                model.wake("driver")
         models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
         counts = sum((model.counts for model in self._models.values()), Counter[str]())
         return {
@@ -230,74 +233,82 @@ class Ledger:
             figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
         return figures
 
+    def recorded(self, now: float) -> None:
+        """Note that the money record that was due is durable, and grant the calls that waited for it."""
+        self.account.written()
+        for model in self._models.values():
+            model.wake("record")
+        self.tend(now)
+
     def tend(self, now: float) -> None:
         """Check for silent workers, and grant every call that may be granted."""
         for worker in self.membership.look(now):
             self._take_back(worker)
+            for model in self._models.values():
+                self._withdraw(model.silence(worker))
         self.next_at = None
-        self.account.wanted.clear()
-        self._wanting.clear()
-        for model in self._models.values():
-            if model.queues:
+        for name, model in self._models.items():
+            if model.queues and model.free():
+                model.wake_short(lambda stage, name=name: self.account.room((stage, name)))  # type: ignore[misc]
                 self._pump(model, now)
 
+    def _hear(self, worker: str, now: float) -> None:
+        if self.membership.hear(worker, now):
+            for model in self._models.values():
+                model.hear(worker)
+
+    def _withdraw(self, claims: Iterable[Claim]) -> Iterable[Claim]:
+        """Note that no money record needs to list these claims."""
+        for claim in claims:
+            self.account.withdraw(claim.key)
+        return claims
+
     def _pump(self, model: ModelQueue, now: float) -> None:
-        waiting = [place for place in model.queues if place[0] not in self.membership.silent]
-        while waiting and model.free(self.membership.silent):
-            # A slot goes to the worker with the fewest slots: usually the one that has just returned it, which gets it in the
-            # same exchange.
-            place = min(waiting, key=lambda place: model.sending_of[place[0]])
-            waiting.remove(place)
-            queue = model.queues[place]
-            start = self._try(model, place[0], queue[0], now)
-            if start is None:
-                queue.popleft()
-                # A served queue goes to the end, so that all stages take turns.
-                del model.queues[place]
-                if queue:
-                    model.queues[place] = queue
-                    waiting.append(place)
-            elif start > now:
+        """Grant the model's free slots. A place whose first claim must wait is set aside."""
+        while (free := model.free()) and (place := model.next_place()) is not None:
+            claim, claims = model.claims(place)[0], model.claims(place)
+            wait: Wait | None = None
+            if self._needs_no_call(model, place[0], claim):
+                self.account.withdraw(claim.key)
+            elif claim.worst_micros and self._is_halted(now):
+                wait = "driver"
+            elif (fits := self.account.fits(claim.key, claim.purpose, claim.worst_micros)) == "no":
+                if not self.over_budget:
+                    log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
+                self.over_budget = True
+                self._say(place[0], claim, Grant("budget"))
+            elif fits == "wait":
+                wait = "money"
+            elif fits == "record":
+                spare = free - self.account.n_promised(claim.model)
+                if spare <= 0 and place not in model.first and not self.account.is_promised(claim.key):
+                    # The calls that wait for the record get all free slots when it is durable.
+                    model.sort_in(place[0])
+                    return
+                self.account.want(itertools.islice(claims, max(1, spare)))
+                model.set_aside(place, "record")
+                continue
+            elif (start := model.pacer.earliest(now, claim.amounts)) > now + HORIZON_S:
                 when = start - HORIZON_S
                 self.next_at = when if self.next_at is None else min(self.next_at, when)
                 return
-
-    def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
-        """Answer a claim if possible. Returns None if it was answered; a later time if the model's next call must wait until
-        then; `now` if only this claim must wait, but not those of other workers or stages."""
-        if self._needs_no_call(model, worker, claim):
-            return None
-        if self._is_halted(now) and claim.worst_micros:
-            return now
-        # The first call to a model is sent alone.
-        alone = self._probing and model.cap is not None and not model.reached
-        free = model.free(self.membership.silent)
-        if not free or (alone and model.unsettled):
-            return now
-        fits = self.account.fits(claim.key, claim.purpose, claim.worst_micros)
-        if fits == "no":
-            if not self.over_budget:
-                log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
-            self.over_budget = True
-            self._say(worker, claim, Grant("budget"))
-            return None
-        if fits == "record":
-            more = (1 if alone else free) - self._wanting[claim.model]
-            for waiting in itertools.islice(model.queues[worker, claim.stage], max(0, more)):
-                self.account.want(waiting.key, waiting.purpose, waiting.worst_micros)
-                self._wanting[claim.model] += 1
-        if fits != "yes":
-            return now
-        start = model.pacer.earliest(now, claim.amounts)
-        if start > now + HORIZON_S:
-            return start
-        flight = self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
-        self.account.reserve(claim.key, claim.purpose, claim.worst_micros)
-        model.hold(flight, sending=True)
-        model.unsettled += 1
-        model.counts["requests"] += 1
-        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
-        return None
+            else:
+                flight = self._flights[claim.key] = Flight(place[0], claim, model.pacer.take(start, claim.amounts))
+                self.account.reserve(claim.key, claim.purpose, claim.worst_micros)
+                model.hold(flight, sending=True)
+                model.unsettled += 1
+                model.counts["requests"] += 1
+                self._say(place[0], claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+            if wait is not None:
+                if self.account.n_promised(claim.model):
+                    self._withdraw(claims)
+                model.set_aside(place, wait)
+                continue
+            model.served(place)
+            if place in model.first:
+                following = model.claims(place)[0]
+                if not following.first and not self.account.is_promised(following.key):
+                    del model.first[place]
 
     def _needs_no_call(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
         """Handle a claim that needs no call; False if it needs one.
@@ -356,7 +367,7 @@ class Ledger:
             model.pacer.round_of_429s(now)
         else:
             return
-        self.touched.update(self.membership.heard)
+        self._touch_all()
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
@@ -365,11 +376,10 @@ class Ledger:
             return
         log.warning("%s is given up: %s", name, why[0])
         model.stopped = why
-        for (worker, _), queue in model.queues.items():
-            for claim in queue:
+        for worker in list(model.queues):
+            for claim in self._withdraw(model.drop(worker)):
                 self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
-        model.queues.clear()
-        self.touched.update(self.membership.heard)
+        self._touch_all()
 
     def _land(self, key: str, *, sent: bool = True) -> None:
         """End a flight. If nothing was sent, it does not count towards the limits."""
@@ -403,7 +413,17 @@ class Ledger:
 
     def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
         self._outbox.setdefault(worker, []).append((claim, grant))
-        self.touched.add(worker)
+        self._touch(worker)
+
+    def _touch(self, worker: str) -> None:
+        """Note that a worker has news."""
+        if worker not in self.touched:
+            self.touched.add(worker)
+            self.to_wake.append(worker)
+
+    def _touch_all(self) -> None:
+        for worker in self.membership.heard:
+            self._touch(worker)
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
@@ -416,5 +436,8 @@ class Ledger:
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:
             limits = self._limits.get(name)
-            self._models[name] = ModelQueue(Pacer(limits or Limits()), Cap(limits.concurrency) if limits else None)
+            cap = Cap(limits.concurrency) if limits else None
+            self._models[name] = ModelQueue(
+                Pacer(limits or Limits()), cap, self.membership.silent, probing=self._probing and cap is not None
+            )
         return self._models[name]

@@ -96,10 +96,10 @@ class LedgerService:
             self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
         if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
             self._recording = asyncio.create_task(self._write(record))
-        for worker in self.ledger.touched:
-            bell = self._bells.get(worker)
-            if bell is not None:
+        for worker in self.ledger.to_wake:
+            if (bell := self._bells.get(worker)) is not None:
                 bell.set()
+        self.ledger.to_wake.clear()
         wake_at = self.ledger.next_at
         if wake_at is not None and (wake_at < self._timer_at or self._timer_at <= now):
             if self._timer is not None:
@@ -120,9 +120,10 @@ class LedgerService:
                     return
                 # The same record again: the reply to the first may have been lost.
                 await asyncio.sleep(AGAIN_S)
-        self.ledger.account.written()
+        now = time.monotonic()
         self._recording = None
-        self._wake()
+        self.ledger.recorded(now)
+        self._ring(now)
 
     async def _evict(self, dying: set[str]) -> None:
         # Until the log entries of the dead workers are known, their calls must not be sent again. Only one task reads at a time:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import insort
 from collections import Counter, deque
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import Literal
 
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import Limits
@@ -14,6 +16,11 @@ from summhay_ray.llm.model_settings import Limits
 LONGEST_PAUSE_S = 3600.0
 """The longest pause that is obeyed. If a provider demands more, a quota is used up (429) or the service is down (503): the model
 is given up, and a later start continues."""
+
+Place = tuple[str, str]
+"""A worker and a stage."""
+Wait = Literal["record", "money", "driver"]
+"""What a place waits for: the next money record; money that calls in flight may release; a sign of life from the driver."""
 
 COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
 """The counters of a model in a session; `calls` are those that were answered."""
@@ -34,15 +41,28 @@ class Flight:
 
 @dataclass
 class ModelQueue:
-    """The state of one model. `cap` is None for a model that runs in the workers."""
+    """The state of one model. `cap` is None for a model that runs in the workers.
+
+    A place is a worker and a stage whose claims wait. A place whose first claim cannot be granted now is set aside, and is tried
+    again only after the event that it waits for. So the work for a message does not depend on the number of workers.
+    """
 
     pacer: Pacer
     cap: Cap | None
-    queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
-    """(worker, stage) -> its claims in order. The queues take turns: the last one served goes to the end. Stages are separate, so
-    that a stage that waits for its budget does not block others."""
+    silent: Set[str] = frozenset()
+    """Workers without a sign of life: they get no grants, and their slots serve others. Call `silence` for a worker that enters
+    the set, and `hear` for one that leaves it."""
+    probing: bool = False
+    """Whether the first call is sent alone."""
+    queues: dict[str, dict[str, deque[Claim]]] = field(default_factory=dict)
+    """Worker -> stage -> its claims in order. A worker's stages take turns: the last one served goes to the end. They are
+    separate, so that a stage that waits for its budget does not block others."""
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the slots that its calls hold."""
+    n_sending: int = 0
+    """The sum of `sending_of`."""
+    n_lent: int = 0
+    """The sum over the silent workers."""
     unsettled: int = 0
     """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
     reached: bool = False
@@ -53,29 +73,49 @@ class ModelQueue:
     limited_since: float | None = None
     """Time of the first 429 since the last answer."""
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
+    _ready: dict[int, dict[str, None]] = field(default_factory=dict, init=False)
+    """Slots held -> the workers that hold so many and have a place to try, the one that has waited longest first."""
+    _slots: dict[str, int] = field(default_factory=dict, init=False)
+    """Worker in `_ready` -> the number of slots under which it is listed there."""
+    first: dict[Place, None] = field(default_factory=dict, init=False)
+    """Places to try before all others: the newest money record lists their first claims, or a claim is `first`."""
+    _aside: dict[Place, Wait] = field(default_factory=dict, init=False)
+    """Place set aside -> what it waits for."""
+    _waits: dict[Wait, dict[Place, None]] = field(default_factory=dict, init=False)
+    """The inverse of `_aside`, without the places that wait for money."""
+    _short: dict[str, list[tuple[int, Place]]] = field(default_factory=dict, init=False)
+    """Stage -> (worst case of the first claim, place) of the places that wait for money, sorted."""
 
-    def free(self, silent: Set[str]) -> int:
-        """How many calls may be granted: the free slots, including those of `silent` workers.
+    def free(self) -> int:
+        """How many calls may be granted: the free slots, including those of silent workers.
 
         Never more than `2 * concurrency` calls are unsettled, which bounds the calls lost if the process is killed.
         """
         if self.cap is None:
             return sys.maxsize
-        sending = self.sending_of.total() - sum(self.sending_of[worker] for worker in silent)
-        return max(0, min(int(self.cap.now) - sending, 2 * self.cap.most - self.unsettled))
+        if self.probing and not self.reached and self.unsettled:
+            return 0
+        free = max(0, min(int(self.cap.now) - self.n_sending + self.n_lent, 2 * self.cap.most - self.unsettled))
+        return min(1, free) if self.probing and not self.reached else free
 
     def hold(self, flight: Flight, *, sending: bool) -> None:
         """Give the call a slot, or take it back."""
         if flight.sending != sending:
             flight.sending = sending
-            self.sending_of[flight.worker] += 1 if sending else -1
+            change = 1 if sending else -1
+            self.sending_of[flight.worker] += change
+            self.n_sending += change
+            if flight.worker in self.silent:
+                self.n_lent += change
+            elif flight.worker in self._slots:
+                self.sort_in(flight.worker)
 
     def numbers(self, now: float) -> dict[str, float]:
         """Its figures: calls in flight and queued, and the cap; remaining seconds of a pause, and seconds with only 429s; calls
         answered, requests, tokens, 429s and retries so far."""
         return {
-            "in_flight": self.sending_of.total(),
-            "queued": sum(map(len, self.queues.values())),
+            "in_flight": self.n_sending,
+            "queued": sum(len(claims) for stages in self.queues.values() for claims in stages.values()),
             "cap": 0 if self.cap is None else int(self.cap.now),
             "paused_s": max(0.0, self.pacer.paused_until - now),
             "refused_s": 0.0 if self.limited_since is None else now - self.limited_since,
@@ -106,17 +146,125 @@ class ModelQueue:
 
     def enter(self, worker: str, claim: Claim) -> None:
         """Add a claim to the end of its stage's queue, or to the front if it is `first`."""
-        queue = self.queues.setdefault((worker, claim.stage), deque())
+        claims = self.queues.setdefault(worker, {}).setdefault(claim.stage, deque())
         if claim.first:
-            queue.appendleft(claim)
+            claims.appendleft(claim)
+            self._wake((worker, claim.stage))
+            if worker not in self.silent:
+                self.first[worker, claim.stage] = None
         else:
-            queue.append(claim)
+            claims.append(claim)
+        if worker not in self._slots:
+            self.sort_in(worker)
 
-    def forget(self, worker: str) -> None:
-        """Drop the claims of a dead worker."""
-        for place in [place for place in self.queues if place[0] == worker]:
-            del self.queues[place]
-        self.sending_of.pop(worker, None)
+    def next_place(self) -> Place | None:
+        """The place to try next; None if there is none. Apart from `first`, it is one of a worker with the fewest slots: usually
+        the worker has just returned one, and gets it back in the same exchange."""
+        if self.first:
+            return next(iter(self.first))
+        if not self._ready:
+            return None
+        worker = next(iter(self._ready[min(self._ready)]))
+        return worker, next(stage for stage in self.queues[worker] if (worker, stage) not in self._aside)
+
+    def claims(self, place: Place) -> deque[Claim]:
+        """The waiting claims of a place."""
+        return self.queues[place[0]][place[1]]
+
+    def served(self, place: Place) -> None:
+        """Remove the first claim of a place, which was answered. Its stage, and its worker, go to the end."""
+        worker, stage = place
+        claims = self.queues[worker].pop(stage)
+        claims.popleft()
+        if claims:
+            self.queues[worker][stage] = claims
+        else:
+            self.first.pop(place, None)
+            if not self.queues[worker]:
+                del self.queues[worker]
+        self.sort_in(worker)
+
+    def set_aside(self, place: Place, wait: Wait) -> None:
+        """Try this place again only after `wake`."""
+        self.first.pop(place, None)
+        self._aside[place] = wait
+        if wait == "money":
+            insort(self._short.setdefault(place[1], []), (self.claims(place)[0].worst_micros, place))
+        else:
+            self._waits.setdefault(wait, {})[place] = None
+        self.sort_in(place[0])
+
+    def wake(self, wait: Wait) -> None:
+        """Try the places that wait for this event, which has happened; those that a record lists go first."""
+        for place in self._waits.pop(wait, ()):
+            del self._aside[place]
+            if wait == "record":
+                self.first[place] = None
+            self.sort_in(place[0])
+
+    def wake_short(self, room: Callable[[str], tuple[float, float]]) -> None:
+        """Try the places that wait for money and whose first claims fit now, or never will. `room`: stage -> the largest worst
+        case that fits now, and the largest that may ever fit."""
+        for stage, short in list(self._short.items()):
+            now, ever = room(stage)
+            while short and (short[0][0] <= now or short[-1][0] > ever):
+                micros, place = short.pop(0 if short[0][0] <= now else -1)
+                now -= micros
+                del self._aside[place]
+                self.sort_in(place[0])
+            if not short:
+                del self._short[stage]
+
+    def _wake(self, place: Place) -> None:
+        wait = self._aside.pop(place, None)
+        if wait == "money":
+            self._short[place[1]] = [waiting for waiting in self._short[place[1]] if waiting[1] != place]
+        elif wait is not None:
+            del self._waits[wait][place]
+        self.sort_in(place[0])
+
+    def sort_in(self, worker: str) -> None:
+        """List the worker in `_ready` by the slots that it holds, behind the others; or not at all, if it has nothing to try."""
+        if (slots := self._slots.pop(worker, None)) is not None:
+            del self._ready[slots][worker]
+            if not self._ready[slots]:
+                del self._ready[slots]
+        stages = self.queues.get(worker)
+        if not stages or worker in self.silent:
+            return
+        if not self._aside or any((worker, stage) not in self._aside for stage in stages):
+            slots = self._slots[worker] = self.sending_of[worker]
+            self._ready.setdefault(slots, {})[worker] = None
+
+    def silence(self, worker: str) -> list[Claim]:
+        """Note that a worker is silent. Returns its claims, which wait for nothing but its return."""
+        self.n_lent += self.sending_of[worker]
+        return self._reset(worker)
+
+    def hear(self, worker: str) -> None:
+        """Note that a silent worker is back."""
+        self.n_lent -= self.sending_of[worker]
+        self.sort_in(worker)
+
+    def drop(self, worker: str) -> list[Claim]:
+        """Remove the worker's claims, and return them."""
+        dropped = self._reset(worker)
+        self.queues.pop(worker, None)
+        self.sort_in(worker)
+        return dropped
+
+    def forget(self, worker: str) -> list[Claim]:
+        """Remove the claims and slots of a dead worker, and return the claims."""
+        slots = self.sending_of.pop(worker, 0)
+        self.n_sending -= slots
+        self.n_lent -= slots if worker in self.silent else 0
+        return self.drop(worker)
+
+    def _reset(self, worker: str) -> list[Claim]:
+        for stage in self.queues.get(worker, ()):
+            self.first.pop((worker, stage), None)
+            self._wake((worker, stage))
+        return [claim for claims in self.queues.get(worker, {}).values() for claim in claims]
 
 
 MINUTE_S = 60.0
@@ -267,6 +415,9 @@ It is longer than a process stops while its machine is overloaded or migrated. I
 one, which takes its place at once.
 """
 
+LOOK_EVERY_S = 0.1
+"""Shortest interval between two looks at all workers."""
+
 LISTEN_S = 0.5
 """How long a worker listens before it gets an answer without news, which shows that the ledger is alive."""
 
@@ -289,6 +440,8 @@ class Membership:
     _dismissed: set[str] = field(default_factory=set)
     """Workers that are known to have ended."""
     _places: dict[str, str] = field(default_factory=dict)
+    _look_at: float = -math.inf
+    """The time of the next look."""
     lost: set[str] = field(default_factory=set)
     """Places whose worker was evicted for silence, until a worker takes the place again."""
 
@@ -297,18 +450,21 @@ class Membership:
         """Seconds after which a worker that listens is answered without news."""
         return max(LISTEN_S, len(self.heard) / LISTENS_A_SECOND)
 
-    def hear(self, worker: str, now: float) -> None:
-        """Note a sign of life from the worker."""
+    def hear(self, worker: str, now: float) -> bool:
+        """Note a sign of life from the worker. Returns whether it was silent."""
         self.heard[worker] = now
-        self.silent.discard(worker)
         if worker not in self._dismissed:
             self.dying.discard(worker)
+        was_silent = worker in self.silent
+        self.silent.discard(worker)
+        return was_silent
 
     def dismiss(self, worker: str) -> bool:
         """Mark the worker dead now; False if it is unknown."""
         if worker not in self.heard:
             return False
         self._dismissed.add(worker)
+        self._look_at = -math.inf
         return True
 
     def hello(self, worker: str, place: str, now: float) -> str:
@@ -322,11 +478,14 @@ class Membership:
 
     def look(self, now: float) -> set[str]:
         """Update the silent workers; returns the newly silent ones. Workers that are silent for too long become dying."""
-        before = self.silent
-        silent = {worker for worker, heard in self.heard.items() if now - heard > SILENT_S + self.listen_s}
-        self.silent = silent | self._dismissed
+        if now < self._look_at:
+            return set()
+        self._look_at, patience_s = now + LOOK_EVERY_S, SILENT_S + self.listen_s
+        silent = {worker for worker, heard in self.heard.items() if now - heard > patience_s}
         self.dying = {worker for worker in silent if now - self.heard[worker] > DEAD_AFTER_S} | self._dismissed
-        return self.silent - before
+        newly = (silent | self._dismissed) - self.silent
+        self.silent |= newly
+        return newly
 
     def evict(self, worker: str) -> None:
         """Evict a worker."""

@@ -126,7 +126,7 @@ class ModelSettings:
     @property
     def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
-        return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
+        return _tokenizer_margin(self.model)
 
     def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
@@ -153,7 +153,12 @@ class ModelSettings:
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
-# Every call asks for it, and a run has few models.
+# Every call asks for these, and a run has few models.
+@functools.lru_cache
+def _tokenizer_margin(model: str) -> float:
+    return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN
+
+
 @functools.lru_cache
 def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
     """The transport for this task of the model: as `written` in the spec, else direct if possible.

@@ -59,8 +59,6 @@ BROKEN = "error"
 
 _UNUSED = ("refusal", "content_filter", BROKEN)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
-_FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
 def usage_of(said: Any) -> Usage | None:
@@ -352,9 +350,20 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     raw = RawAnswer(
         # A key of a repeated or failed attempt begins with that of the request.
         key=record["key"].partition("/")[0],
-        **{name: record[name] for name in _FIELDS},
+        model=record["model"],
+        text=record["text"],
+        finish_reason=record["finish_reason"],
+        input_tokens=record["input_tokens"],
+        cached_tokens=record["cached_tokens"],
+        output_tokens=record["output_tokens"],
+        usd_micros=record["usd_micros"],
+        attempts=record["attempts"],
         # Records of earlier versions lack these.
-        **{name: record.get(name, 0) for name in _NEW_FIELDS},
+        cache_write_tokens=record.get("cache_write_tokens", 0),
+        reasoning_tokens=record.get("reasoning_tokens", 0),
+        claimed_tokens=record.get("claimed_tokens", 0),
+        claimed_micros=record.get("claimed_micros", 0),
+        zero_vectors=record.get("zero_vectors", 0),
         further_texts=tuple(record.get("further_texts", ())),
         logprobs=record.get("logprobs", ""),
         origin=record.get("origin", ""),

@@ -49,7 +49,16 @@ from summhay_ray.metrics.overlap import ROUGE_TYPES, bertscore, check_bertscore,
 from summhay_ray.metrics.paired_differences import LEVEL, LITTLE, Observed, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, retrieval_scores, scores_at_cuts
-from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_FEW, Z_95, floor_of, mean_interval, unit_means
+from summhay_ray.metrics.score_intervals import (
+    FEWEST_UNITS,
+    FRACTION,
+    QUANTILES_95,
+    TOO_FEW,
+    Z_95,
+    floor_of,
+    mean_interval,
+    unit_means,
+)
 from summhay_ray.metrics.scores_by_system import (
     BULLET_FIGURES,
     FIGURES,
@@ -75,6 +84,7 @@ __all__ = [
     "FEWEST",
     "FEWEST_UNITS",
     "FIGURES",
+    "FRACTION",
     "LEVEL",
     "LITTLE",
     "MAY_BE_UNREAD",

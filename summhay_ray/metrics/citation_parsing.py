@@ -147,12 +147,6 @@ def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations
     return _read_numbers(text) if not ids else _read(text, ids)
 
 
-# One bullet often covers several insights.
-@functools.lru_cache(maxsize=1024)
-def _read_numbers(text: str) -> Citations:
-    return _read(text, {})
-
-
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
     """The document numbers that a bullet cites, sorted, without repetition (section 4.1).
 
@@ -189,6 +183,10 @@ def by_number(text: str, ids: Mapping[str, int]) -> str:
             parts += [text[done : group.begin], f"{space}[{', '.join(map(str, group.members))}]"]
             done = group.end
     return "".join([*parts, text[done:]])
+
+
+# One bullet often covers several insights.
+_read_numbers = functools.lru_cache(maxsize=1024)(lambda text: _read(text, {}))
 
 
 def _read(text: str, ids: Mapping[str, int]) -> Citations:

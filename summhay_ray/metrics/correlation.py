@@ -58,16 +58,12 @@ def correlations(ratings: Sequence[float | None], human: Sequence[float | None])
             raise ValueError(f"{name} is {wrong}; expected a finite number, or None where there is none")
     n, linear = len(pairs), pearson(first, second)
     if linear is None:
-        return Correlations(None, None, None, _undefined(first, second), n)
+        equal = (name for name, values in (("ratings", first), ("scores of people", second)) if len(set(values)) == 1)
+        who, few = " and ".join(equal), f"{n} pair{'' if n == 1 else 's'} with both a rating and a score; a correlation needs two"
+        why = f"all {who} are equal" if who else "the numbers differ too little to be correlated"
+        return Correlations(None, None, None, few if n < 2 else why, n)
     ranked = rank_agreement(first, second)
     return Correlations(linear, ranked.spearman, ranked.kendall, "", n)
-
-
-def _undefined(ratings: Sequence[float], human: Sequence[float]) -> str:
-    if len(ratings) < 2:
-        return f"{len(ratings)} pair{'' if len(ratings) == 1 else 's'} with both a rating and a score; a correlation needs two"
-    who = " and ".join(name for name, values in (("ratings", ratings), ("scores of people", human)) if len(set(values)) == 1)
-    return f"all {who} are equal" if who else "the numbers differ too little to be correlated"
 
 
 def concordance(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -23,7 +23,7 @@ _VAGUE_WORDS = """
     previous next first second third last various itself themselves himself herself myself ourselves yourself everything
     something anything nothing everyone someone anyone different similar certain possible important significant major full
     further additional other same least following particular great good better best large small enough available various many
-    general specific existing given note initial portion term terms remainder sake cause root bug bugs e.g i.e etc vs
+    general specific existing higher lower given note initial portion term terms remainder sake cause root bug bugs e.g i.e etc vs
 """
 _BROAD_WORDS = """
     access approach area areas argument arguments behavior behaviour code component components content contents data
@@ -78,8 +78,6 @@ _PARTICIPLES = word_set("""
     thrown torn withdrawn worn written built cut hit put read sent spent done
     """)
 _NO_PARTICIPLES = word_set("following something anything nothing everything during interesting willing missing")
-_DOUBLED = word_set("begin commit submit permit admit omit occur defer refer incur forget transfer prefer")
-"""Verbs of several syllables that double their last consonant before "-ing"."""
 _NO_OBJECT = word_set("""
     appear arrive be become begin come continue exist fail fall feel get give go happen keep lead leave let make mean occur prove
     put remain result rise run seem set sit start stay stop take tend turn work want try wait need
@@ -107,9 +105,8 @@ _HAPPENS = word_set("""
     break cease collapse crash decline decrease degrade disappear drop fail fall increase leak overflow restart resume rise stop
     """)
 """Verbs about which one asks why."""
-_AROUND = re.compile(
-    r"(?:in|on|at|for|from|by|with|to|against|into|over|under)(?: (?!that\b|which\b)[\w./-]+){1,5}?(?=$|[,;:]| so | that | and )"
-)
+_SAID = word_set("agree ask argue believe decide discuss note report say think work")
+"""Verbs of what people do: nothing happens to them."""
 _AIMS = re.compile(r"(?:goal|focus|plan|step|idea|purpose|aim|task)s?\b", re.IGNORECASE)
 _PERIOD = re.compile(
     r" ?\b(?:for|over) (?:(?:about|around|over|more than|almost|nearly|up to|at least|approximately|another|a total of) )*"
@@ -124,11 +121,18 @@ _DATED = re.compile(
     r"| ?\b(?:in|with) (?:a|the|an) (?:future|next|upcoming|coming|later) (?:release|version|year|month|update)\b"
 )
 MONTH = re.compile(rf"\b({'|'.join(MONTHS)})\s+(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?((?:19|20)\d\d)\b")
+WORKS, _PEOPLE = (
+    "How does {} work",
+    word_set("user member team group author owner developer attacker contributor people community"),
+)
 _FAILS = (
     r"fail\w*|outages?|incidents?|disrupt\w*|crash\w*|unavailable|degrad\w*|breach\w*|broke|broken|lost|overload\w*|corrupt\w*"
 )
 KINDS: tuple[tuple[str, str], ...] = (
-    (r"vulnerabilit\w+|attackers?|exploit\w*", "Which vulnerabilities affect {}"),
+    (
+        r"vulnerabilit\w+|attackers?|exploit\w*|denial.of.service|xss|disclos\w+|privileges|permissions?",
+        "Which vulnerabilities affect {}",
+    ),
     (_FAILS + r"|errors?|bugs?|loss(?:es)?|delay\w*|leak\w*|reject\w*|stop(?:s|ped)", "What went wrong with {}"),
     (
         r"decid\w+|approv\w+|agree[ds]?|vot(?:e|ed|es|ing)|elect(?:ed|ion|ions)|consensus|resolved|ratif\w+|adopt(?:ed|s)",
@@ -140,10 +144,22 @@ KINDS: tuple[tuple[str, str], ...] = (
         "What has changed with {}",
     ),
     (r"must|shall|should|requir(?:ed|es)|needs? to|ha(?:s|ve) to", "What is required of {}"),
-    (r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|propos\w+|intend(?:s|ed)?", "What is planned for {}"),
+    (
+        r"will|plan(?:s|ned|ning)?|expect(?:ed|s)|upcoming|schedul\w+|intend(?:s|ed)?|takes? place|opens?"
+        r"|confirmed|volunteer\w*|hosted",
+        "What is planned for {}",
+    ),
+    (r"propos\w+|should|would|options?|approach\w*|alternatives?|designs?", "What is proposed for {}"),
+    (
+        r"disadvantage\w*|problem\w*|risk\w*|pitfalls?|concern\w*|difficult\w*|drawbacks?|confus\w+",
+        "What are the problems with {}",
+    ),
+    (r"goals?|aims?|purpose|mission|in order to|so that", "What is the aim of {}"),
+    (r"was|were|had|did|(?:has|have) been", "What happened with {}"),
+    (r"can|could|may|allows?|enables?|uses?|used|provides?|supports?|returns?|conform\w*|produces?|makes?|gives?|users?", WORKS),
 )
 """Kinds of statements: the words that show the kind, and the question about a subject."""
-REPORTED = "What do the documents report about {}"
+REPORTED = "What is known about {}"
 _JOINS = re.compile(r"(?: | (?:of|for|in) (?:(?:the|an?) )?)")
 _JOINED_TO = re.compile(
     r"\b(?:(?:user|customer|member|visitor|patient|attacker|site|package)s? with|(?:impact|effect|access(?:e(?=s))?|support"
@@ -167,8 +183,8 @@ _PARTICLE = 4
 """Maximum words of a complement without an object that a question repeats ("run out of amoxicillin")."""
 _MOST_WORDS, _FEWEST = 14, 1.5
 """Maximum words of a subject, and minimum of what it must name; see `Naming.value`."""
-_TELLING, _ANSWER = 2, 2
-"""Minimum that a clause in a question must name, and that must be left for the answer."""
+_TELLING = 2
+"""Minimum that a phrase of several words must name to come before a vague subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,27 +223,6 @@ class Clause:
         denied = ("not",) if self.negated else ()
         verb = () if self.base == "be" else (self.verb,)
         return " ".join(filter(None, (first, self.subject, *denied, *others, *verb, tail)))
-
-    @property
-    def doing(self) -> str:
-        """The clause as a noun phrase: "a database hitting the integer limit"."""
-        verb = self.base
-        short = _short(self.rest, verb) or (_AROUND.match(self.rest) or [""])[0]
-        cut = self.rest[len(short) :]
-        partly = self.base in _DIRECTS
-        if self.base == "be":
-            partly = bool(re.match(r" (?:for|to|of|by|from|with|that)\b", cut) or re.match(r"(?:an?|the) |[A-Z]", short))
-        if not self.passive and (not short or partly or re.match(r"(?:something|one|that)\b", short)):
-            return ""
-        if self.verb.endswith("ing"):
-            form = self.verb
-        elif self.passive or self.base == "be":
-            form = f"being {self.verb}" if self.passive else "being"
-        elif re.search(r"^[^aeiou]*[aeiou][bdgklmnprt]$", verb) or verb in _DOUBLED:
-            form = f"{verb}{verb[-1]}ing"
-        else:
-            form = re.sub(r"(?<![eoy])e$", "", verb) + "ing" if not verb.endswith("ie") else f"{verb[:-2]}ying"
-        return " ".join(filter(None, (self.subject, "not" if self.negated else "", form, short)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,12 +349,17 @@ def runs(text: str, naming: Naming, verbs: Collection[int] = ()) -> Iterator[tup
     for place, (before, token, after) in enumerate(zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False)):
         word = token.removesuffix("'s").removesuffix("’s")
         lower = word.lower()
-        name = lower in naming.proper or any(letter.isupper() for letter in word[1:])
+        titled = place > 0 and word[0].isupper() and after[:1].isupper() and before[:1].isalpha()
+        name = titled or lower in naming.proper or any(letter.isupper() for letter in word[1:])
         verb = not name and "-" not in lower and is_verb(lower, before.lower(), after.lower())
         verb = found[place].start() in verbs or (verb and not (verbs and lower.endswith("s") and lower not in NEVER_NOUNS))
         verb = verb or lower in _ADVERBS or (lower in _PARTICIPLES and lower[-1] in "ne")
         breaks = (
-            not word[0].isalpha() or lower in FUNCTION_WORDS or lower in _BREAKS or verb or any(mark in word for mark in "’'/")
+            not word[0].isalpha()
+            or (lower in FUNCTION_WORDS and not titled)
+            or lower in _BREAKS
+            or verb
+            or any(mark in word for mark in "’'/")
         )
         # A name and the common noun before it are two phrases; after it they are one ("Redis cluster").
         if run and (breaks or (name and run[-1] == run[-1].lower())):
@@ -440,6 +440,14 @@ def with_article(subject: str) -> str:
     return f"the {subject}" if plain and _SINGULAR.search(last) else subject
 
 
+def formed(kind: str, subject: str) -> str:
+    """A question of a kind about a subject, with the verb in the subject's number: people do what things are used for."""
+    last = subject.split()[-1].lower()
+    if kind == WORKS and last.removesuffix("s") in _PEOPLE:
+        return f"What can {subject} do"
+    return (kind if _SINGULAR.search(last) else kind.replace("How does", "How do")).format(subject)
+
+
 def ask(text: str, naming: Naming) -> Iterator[Question]:
     """Questions that a statement answers, best first."""
     clauses = [clause for clause in (read_clause(text, naming),) if clause is not None]
@@ -449,7 +457,6 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
     if counted:
         yield Question(counted[3], f"How many {counted[3]} {counted[1]} there", counted[3])
     vague: list[Question] = []
-    done: list[str] = []
     for clause in clauses:
         month = MONTH.search(f"{clause.lead} {clause.rest}")
         when = f" in {month[1]} {month[2]}" if month else ""
@@ -468,14 +475,11 @@ def ask(text: str, naming: Naming) -> Iterator[Question]:
             yield from (one for one in asked if one.text.startswith(("What is ", "What are ", "Why ")))
         else:
             vague += asked
-        if clause.doing:
-            done.append(clause.doing + when)
-    named: list[str] = phrases(text, naming)
-    telling = [one for one in done if naming.value(one) >= _TELLING and naming.value(text) >= naming.value(one) + _ANSWER]
+    named = phrases(text, naming)
     several = [phrase for phrase in named if " " in re.sub("^(?:the|an?) ", "", phrase) and naming.value(phrase) >= _TELLING]
-    yield from (Question(one, REPORTED.format(one), one) for one in (*telling, *several))
+    yield from (Question(one, REPORTED.format(one), one) for one in several)
     yield from vague
-    yield from (Question(one, REPORTED.format(one), one) for one in (*named, *done))
+    yield from (Question(one, REPORTED.format(one), one) for one in named)
 
 
 def _refers(subject: str) -> bool:
@@ -485,7 +489,7 @@ def _refers(subject: str) -> bool:
 
 
 def kind_of(*texts: str, kinds: Sequence[tuple[str, str]] = KINDS) -> str:
-    """The question about the kind that most of the texts share; `REPORTED` if they share none, or deny something."""
+    """The question about the first kind that most of the texts share; `REPORTED` if they share none, or deny something."""
     if 2 * sum(bool(re.search(r"\bnot\b|n[’']t\b", text)) for text in texts) > len(texts):
         return REPORTED
     for words, asked in kinds:
@@ -540,6 +544,8 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
             yield "", f"What happened to {clause.subject}"
     elif base in _CHANGES and re.match(r"(?:from|by|to) [^,;]*\d", rest):
         yield verb, f"By how much {clause.asked('')}"
+    elif base == "be" and (placed := re.match(r"(?:available|visible|documented) (?=(?:in|on|at|from) )", rest)):
+        yield f"{verb} {placed[0]}", f"Where {clause.asked(placed[0].strip())}"
     elif base == "be" or (clause.verb.endswith("ing") and _AIMS.search(clause.subject)):
         article = re.match(r"(?:an?|the) |[A-Z]", rest) or base != "be"
         if article and clause.auxiliaries[-1] in ("is", "are", "be"):
@@ -557,6 +563,8 @@ def _of_clause(clause: Clause) -> Iterator[tuple[str, str]]:
         yield verb, f"What {clause.asked('')}"
     elif phrasal is not None:
         yield verb, f"What {clause.asked(phrasal[phrasal.lastindex or 0])}"
+    elif past and not clause.auxiliaries and base not in _SAID:
+        yield "", f"What happened to {clause.subject}"
 
 
 def of_clauses(clauses: Sequence[Clause], shortest: Clause) -> Iterator[tuple[str, str]]:

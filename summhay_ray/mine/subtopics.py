@@ -1,7 +1,8 @@
 """Groups insights into subtopics, each about one subject, and writes a question for each as a person would.
 
-A subtopic is named by a noun phrase that its insights share. Its question depends on what else they share: that something failed,
-changed or was decided, and when. No question reveals an insight of its subtopic.
+The insights of a subtopic are stated by the same few documents, or share a noun phrase. Its question names the phrase that most
+of them have, and depends on what else they share: that something failed, changed, works or was decided, and when. No question
+reveals an insight of its subtopic.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from summhay_ray.mine import questions
-from summhay_ray.mine.findings import is_verb
+from summhay_ray.mine.findings import finite_verb, is_verb
 from summhay_ray.mine.statements import language_of
 from summhay_ray.synth import leak, read_words
 from summhay_ray.text import MONTHS, words_of
 
-LARGEST = 12
+LARGEST = 8
 """Maximum insights of a subtopic: a summary has a bullet for each."""
 _COMMON, _BROAD = 0.5, 3
 """A phrase in more than half of the insights belongs to the topic; one in more than three full subtopics is too broad."""
@@ -31,10 +32,10 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 """A word in more than this share of the insights, and in more than this number, belongs to the topic."""
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
-_ANYWHERE = 3
-"""Number of the first kinds whose words may be anywhere in a statement."""
-_TIES = 3
-"""Number of words that insights share if they share one name that is not their subject."""
+_TIES = 2
+"""Number of words that insights share if they share one noun or name and are about one thing."""
+_SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
+"""Insights are about one thing if they share this part of their documents, and if these are at most this part of all."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
 _PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
@@ -53,9 +54,10 @@ class Grouped:
     places: tuple[int, ...]
 
 
-def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
-    """Subtopics of insights that share a noun phrase, largest first; an insight that shares none is its own subtopic."""
-    read = _Read(insights)
+def group_insights(insights: Sequence[str], topic: str, documents: Sequence[Collection[int]] = ()) -> list[Grouped]:
+    """Subtopics of at most `LARGEST` insights that share documents or a noun phrase, largest first; an insight that shares none
+    is its own subtopic. `documents`: the documents of each insight, if known."""
+    read = _Read(insights, documents)
     used: set[str] = set()
     made = []
     for keys, places in _groups(read):
@@ -71,7 +73,8 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
 class _Read:
     """What the grouping reads in insights: their phrases, actions and words, and how common these are."""
 
-    def __init__(self, insights: Sequence[str]) -> None:
+    def __init__(self, insights: Sequence[str], documents: Sequence[Collection[int]]) -> None:
+        self._documents = [frozenset(found) for found in documents] or [frozenset[int]()] * len(insights)
         self.english = language_of(insights) == "english"
         self.roots = [frozenset(read_words(text).roots) for text in insights]
         """The roots of each insight's words."""
@@ -82,7 +85,7 @@ class _Read:
         words = {word for text in insights for word in questions.WORD.findall(text)}
         topical = {word for word in words if self.common.intersection(read_words(word).roots)}
         self.naming = questions.Naming(_proper(insights), frozenset(map(str.lower, topical)))
-        self.phrases = [dict(_phrases(text, self.naming) if self.english else _words(text)) for text in insights]
+        self.phrases = [dict([*(_phrases(text, self.naming) if self.english else _words(text))][::-1]) for text in insights]
         """Key -> phrase as it is written, for each insight."""
         self.acted = [_act(text, self.naming) if self.english else ("", "") for text in insights]
         """The subject's and the verb's base of each insight."""
@@ -97,28 +100,70 @@ class _Read:
         """Key of a phrase -> its most common written form."""
 
     def of_one_thing(self, key: Key, places: Sequence[int]) -> list[int]:
-        """Those of the insights with this phrase that are about one thing."""
-        if self.naming.value(self.shown[key]) < _STRONG:
-            # Insights that share one common noun are about one thing only if the same happens to it.
-            acted = [self.acted[place] for place in places]
-            acts = Counter(act for noun, act in acted if noun == key[-1] not in self.common and act not in ("be", "have"))
-            act = max(acts, key=lambda base: (acts[base], base), default="")
-            return [place for place in places if self.acted[place] == (key[-1], act)]
-        if len(key) == 1:
-            # Insights that share one name must share something else.
-            also = Counter(root for place in places for root in self.roots[place] - self._loose - set(key))
-            ties = {root for root, n in also.items() if n >= max(2, len(places) / 2)}
-            return [one for one in places if self.acted[one][0] == key[0] or len(ties & self.roots[one]) >= _TIES]
-        return list(places)
+        """Those of the insights with this phrase that are about one thing: all, or the one with the most ties and those tied
+        to it."""
+        if len(key) > 1 and self.naming.value(self.shown[key]) >= _STRONG:
+            return list(places)
+        tied = [[one for one in places if one == other or self._tied(one, other, key)] for other in places]
+        return max(tied, key=len, default=[])
+
+    def _tied(self, one: int, other: int, key: Key) -> bool:
+        """Whether two insights that share one noun or name are about one thing: the same happens to it, or they share more."""
+        noun, act = self.acted[one]
+        if noun == key[-1] and noun not in self.common and act not in ("be", "have") and self.acted[other] == (noun, act):
+            return True
+        return len(self.roots[one] & self.roots[other] - self._loose - set(key)) >= _TIES
+
+    def by_documents(self, left: Collection[int]) -> Iterator[list[int]]:
+        """Groups of insights that the same few documents state: reports of one incident, versions of one proposal. The caller
+        removes those of a group from `left`."""
+        few = _FEW_DOCUMENTS * len(frozenset().union(*self._documents))
+        listed: dict[int, list[int]] = {}
+        for place, found in enumerate(self._documents):
+            for document in found if len(found) <= few else ():
+                listed.setdefault(document, []).append(place)
+        for place, found in enumerate(self._documents):
+            if place not in left or len(found) > few:
+                continue
+            near = Counter(other for document in found for other in listed[document] if other in left)
+            same = [one for one, n in near.items() if n >= _SAME_DOCUMENTS * len(found | self._documents[one])]
+            if len(same) > LARGEST:
+                own = self.roots[place] - self._loose
+                alike = [one for one in same if own & self.roots[one]]
+                same = alike if len(alike) > 1 else same
+                same.sort(key=lambda one: (one != place, -len(own & self.roots[one]), one))
+            if len(same) > 1:
+                yield sorted(same[:LARGEST])
 
 
 def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
     """(The phrases, most telling first; the insights) of each group, largest first."""
+    left = dict.fromkeys(range(len(read.phrases)))
+    made: list[list[int]] = []
+    for places in chain(read.by_documents(left), _by_phrases(read, left)):
+        made.append(places)
+        for place in places:
+            left.pop(place, None)
+    groups = []
+    for places in [*sorted(made, key=lambda places: -len(places)), *([place] for place in left)]:
+        counted = Counter(key for place in places for key in read.phrases[place])
+        heads = Counter(head for place in places for head in {key[-1] for key in read.phrases[place]})
+        acting = {read.acted[place][0] for place in places}
+
+        def telling(key: Key, counted: Counter[Key] = counted, heads: Counter[str] = heads, acting: set[str] = acting) -> float:
+            n = max(float(counted[key]), 0.7 * heads[key[-1]])
+            return n * _weight(key, read.shown[key]) * (1 + (key[-1] in acting) * min(n - 0.7, 1))
+
+        groups.append((sorted(counted, key=lambda key: (-telling(key), -len(key), key)), places))
+    return groups
+
+
+def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
+    """Groups of insights that share a phrase. `left`: the insights that are in no group; the caller removes those of a group."""
     shown, holders, phrases = read.shown, read.holders, read.phrases
     most = max(2, min(_COMMON * len(phrases), _BROAD * LARGEST))
     usable = {key for key, places in holders.items() if shown[key] not in questions.BROAD and 2 <= len(places) <= most}
-    left = dict.fromkeys(range(len(phrases)))
-    remaining = Counter({key: len(holders[key]) for key in usable})
+    remaining = Counter({key: sum(place in left for place in holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
 
     def rank(key: Key) -> tuple[float, int, int]:
@@ -127,7 +172,6 @@ def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
     # The remaining insights of a phrase only decrease, so the phrase that comes first with its current rank is the best.
     waiting = [(rank(key), key) for key in usable]
     heapq.heapify(waiting)
-    groups: list[tuple[list[Key], list[int]]] = []
     while waiting:
         known, key = heapq.heappop(waiting)
         if remaining[key] < 2:
@@ -139,18 +183,10 @@ def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
         if len(places) < 2:
             remaining[key] = 0
             continue
-        counted = Counter(other for place in places for other in phrases[place] if other != key)
-        shared = [other for other, n in counted.most_common() if 2 * n >= len(places)]
-        groups.append(([key, *sorted(shared, key=lambda other: -_weight(other, shown[other]))], places))
+        yield places
         for place in places:
-            del left[place]
             remaining.subtract(phrases[place].keys() & usable)
         heapq.heappush(waiting, (rank(key), key))
-    groups.sort(key=lambda group: -len(group[1]))
-    for place in left:
-        own = sorted(phrases[place], key=lambda key: (-_weight(key, shown[key]), -len(key), order.get(key, 0)))
-        groups.append((own, [place]))
-    return groups
 
 
 def _first(asked: Iterable[questions.Question], texts: Sequence[str], topic: str, used: set[str]) -> tuple[str, str]:
@@ -196,13 +232,16 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: questions.Naming,
             yield questions.Question(
                 subject + there_and_then, f"{question}{there_and_then}", f"{subject} {known}{there_and_then}"
             )
-    kind = questions.kind_of(*texts, kinds=questions.KINDS[:_ANYWHERE])
+    kind = questions.kind_of(*texts)
+    written = sorted((phrase for text in texts for phrase in questions.phrases(text, naming)), key=len) if english else []
     for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
-        a_thing = re.compile(rf"\b(?:the|an?|this|its|their|our) (?:\w+ )?{re.escape(subject)}\b", re.IGNORECASE)
-        named = questions.with_article(subject) if any(map(a_thing.search, texts)) else subject
-        for question in dict.fromkeys((kind.format(named), questions.REPORTED.format(named))):
+        whole = re.compile(rf"(?:the|an?|[^a-z].*['’]s) (?:\S+ )?{re.escape(subject)}", re.IGNORECASE)
+        thing = " " in subject and not re.search("(?:tion|ity|ness|ment|ance|ence|ing|ware)$", subject)
+        usual = questions.with_article(subject) if thing else subject
+        named = next((re.sub("^an? ", "the ", one) for one in written if whole.fullmatch(one)), usual)
+        for question in dict.fromkeys((questions.formed(kind, named), questions.REPORTED.format(named))):
             for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
-                yield questions.Question(f"{subject}{more}", f"{question}{more}", f"{subject}{more}")
+                yield questions.Question(f"{subject}{more}", f"{question}{more}", f"{named}{more}")
 
 
 def _when(texts: Sequence[str]) -> str:
@@ -222,7 +261,7 @@ def _where(texts: Sequence[str]) -> str:
 
 def _weight(key: tuple[str, ...], surface: str) -> float:
     """How well a phrase names a subject: names and phrases of several words say more than a single word."""
-    return (1 + 0.6 * (len(key) - 1)) * (1.3 if surface != surface.lower() else 1.0)
+    return (1 + 0.6 * (min(len(key), _LONGEST) - 1)) * (1.3 if surface != surface.lower() else 1.0)
 
 
 def _proper(insights: Sequence[str]) -> set[str]:
@@ -248,7 +287,9 @@ def _proper(insights: Sequence[str]) -> set[str]:
 
 def _phrases(text: str, naming: questions.Naming) -> Iterator[tuple[tuple[str, ...], str]]:
     """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
-    for run, _, _ in questions.runs(re.sub(r"\s*\([^)]*\)", "", text), naming):
+    text = re.sub(r"\s*\([^)]*\)", "", text)
+    found = finite_verb(text)
+    for run, _, _ in questions.runs(text, naming, {found.start()} if found else ()):
         yield from _ends(run)
 
 

@@ -1,4 +1,4 @@
-"""Draw the chart of a section: SVG for a page; SVG, or PDF with embedded fonts, for papers.
+"""Draw the chart of a section for papers: SVG, or PDF with embedded fonts.
 
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Series also differ in markers and lines.
 """
@@ -11,9 +11,7 @@ import io
 import itertools
 import logging
 import math
-import re
 import textwrap
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FigureFormat = Literal["svg", "pdf"]
-COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
-"""Widths of a figure: one column of a paper, and the page of a report."""
+COLUMN_INCHES = 3.35
+"""Width of a figure: one column of a paper."""
 MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
 """Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says if names are left
 out."""
@@ -38,10 +36,6 @@ MOST_ZEROS, LEAST = 15, 0.0005
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
 _GREY = "#9A9A9A"
 _MARKERS = "osD^vPX*"
-_INK, _FAINT = "#010203", "#040506"
-"""Placeholders that are replaced by the colours of the page's theme."""
-_SVG = "http://www.w3.org/2000/svg"
-_LINK = "http://www.w3.org/1999/xlink"
 
 Row = Mapping[str, Any]
 
@@ -51,23 +45,21 @@ def drawable(section: Section) -> bool:
     return section.chart is not None and bool(_rows(section))
 
 
-def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") -> Figure:
-    """The chart of a section as a matplotlib figure, `inches` wide. Raises UserError for a section without a chart or data."""
+def draw(section: Section) -> Figure:
+    """The chart of a section as a matplotlib figure, COLUMN_INCHES wide. Raises UserError for a section without a chart or
+    data."""
     from matplotlib import rc_context
 
     chart, rows = section.chart, _rows(section)
     if chart is None or not rows:
         raise UserError(f"section {section.slug!r} has no chart" + (" yet: no figure is there" if chart else ""))
-    size = 7.0 if inches <= COLUMN_INCHES else 9.0
-    faint = _FAINT if ink == _INK else "0.75"
-    with rc_context({**_STYLE, "font.size": size, **dict.fromkeys(_INKED, ink), "grid.color": faint}):
-        made = _figure_class()(figsize=(inches, _height(section, rows, inches)), layout="constrained")
+    with rc_context(_STYLE):
+        made = _figure_class()(figsize=(COLUMN_INCHES, _height(chart, rows)), layout="constrained")
         axes = made.add_subplot()
         _KINDS[chart.kind](axes, section, chart, rows)
-        if ink != _INK:
-            # On a page the title is above the figure; a copied file has no title.
-            lines = [*textwrap.wrap(_text(section.title, MOST_TITLE), int(inches * 17)), *filter(None, [made.get_suptitle()])]
-            made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
+        title = textwrap.wrap(_text(section.title, MOST_TITLE), int(COLUMN_INCHES * 17))
+        lines = [*title, *filter(None, [made.get_suptitle()])]
+        made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
         axes.spines[["top", "right"]].set_visible(False)
     return made
 
@@ -93,25 +85,14 @@ def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
     stream = io.BytesIO()
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), _quiet():
         metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
-        draw(section, COLUMN_INCHES).savefig(stream, format=kind, transparent=True, metadata=metadata)
+        draw(section).savefig(stream, format=kind, transparent=True, metadata=metadata)
     return stream.getvalue()
-
-
-def page_svg(section: Section, name: str = "") -> str:
-    """The chart as an SVG element for a page: in the page's colours and font, without style, script or external link.
-
-    `name`: prefix of its ids.
-    """
-    from matplotlib import rc_context
-
-    stream = io.BytesIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": section.slug}), _quiet():
-        draw(section, PAGE_INCHES, _INK).savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return _plain_svg(stream.getvalue(), section, name or section.slug)
 
 
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,
+    "font.size": 7.0,
+    "grid.color": "0.75",
     "font.family": ["DejaVu Sans"],
     "axes.grid": True,
     "grid.linewidth": 0.5,
@@ -123,7 +104,6 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
-_INKED: tuple[Any, ...] = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 
 
 @contextlib.contextmanager
@@ -150,10 +130,9 @@ def _rows(section: Section) -> list[Row]:
     return [row for row in section.table.iter_rows(named=True) if all(is_finite(row[name]) for name in numeric)]
 
 
-def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
-    chart = section.chart
-    assert chart is not None
-    line = 0.17 if inches <= COLUMN_INCHES else 0.22
+def _height(chart: Chart, rows: Sequence[Row]) -> float:
+    """In inches."""
+    line = 0.17
     if chart.kind in ("bar", "forest"):
         named = len(_names(chart, rows)) if chart.kind == "bar" else len(rows)
         # Next to few rows, the legend is taller.
@@ -161,8 +140,8 @@ def _height(section: Section, rows: Sequence[Row], inches: float) -> float:
         return max(1.4, 0.9 + line * min(named, MOST_ROWS), 0.3 + line * series)
     if chart.kind == "matrix":
         down, across = _fields(chart, rows)
-        return max(2.0, 0.75 * inches + line * 4) if down is across else max(1.4, 0.9 + 2 * line * min(len(down), MOST_ROWS))
-    return 0.62 * inches
+        return 0.75 * COLUMN_INCHES + line * 4 if down is across else max(1.4, 0.9 + 2 * line * min(len(down), MOST_ROWS))
+    return 0.62 * COLUMN_INCHES
 
 
 def _scaled(section: Section, row: Row, name: str) -> float:
@@ -368,41 +347,3 @@ def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
 
 
 _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}
-
-
-def _plain_svg(content: bytes, section: Section, name: str) -> str:
-    """The figure as one element, with presentation attributes in place of styles, unique ids, and the page's colours."""
-    for prefix, space in (("", _SVG), ("xlink", _LINK)):
-        ElementTree.register_namespace(prefix, space)
-    root = ElementTree.fromstring(content)
-    for child in list(root):
-        if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}title"):
-            root.remove(child)
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag == f"{{{_SVG}}}style":
-                parent.remove(child)
-    own, colours = f"f-{name}-", {_INK: "currentColor", _FAINT: "var(--line)"}
-    for element in root.iter():
-        for attribute, value in list(element.attrib.items()):
-            if attribute == "style":
-                del element.attrib["style"]
-                for part in value.split(";"):
-                    field, _, given = (one.strip() for one in part.partition(":"))
-                    if field == "font":
-                        size = re.search(r"([\d.]+)px", given)
-                        element.attrib["font-size"] = size[1] if size else "9"
-                    elif field:
-                        element.attrib[field] = given
-            elif attribute == "id":
-                element.attrib["id"] = own + value
-            elif attribute.endswith("href") and value.startswith("#"):
-                element.attrib[attribute] = f"#{own}{value[1:]}"
-        for attribute, value in list(element.attrib.items()):
-            element.attrib[attribute] = colours.get(value, re.sub(r"url\(#", f"url(#{own}", value))
-    for attribute in ("width", "height"):
-        root.attrib.pop(attribute, None)
-    root.attrib.update(
-        {"role": "img", "aria-label": f"Chart: {_text(section.title)}", "class": "figure", "stroke-linejoin": "round"}
-    )
-    return ElementTree.tostring(root, encoding="unicode")

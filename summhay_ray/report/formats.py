@@ -163,7 +163,7 @@ def _tabular(rows: Sequence[Line]) -> list[str]:
 def _set(cell: Cell, wide: bool) -> str:
     folded = _WORD.findall(cell.text) if len(cell.text) > _LONG_TEXT else [cell.text]
     text = r"\allowbreak{}".join(map(_escaped, folded))
-    text = f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text
+    text = f"\\textbf{{{text}}}" if cell.is_best else text
     if not cell.small:
         return text
     small = f"{{\\tiny {_escaped(cell.small)}}}"

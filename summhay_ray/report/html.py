@@ -1,37 +1,36 @@
-"""The HTML page of a report, with tables and figures, and its data files: samples, their shared contents, and their index.
+"""The HTML page of a report, and its data files: samples, their shared contents, and their index.
 
-The data files are scripts that the page loads on demand. They are written in one pass, with one chunk in memory at a time. Text
-from documents, models, specs and names is never markup: jinja2 escapes it, and the page's content security policy allows
-only the page's own script.
+The data files are scripts that the page loads on demand, or data blocks of the page itself. They are written in one pass, with
+one chunk in memory at a time. Text from documents, models, specs and names is never markup: jinja2 escapes it, data is JSON, and
+the page's content security policy allows only the page's own scripts. Tables are DataTables', from the package itables; charts
+are Observable Plot's, from the package pyobsplot.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import heapq
+import importlib.metadata
 import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
-from importlib.metadata import version
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Facet, SampleRecord, Samples, Section
-from summhay_ray.errors import printable
-from summhay_ray.report.cells import Links, grids_of
-from summhay_ray.report.figures import drawable, page_svg
+from summhay_ray.errors import UserError, printable
+from summhay_ray.report.face import banner, board_data, chart_data, front_charts, shared_comparison, table_data, tiles
 from summhay_ray.report.sections import names, notes, plain
 from summhay_ray.store import Files
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from summhay_ray.report.run_sections import ReportedRun
 
 CHUNK_BYTES = 400_000
@@ -40,12 +39,27 @@ ROWS_A_LIST = 50_000
 """Number of samples in one index file."""
 LONGEST = 200_000
 """Maximum characters of a text in a report. Longer texts are cut, with their length noted."""
-_PARTS_OF_NAMES = re.compile(r"(?<=[_/,])(?=\S)")
+TABS = {
+    "leaderboard": "Leaderboard",
+    "compare": "Compare two",
+    "samples": "Samples",
+    "failures": "Failures",
+    "judge": "Judge",
+    "method": "Method",
+}
+LIBRARIES = {"tables": ("itables", "itables/html/dt_bundle.js"), "plots": ("pyobsplot", "pyobsplot/static/static-widget.js")}
+"""Name in the page's script -> the installed package, and its file: a JavaScript module."""
+TABLE_STYLE = ("itables", "itables/html/dt_bundle.css")
+SINGLE_FILE_MB = 10
+"""Maximum size of the samples in a page that holds them itself."""
+Put = Callable[[str, str], None]
+"""Writes a data file: its name and its JSON."""
+_EXPORTS = re.compile(r"export\s*\{([^{}]*)\};?")
 
 
 @dataclass(frozen=True, slots=True)
 class PageData:
-    """The data files in the page's folder."""
+    """The samples of the page."""
 
     n_samples: int = 0
     facets: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -54,6 +68,8 @@ class PageData:
     """Identifies the shown state of the runs."""
     live: bool = False
     """Whether the page is served, and checks for a newer version."""
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    """Data file -> its JSON, for a page that holds its samples itself."""
 
 
 def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
@@ -70,62 +86,103 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["breakable"] = breakable
-    shown = []
+    several = len(runs) > 1
+    sections, tables, ids = list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     for place, reported in enumerate(runs):
-        run, several, status = reported.run, len(runs) > 1, reported.status
-        begin, links = f"s{place if several else ''}", Links(data.facets, run.run_id if several else "")
-        sections = zip(names(reported.sections), reported.sections, strict=True)
-        shown.append(
-            {
-                "id": run.run_id,
-                "kind": str(run.record["kind"]),
-                "title": plain(reported.title),
-                "status": status,
-                "status_class": {"done": status, "imported": status, "partial": "bad", "damaged": "bad"}.get(status, ""),
-                "sections": [_section(section, f"{begin}-{name}", links) for name, section in sections],
-            }
-        )
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for name, section in zip(names(reported.sections), reported.sections, strict=True):
+            # The first screen has a single run's decision and leaderboard.
+            if section.name == "decision" or (section.name == "board" and not several):
+                continue
+            shown = _section(section, f"s{place if several else ''}-{name}", reported.title if several else "")
+            table = table_data(section, data.facets, reported.run.run_id if several else "")
+            tables[shown["id"]] = {"table": table, "chart": chart_data(section)}
+            sections.append(shown)
+            ids.setdefault(name, shown["id"])
+    comparison = shared_comparison(runs)
+    content = {
+        "board": None if comparison is None else board_data(comparison, data.facets),
+        "charts": [] if comparison is None else front_charts(runs, comparison),
+        "sections": tables,
+    }
+    limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
+    scripts = [*map(_library, LIBRARIES), script]
     return environment.get_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
-        runs=shown,
+        runs=[{"id": one.run.run_id, "kind": str(one.run.record["kind"]), "status": one.status} for one in runs],
+        tabs={
+            name: title
+            for name, title in TABS.items()
+            if name in ("leaderboard", "compare", "samples") or any(one["tab"] == name for one in sections)
+        },
+        banner=[plain(line) for line in banner(runs, comparison)],
+        decision=None if comparison is None else plain(comparison.decision.text),
+        judge="" if comparison is None else plain(comparison.judged(comparison.decision.figure)),
+        warnings=[plain(note) for note in dict.fromkeys((*limits, *(() if comparison is None else comparison.warnings)))],
+        tiles=tiles(runs, comparison, ids),
+        sections=sections,
+        content=_json(content),
+        blocks=data.blocks,
         n_samples=data.n_samples,
         version=data.version,
         live=data.live,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        package=version("summhay-ray"),
-        css=css,
-        script=script,
-        script_hash=f"sha256-{digest}",
+        package=importlib.metadata.version("summhay-ray"),
+        libraries={package: importlib.metadata.version(package) for package, _ in LIBRARIES.values()},
+        css=f"{_file_of(*TABLE_STYLE)}\n{css}".replace("</style", "<\\/style"),
+        scripts=scripts,
+        hashes=" ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts),
     )
 
 
-def breakable(text: str) -> Markup:
-    """A name that may break after `_`, `/` and `,`, escaped."""
-    from markupsafe import Markup
+@functools.cache
+def _file_of(package: str, name: str) -> str:
+    """A file of an installed package, whose content must have the hash with which the package was installed.
 
-    return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))
+    The package is not imported. Raises UserError.
+    """
+    try:
+        file = next(one for one in importlib.metadata.files(package) or () if str(one) == name)
+    except (importlib.metadata.PackageNotFoundError, StopIteration) as error:
+        raise UserError(f"the report page needs {name} of the package {package}; install it: pip install {package}") from error
+    content = file.read_binary()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    if file.hash is None or digest != file.hash.value:
+        mend = f"pip install --force-reinstall --no-deps {package}"
+        raise UserError(
+            f"{name} is not as {package} {importlib.metadata.version(package)} installed it; install it again: {mend}"
+        )
+    return content.decode("utf-8")
 
 
-def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
+@functools.cache
+def _library(name: str) -> str:
+    """A library as an inline script: what its module exports becomes `window.NAME`, since inline scripts cannot import."""
+    text = _file_of(*LIBRARIES[name])
+    last = [*_EXPORTS.finditer(text)][-1]
+    pairs = (one.strip().partition(" as ") for one in last[1].split(",") if one.strip())
+    fields = ", ".join(f"{(public or own).strip()}: {own.strip()}" for own, _, public in pairs)
+    text = f"{text[: last.start()]}window.{name} = {{{fields}}};{text[last.end() :]}"
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _section(section: Section, name: str, run: str) -> dict[str, Any]:
     return {
         "id": name,
+        "tab": section.tab,
+        "run": plain(run),
         "title": plain(section.title),
         "text": [plain(part) for part in section.text.split("\n\n") if part],
         "warnings": [plain(note) for note in section.notes],
         "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
-        "svg": page_svg(section, name) if drawable(section) else "",
-        "tables": grids_of(section, links),
         "listing": printable(section.listing, keep="\n", instead=" "),
     }
 
 
-def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
+def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
     """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each text facet."""
     every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
     facets = list({one.name: one for one in every}.values())
-    book = _Book(files, facets)
+    book = _Book(put, facets)
     for run_id, one in runs:
         for sample in one.samples:
             facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
@@ -134,7 +191,7 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     shelves = {}
     for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):
         found = heapq.merge(*(one.shelves.get(shelf, ()) for _, one in runs), key=itemgetter(0))
-        shelves[shelf] = _shelve(files, shelf, found)
+        shelves[shelf] = _shelve(put, shelf, found)
     prompts = {judge: text for _, one in runs for judge, text in one.prompts.items()}
     manifest = {
         "facets": [{"name": one.name, "kind": one.kind, "unit": one.unit} for one in facets],
@@ -144,15 +201,15 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
         "shelves": shelves,
         "prompts": prompts,
     }
-    _put(files, "manifest", _json(manifest))
+    put("manifest", _json(manifest))
     return book.n, book.dictionaries
 
 
 class _Book:
     """Writes samples in chunks, together with the columns of their index."""
 
-    def __init__(self, files: Files, facets: Sequence[Facet]) -> None:
-        self._files, self._facets = files, facets
+    def __init__(self, put: Put, facets: Sequence[Facet]) -> None:
+        self._put, self._facets = put, facets
         self.n = 0
         self.starts: list[int] = []
         self.lists: list[int] = []
@@ -192,16 +249,16 @@ class _Book:
             self._end_list()
 
     def _end_chunk(self) -> None:
-        _put(self._files, f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
+        self._put(f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
         self._chunk, self._bytes = [], 0
 
     def _end_list(self) -> None:
-        _put(self._files, f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
+        self._put(f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
         self.lists.append(len(self._ids))
         self._ids, self._columns = [], {one.name: [] for one in self._facets}
 
 
-def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
+def _shelve(put: Put, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
     """Write the shared contents of one kind, given sorted by id. Returns the first id of each chunk."""
     firsts: list[str] = []
     chunk: list[str] = []
@@ -214,20 +271,34 @@ def _shelve(files: Files, shelf: str, found: Iterable[tuple[str, Any]]) -> list[
         chunk.append(text)
         size += len(text)
         if size >= CHUNK_BYTES:
-            _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+            put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
             chunk, size = [], 0
     if chunk:
-        _put(files, f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+        put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
     return firsts
 
 
-def _put(files: Files, name: str, text: str) -> None:
-    files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+def folder_of(files: Files) -> Put:
+    """Writes data as scripts in the folder `data`, which a page on a disk may load."""
+
+    def put(name: str, text: str) -> None:
+        files.put(f"data/{name}.js", f'summhay("{name}",{text});\n'.encode("ascii"))
+
+    return put
 
 
-def put_version(files: Files, version: str) -> None:
-    """Write the version of the data, from which an open, served page notices changes."""
-    _put(files, "version", _json(version))
+def blocks_of(blocks: dict[str, str]) -> Put:
+    """Keeps data in memory for `PageData.blocks`. Raises UserError if it exceeds SINGLE_FILE_MB."""
+
+    def put(name: str, text: str) -> None:
+        blocks[name] = text
+        if (size := sum(map(len, blocks.values()))) > SINGLE_FILE_MB * 1_000_000:
+            raise UserError(
+                f"the samples take more than {size / 1e6:.0f} MB, and a single file holds {SINGLE_FILE_MB} MB; leave "
+                "--single-file out, and copy the whole folder"
+            )
+
+    return put
 
 
 def _json(content: Any) -> str:

@@ -11,14 +11,15 @@ from typing import Any, Literal
 from summhay_ray import engine
 from summhay_ray.engine import Compat, ReadOptions, Section
 from summhay_ray.errors import UserError
+from summhay_ray.report.face import card_svg
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
-from summhay_ray.report.html import PageData, page, put_version, write_data
+from summhay_ray.report.html import PageData, blocks_of, folder_of, page, write_data
 from summhay_ray.report.run_sections import ReportedRun, reported_run
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 
-ReportFormat = Literal["html", "md", "latex", "csv", "json"]
+ReportFormat = Literal["html", "md", "latex", "csv", "json", "card"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,11 @@ class Report:
         look, text = "width:100%;height:640px;border:1px solid #ccc", page(self.runs)
         return f'<iframe title="summhay report" style="{look}" sandbox="allow-scripts" srcdoc="{escape(text)}"></iframe>'
 
-    def write(self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = ()) -> list[str]:
-        """Write the report into a folder or `s3://...`. Returns the names of the files to open.
+    def write(
+        self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = (), single_file: bool = False
+    ) -> list[str]:
+        """Write the report into a folder or `s3://...`. Returns the names of the files to open. `single_file`: the page holds its
+        samples itself, if they take SINGLE_FILE_MB at most.
 
         Raises OSError, StoreError, UserError.
         """
@@ -64,7 +68,9 @@ class Report:
                 if drawable(section):
                     made |= {f"figures/{name}.{ending}": figure_bytes(section, ending) for ending in figures}
             if kind == "html":
-                self.write_page(files)
+                self.write_page(files, single_file=single_file)
+            elif kind == "card":
+                made["card.svg"] = card_svg(" + ".join(dict.fromkeys(one.title for one in self.runs)), self.runs).encode()
             elif kind == "md":
                 heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
                 text = "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
@@ -92,17 +98,18 @@ class Report:
             for name, section in zip(names(reported.sections), reported.sections, strict=True)
         ]
 
-    def write_page(self, files: Files, live: bool = False) -> None:
-        """Write the page and its data. `live`: the page is served, and checks for a newer version of itself."""
-        n, facets = write_data(
-            files,
-            [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs],
-        )
+    def write_page(self, files: Files, live: bool = False, single_file: bool = False) -> None:
+        """Write the page and its data. `live`: the page is served, and checks for a newer version of itself. `single_file`: the
+        page holds its data itself."""
+        blocks = dict[str, str]()
+        put = blocks_of(blocks) if single_file else folder_of(files)
+        found = [(reported.run.run_id, reported.workload.samples(reported.run, reported.options.judge)) for reported in self.runs]
+        n, facets = write_data(put, found)
         version = state_of([reported.run for reported in self.runs])
-        text = page(self.runs, PageData(n, facets, version, live))
+        text = page(self.runs, PageData(n, facets, version, live, blocks))
         # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
-        put_version(files, version)
+        put("version", json.dumps(version))
 
 
 def state_of(runs: Sequence[RunStore]) -> str:

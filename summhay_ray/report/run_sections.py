@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import yaml
 
-from summhay_ray.comparison import RunScores, comparison_sections, every_pair
-from summhay_ray.engine import Chart, ReadOptions, Section, StatusResult, Workload, results_of, scores_by_query, status
+from summhay_ray.comparison import RunScores, SystemComparison, comparison_sections, every_pair
+from summhay_ray.engine import Chart, ReadOptions, Results, Section, StatusResult, Workload, results_of, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.run_tables import dollars_line
 from summhay_ray.report.sections import plain
@@ -38,10 +38,29 @@ class ReportedRun:
     workload: Workload[Any]
     run: RunStore
     sections: Sequence[Section]
-    status: str
+    now: StatusResult
     judge: str = ""
     """The judge whose figures the report shows, for a run that may have several judges."""
     options: ReadOptions = ReadOptions()
+    scores: RunScores | None = None
+    """The systems' scores by query, if the benchmark has any."""
+    comparison: SystemComparison | None = None
+    """The comparison of its systems; None without scores by query."""
+
+    @property
+    def n_failures(self) -> int:
+        """The answers that are missing or could not be read."""
+        return sum(self.now.failures.values())
+
+    @property
+    def status(self) -> str:
+        """The run's status in a word."""
+        return self.now.status
+
+    @property
+    def haystacks(self) -> tuple[str, ...]:
+        """The ids of its haystacks, sorted."""
+        return tuple(sorted(str(one["haystack_id"]) for one in self.run.record.get("haystacks", ())))
 
     @property
     def title(self) -> str:
@@ -50,27 +69,36 @@ class ReportedRun:
 
 
 def reported_run(workload: Workload[Any], run: RunStore, options: ReadOptions) -> ReportedRun:
-    """The run with all its sections: the decision first, with the warnings that limit it; its benchmark's sections in the middle.
+    """The run with all its sections: first the decision, with the warnings that limit it, and the leaderboard; in the middle its
+    benchmark's sections.
 
     A benchmark that gives scores by query gets the ranking of its systems, and their differences with tests.
     """
     now = status(run)
     results = results_of(workload, run, replace(options, whole=True))
-    by_query = scores_by_query(workload, run)
-    comparison = None
-    if by_query is not None and not by_query.scores.is_empty():
-        comparison = every_pair(RunScores(run.run_id, by_query), over=options.over)
-    found = [*results.sections, *(() if comparison is None else comparison_sections(comparison))]
-    decided = [one for one in found if one.name == "decision"]
+    scores = scores_of(workload, run, results)
+    comparison = None if scores is None else every_pair(scores, over=options.over)
+    found = [] if comparison is None else [*comparison_sections(comparison)]
+    # The warnings limit what is decided.
+    decided = [replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in found[:1]]
     sections = [
-        *(replace(one, notes=list(dict.fromkeys((*results.warnings, *one.notes)))) for one in decided),
+        *decided,
+        *found[1:2],
         _overview(run, now, () if decided else results.warnings),
-        *(one for one in found if one.name != "decision"),
+        *results.sections,
+        *found[2:],
         _failures(run),
         _money(run, now),
         _made(run),
     ]
-    return ReportedRun(workload, run, sections, now.status, results.judge, options)
+    return ReportedRun(workload, run, sections, now, results.judge, options, scores, comparison)
+
+
+def scores_of(workload: Workload[Any], run: RunStore, results: Results) -> RunScores | None:
+    """The run's scores by query, for comparisons; None for a benchmark that has none, and for a run that has none yet."""
+    by_query = scores_by_query(workload, run) if results.compared is None else None
+    scores = None if by_query is None or by_query.scores.is_empty() else RunScores(run.run_id, by_query)
+    return cast("RunScores | None", results.compared or scores)
 
 
 def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
@@ -91,7 +119,7 @@ def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Sect
     if now.cells["failed"]:
         notes.append("Failures are never scored as zero: they are missing from n, which says so in every table.")
     table = pl.DataFrame([fact for fact in facts if fact[1]], schema=["what", "value"], orient="row")
-    return Section("Overview", table=table, notes=notes, name="overview")
+    return Section("Overview", table=table, notes=notes, name="overview", tab="method")
 
 
 def _failures(run: RunStore) -> Section:
@@ -102,11 +130,11 @@ def _failures(run: RunStore) -> Section:
         parts.append(piece.group_by(keys).agg(pl.col("usd_micros").sum(), example, pl.len().cast(pl.Int64).alias("n")))
     failures = pl.concat(parts).group_by(keys).agg(pl.col("usd_micros", "n").sum(), pl.col("such as").min())
     if not failures.height:
-        return Section("Failures", "There are none.", name="failures")
+        return Section("Failures", "There are none.", name="failures", tab="failures")
     rows = failures.select(*keys, (pl.col("usd_micros") / MICROS).alias("dollars"), "such as", "n")
     text = f"{rows['n'].sum():,} answers are missing or could not be read, by class. None of them is scored."
     table = rows.sort("n", *keys, descending=[True, *(False for _ in keys)])
-    return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
+    return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures", tab="failures")
 
 
 def _money(run: RunStore, now: StatusResult) -> Section:
@@ -129,7 +157,7 @@ def _money(run: RunStore, now: StatusResult) -> Section:
         for planned, real in [(usage["planned"] or {}, usage["real"])]
     ]
     if not rows:
-        return Section("Money and time", "Nothing was asked, and nothing paid.", name="money")
+        return Section("Money and time", "Nothing was asked, and nothing paid.", name="money", tab="method")
     dollars = ("planned dollars", "dollars", "saved by cache")
     commits = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/commits")]
     took = max(0.0, max(commits, default=0.0) - datetime.fromisoformat(now.began).timestamp())
@@ -140,7 +168,7 @@ def _money(run: RunStore, now: StatusResult) -> Section:
         "run, which cost nothing again. Saved by cache: by the prompt cache of the provider. n: calls."
     )
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*dollars, "planned minutes").cast(pl.Float64))
-    return Section("Money and time", text, frame, dict.fromkeys(dollars, "$"), name="money")
+    return Section("Money and time", text, frame, dict.fromkeys(dollars, "$"), name="money", tab="method")
 
 
 def _made(run: RunStore) -> Section:
@@ -159,7 +187,7 @@ def _made(run: RunStore) -> Section:
         # YAML indents every line of a text, so that no text can end the spec.
         text = yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True)
         lines += [f"cat > {run.run_id}.yaml <<'{_END}' && summhay run {run.run_id}.yaml", f"{text}{_END}"]
-    return Section("How it was made", listing="\n".join(lines), name="made")
+    return Section("How it was made", listing="\n".join(lines), name="made", tab="method")
 
 
 def versions() -> dict[str, str]:

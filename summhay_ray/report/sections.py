@@ -78,13 +78,17 @@ def section_table(section: Section) -> TextTable | None:
     """
     if section.table is None:
         return None
-    columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
-    # The columns that identify a row come first, and n comes last.
-    columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
+    columns = section_columns(section)
     n_heads = next((place for place, name in enumerate(columns) if is_figure(section, name)), len(columns))
     heads = tuple(with_unit(section, name) for name in columns)
-    rows = tuple(tuple(_cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
+    rows = tuple(tuple(cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
     return TextTable("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
+
+
+def section_columns(section: Section) -> list[str]:
+    """The columns of a section's table that are shown: those that identify a row first, `n` last."""
+    columns = [] if section.table is None else [name for name in section.table.columns if not name.endswith(HIDDEN)]
+    return [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
 
 
 def notes(section: Section) -> list[str]:
@@ -185,18 +189,24 @@ def is_too_few(row: Mapping[str, Any], name: str) -> bool:
     return row[name] is not None and str(row.get(f"{name}_reason") or "").startswith(TOO_FEW)
 
 
-def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
+def cell(section: Section, row: Mapping[str, Any], name: str) -> str:
+    """A cell as text: a figure with its interval, and with its floor if answers are missing."""
+    text, interval, floor = cell_parts(section, row, name)
+    return f"{text}{' ' * bool(interval)}{interval}{', ' * bool(floor)}{floor}"
+
+
+def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    """A cell's text, its interval, and its floor if answers are missing; empty if there is none."""
     if name == "n":
-        return _n(row)
+        return _n(row), "", ""
     if not is_figure(section, name):
-        return "" if row[name] is None else _value(row[name], 1, False)
-    text = _figure(section, row, name)
-    percent = section.units.get(name) in SHARES
+        return "" if row[name] is None else _value(row[name], 1, False), "", ""
+    text, percent = _figure(section, row, name), section.units.get(name) in SHARES
     low, high, floor = (
         _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
-    interval = f" [{low}, {high}]" if low and high else f" [{TOO_FEW}]" if is_too_few(row, name) else ""
-    return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
+    interval = f"[{low}, {high}]" if low and high else f"[{TOO_FEW}]" if is_too_few(row, name) else ""
+    return text, interval, f"floor {floor}" if floor and lacks(row) and text != "-" else ""
 
 
 def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:

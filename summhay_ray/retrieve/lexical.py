@@ -46,11 +46,11 @@ class OfWords(OverCorpus):
         return self.script == "latin" or _is_latin(corpus)
 
 
-def _vocabularies(latin: bool, corpus: Corpus) -> list[frozenset[str]]:
-    return [frozenset((word_tokens if latin else words_of)(text)) for text in corpus.texts]
-
-
-_VOCABULARIES = {latin: PerCorpus(functools.partial(_vocabularies, latin)) for latin in (True, False)}
+_VOCABULARIES = {
+    True: PerCorpus(lambda corpus: [frozenset(word_tokens(text)) for text in corpus.texts]),
+    False: PerCorpus(lambda corpus: [frozenset(words_of(text)) for text in corpus.texts]),
+}
+"""By whether texts are split into words as in the papers (`OfWords.latin`): the words of each document of a corpus."""
 
 
 class Keywords(OfWords, Plain):

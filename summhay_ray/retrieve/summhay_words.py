@@ -62,18 +62,14 @@ def word_tokens(text: str) -> list[str]:
 def tokens_of(sentence: str) -> list[str]:
     """The tokens of a sentence by NLTK's word tokenizer; a plain sentence skips most of its patterns."""
     lowered = sentence.lower()
-    if not _PLAIN.fullmatch(sentence) or any(word in lowered for word in _CONTRACTED):
-        return _by_rules(sentence)
-    body, end = (sentence[:-1], ".") if sentence.endswith(".") else (sentence, "")
-    apart = _MARK.sub(r" \g<0> ", body)
-    return [*(_ENDING.sub(r" \g<0>", apart) if "'" in apart else apart).split(), *end]
-
-
-def _by_rules(text: str) -> list[str]:
+    if _PLAIN.fullmatch(sentence) and not any(word in lowered for word in _CONTRACTED):
+        body, end = (sentence[:-1], ".") if sentence.endswith(".") else (sentence, "")
+        apart = _MARK.sub(r" \g<0> ", body)
+        return [*(_ENDING.sub(r" \g<0>", apart) if "'" in apart else apart).split(), *end]
     for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    text = _CONTRACTION.sub(lambda match: f" {' '.join(filter(None, match.groups()))} ", text)
-    return _T_IS.sub(r" \1 \2 ", text).split()
+        sentence = pattern.sub(replacement, sentence)
+    sentence = _CONTRACTION.sub(lambda match: f" {' '.join(filter(None, match.groups()))} ", sentence)
+    return _T_IS.sub(r" \1 \2 ", sentence).split()
 
 
 @functools.cache

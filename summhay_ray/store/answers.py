@@ -230,7 +230,8 @@ class Name:
 def encode(record: Mapping[str, Any]) -> bytes:
     """The record's line."""
     head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
-    return _line(head, {name: value for name, value in record.items() if name not in HEAD_FIELDS})
+    in_head = AnswerHead.__annotations__
+    return _line(head, {name: value for name, value in record.items() if name not in in_head})
 
 
 def merge_segments(writer: str, number: int, segments: Sequence[bytes]) -> tuple[str, bytes]:

@@ -12,7 +12,7 @@ from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses, without_references
-from summhay_ray.summarize.context import ContextPlan, assemble, check_ordering, order, shown
+from summhay_ray.summarize.context import ContextPlan, assemble, find_ordering, order, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
 from summhay_ray.summarize.prompting import check_prompt, final, prompt_identity, render, template_hash
 
@@ -37,9 +37,9 @@ __all__ = [
     "asked_in",
     "assemble",
     "bullets_of",
-    "check_ordering",
     "check_prompt",
     "final",
+    "find_ordering",
     "local_models",
     "make_summarizer",
     "order",

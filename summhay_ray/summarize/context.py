@@ -106,7 +106,7 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
     in document order. middle: relevant documents in the middle (`_middle`). Raises UnknownName for an unknown name, and
     ValueError if a user's function does not return every document exactly once.
     """
-    numbers = list(_find(name)(haystack, subtopic_id, seed))
+    numbers = list(find_ordering(name)(haystack, subtopic_id, seed))
     if sorted(numbers) != sorted(document.number for document in haystack.documents):
         raise ValueError(
             f"ordering {name!r} returned {len(numbers)} numbers for the {len(haystack.documents)} documents of haystack "
@@ -115,12 +115,8 @@ def order(name: str, haystack: Haystack, subtopic_id: str, seed: int) -> list[in
     return numbers
 
 
-def check_ordering(name: str) -> None:
-    """Raises UnknownName unless the name is a built-in ordering or a `module:function`."""
-    _find(name)
-
-
-def _find(name: str) -> Ordering:
+def find_ordering(name: str) -> Ordering:
+    """The function of a built-in ordering, or the one at `module:function`. Raises UnknownName."""
     if ":" in name:
         loaded = plugins.load(name)
         if not callable(loaded):

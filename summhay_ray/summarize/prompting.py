@@ -160,6 +160,7 @@ def final(outcome: Outcome[RawAnswer]) -> Outcome[RawAnswer]:
         return outcome
     raw = outcome.value
     try:
-        return replace(outcome, value=replace(raw, text=without_thinking(raw.text)))
+        text = without_thinking(raw.text)
     except UnusableAnswer as error:
         return Malformed(error.error, str(error), raw.key, raw.attempts, raw.usd_micros)
+    return outcome if text == raw.text else replace(outcome, value=replace(raw, text=text))

@@ -6,6 +6,7 @@ prose, or written with the usual slips, but nothing is guessed: an object that i
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -105,6 +106,8 @@ def final_text(text: str, finish_reason: str = "stop") -> str:
     return answer
 
 
+# A strategy and its benchmark both read an answer, and a plan reads the same guesses for all items.
+@functools.lru_cache(maxsize=64)
 def without_thinking(text: str) -> str:
     """The answer without thinking, end tokens, and tags around all of it, stripped.
 

@@ -293,13 +293,13 @@ def read_statement(sentence: str) -> Statement:
 
 def values_of(sentence: str) -> dict[str, str]:
     """The values of a sentence's numbers, dates and times, and its words for each: "2 hours" and "120 minutes" have one value."""
-    return {_value(fact): fact.words for fact in read_statement(sentence).facts if fact.kind != "name"}
-
-
-def _value(fact: Fact) -> str:
-    if fact.quantity is not None:
-        return f"{fact.quantity.low:g} {fact.quantity.high:g} {fact.quantity.unit}"
-    return f"{min(fact.minutes)} minutes" if fact.minutes else str(fact.days[0])
+    found = {}
+    for fact in read_statement(sentence).facts:
+        if (number := fact.quantity) is not None:
+            found[f"{number.low:g} {number.high:g} {number.unit}"] = fact.words
+        elif fact.kind != "name":
+            found[f"{min(fact.minutes)} minutes" if fact.minutes else str(fact.days[0])] = fact.words
+    return found
 
 
 class _Reader:
@@ -351,14 +351,13 @@ class _Reader:
             if self._at(written).kind in ("iso", "slashed", "day", "month"):
                 return Fact("date", self._words(place, written + 1), place, written + 1, days=_days_of(self._at(written)))
             days = ((None, None, None, _WEEKDAYS[token.lower]),)
-        elif token.kind == "word" and token.lower in _MONTHS and token.text[0].isupper() and self._is_month(place):
-            days = ((None, _MONTHS[token.lower], None, None),)
+        elif token.kind == "word" and token.lower in _MONTHS and token.text[0].isupper():
+            # The short forms are also other words, such as "may".
+            if token.lower in _ALONE or self._at(place - 1).lower in _BEFORE_A_MONTH:
+                days = ((None, _MONTHS[token.lower], None, None),)
         elif token.kind == "number" and re.fullmatch(r"(?:1[89]|20)\d\d", token.text) and self._is_year(place):
             days = ((int(token.text), None, None, None),)
         return Fact("date", token.text, place, place + 1, days=days) if days else None
-
-    def _is_month(self, place: int) -> bool:
-        return self.tokens[place].lower in _ALONE or self._at(place - 1).lower in _BEFORE_A_MONTH
 
     def _is_year(self, place: int) -> bool:
         """Four digits are a year unless they have a unit, or count something ("2000 customers")."""
@@ -540,7 +539,9 @@ class _Reader:
         if self.tokens[place].kind == "label":
             return Fact("name", self.tokens[place].text, place, place + 1, name=(self.tokens[place].lower,))
         end = place
-        while self._is_name(end):
+        for token in self.tokens[place:]:
+            if token.kind != "word" or not token.text[0].isupper() or not token.root or token.lower in _UNITS_OF_TEN:
+                break
             end += 1
         if end == place:
             return None
@@ -548,10 +549,6 @@ class _Reader:
         name = tuple(token.root for token in words)
         begins = end == place + 1 and self._at(place - 1).kind in ("", "mark") and not self.tokens[place].text[1:2].isupper()
         return Fact("name", self._words(place, end), place, end, name=name, begins=begins)
-
-    def _is_name(self, place: int) -> bool:
-        token = self._at(place)
-        return token.kind == "word" and token.text[0].isupper() and bool(token.root) and token.lower not in _UNITS_OF_TEN
 
     def _negations(self) -> Iterator[Negation]:
         """The denials in the sentence."""

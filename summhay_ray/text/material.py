@@ -105,8 +105,11 @@ def neutral(text: str, heads: re.Pattern[str] = HEADS, tag: re.Pattern[str] | No
     are matched with folded text: plain letters, without invisible characters.
     """
     parts = _LINE_BREAK.split(_untagged(text, lambda _: "(", tag))
-    quoted = (f"> {part}" if index % 2 == 0 and _is_head(part, heads) else part for index, part in enumerate(parts))
-    return Material(_UNSEEN.sub(_escape, "".join(quoted)))
+    for place in range(0, len(parts), 2):
+        decoration = _DECORATION.match(parts[place])
+        if heads.match(_folded(parts[place][decoration.end() if decoration else 0 :][:_HEAD])):
+            parts[place] = f"> {parts[place]}"
+    return Material(_UNSEEN.sub(_escape, "".join(parts)))
 
 
 def inline(text: str) -> Material:
@@ -140,13 +143,8 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
         after = "" if template.startswith("\n", found.end()) else "\n"
         return f"{before}{note}{value}{after}"
 
-    return _any_of(tuple(values)).sub(put, template)
-
-
-@functools.lru_cache(maxsize=64)
-def _any_of(placeholders: tuple[str, ...]) -> re.Pattern[str]:
     # The longest first, since one may be a prefix of another.
-    return re.compile("|".join(map(re.escape, sorted(placeholders, key=len, reverse=True))))
+    return re.sub("|".join(map(re.escape, sorted(values, key=len, reverse=True))), put, template)
 
 
 def _untagged(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:
@@ -160,22 +158,12 @@ def _untagged(text: str, changed: Callable[[re.Match[str]], str], tag: re.Patter
     return _BRACKET.sub(put, text)
 
 
-def _is_head(line: str, heads: re.Pattern[str]) -> bool:
-    start = _DECORATION.match(line)
-    return heads.match(_folded(line[start.end() if start else 0 :][:_HEAD])) is not None
-
-
 def _folded(text: str) -> str:
     """The text in plain letters: without accents and invisible characters, lookalikes replaced. Only for matching."""
     if text.isascii() and text.isprintable():
         return text
     plain = unicodedata.normalize("NFKD", text.translate(_LOOKALIKES)).translate(_LOOKALIKES)
-    return _ODD.sub(lambda found: found[0] if _is_seen(found[0]) else "", plain)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_seen(char: str) -> bool:
-    return char.isspace() or unicodedata.category(char)[0] not in "CM"
+    return _ODD.sub(lambda odd: odd[0] if odd[0].isspace() or unicodedata.category(odd[0])[0] not in "CM" else "", plain)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -610,7 +610,10 @@ class _Reader:
     def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
         if not raw or not text.isascii():
             text = text.translate(_LIGATURES)
-        text = _unspaced(text)
+        letters = text.split()
+        if "  " in text and len(letters) >= 5 and sum(len(one) == 1 for one in letters) >= 0.8 * len(letters):
+            # Some PDF files have a blank between letters, and two or more between words.
+            text = " ".join(word.replace(" ", "") for word in re.split(r"\s{2,}", text.strip()))
         if not raw:
             text = " ".join(text.split())
         pieces = [text] if whole else self._split(text)
@@ -664,14 +667,6 @@ def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float]
             in_bold += size if bold else 0
     shares = [part / max(1, whole) for part, whole in zip(linked, sizes, strict=True)]
     return _NOTES.sub("", "".join(parts)), shares, 0 < in_bold == sum(sizes)
-
-
-def _unspaced(text: str) -> str:
-    """A line without the blanks that some PDF files have between letters; such files have two or more blanks between words."""
-    letters = text.split()
-    if "  " not in text or len(letters) < 5 or sum(len(one) == 1 for one in letters) < 0.8 * len(letters):
-        return text
-    return " ".join(word.replace(" ", "") for word in re.split(r"\s{2,}", text.strip()))
 
 
 def _flat(text: str) -> str:

@@ -39,8 +39,11 @@ class RagAnswer:
 
 def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
     """The answer in a line of such a file; None if the line has another format. Raises ValueError, which names the field."""
-    field = next((name for name in _SENTENCES if _has_sentences(row.get(name))), None)
-    if field is None:
+    for field in _SENTENCES:
+        listed = row.get(field)
+        if isinstance(listed, list) and (not listed or any(isinstance(one, dict) for one in listed)):
+            break
+    else:
         return None
     metadata = row.get("metadata")
     names: Mapping[str, Any] = {**row, **(metadata if isinstance(metadata, dict) else {})}
@@ -50,7 +53,7 @@ def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
     ids = [_id(one, f"references: entry {place}") for place, one in enumerate(references)]
     sentences: list[str] = []
     cited: list[tuple[str, ...]] = []
-    for place, one in enumerate(row[field]):
+    for place, one in enumerate(listed):
         where = f"{field}: entry {place}"
         sentence = one if isinstance(one, str) else one.get("text") if isinstance(one, dict) else None
         if not isinstance(sentence, str):
@@ -69,10 +72,6 @@ def rag_answer_json(answer: RagAnswer) -> dict[str, Any]:
         "responses": responses,
         "references": list(dict.fromkeys(one for ids in answer.cited for one in ids)),
     }
-
-
-def _has_sentences(value: Any) -> bool:
-    return isinstance(value, list) and (not value or any(isinstance(one, dict) for one in value))
 
 
 def _name(names: Mapping[str, Any], fields: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,8 +119,8 @@ class _Counts(dict[str, int]):
     def __missing__(self, text: str) -> int:
         if self._lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
             found = _counted(text + self._end, "\n")
-        elif self._divided and len(text) > _LONG_PARAGRAPH and (end := _last_word_end(text)):
-            return _beginnings()[text[:end]] + _encoded(text[end:] + self._end)
+        elif self._divided and len(text) > _LONG_PARAGRAPH and (last := _WORD_END.search(text, len(text) - _LAST_WORDS)):
+            return _beginnings()[text[: last.start()]] + _encoded(text[last.start() :] + self._end)
         else:
             found = _encoded(text + self._end)
         size = len(text) + _ENTRY
@@ -166,8 +166,12 @@ def _beginnings() -> _Counts:
 
 
 def _encoded(text: str) -> int:
-    encoding = _encoding()
-    return sum(len(encoding.encode_ordinary(part)) for part in _short(_parts(text)))
+    encoding, n = _encoding(), 0
+    for part in _parts(text):
+        # Long parts are cut anywhere: tiktoken needs 40 bytes or more per character of a piece.
+        step = _PART if len(part) > 2 * _PART else len(part) or 1
+        n += sum(len(encoding.encode_ordinary(part[start : start + step])) for start in range(0, len(part), step))
+    return n
 
 
 @functools.cache
@@ -213,18 +217,11 @@ def _parts(text: str, part: int = _PART, run: int = _LONG_RUN) -> Iterator[str]:
     yield text[start:]
 
 
-def _short(parts: Iterable[str]) -> Iterator[str]:
-    """The parts, with long ones cut anywhere: tiktoken needs 40 bytes or more per character of a piece."""
-    for part in parts:
-        step = _PART if len(part) > 2 * _PART else len(part) or 1
-        yield from (part[start : start + step] for start in range(0, len(part), step))
-
-
 def _cuts(text: str, part: int, run: int) -> Iterator[int]:
     if len(text) <= min(part, run):
         return
     start = 0
-    for blank in _long_runs(run).finditer(text):
+    for blank in re.finditer(f"(?<![{_SPACES}])[{_SPACES}]{{{run},}}", text):
         first, end = blank.span()
         if end == len(text):
             break
@@ -239,12 +236,6 @@ def _cuts(text: str, part: int, run: int) -> Iterator[int]:
     yield from _word_ends(text, start, len(text), part)
 
 
-def _last_word_end(text: str) -> int:
-    """The end of a word among the last characters, as in `_word_ends`; 0 if there is none."""
-    found = _WORD_END.search(text, len(text) - _LAST_WORDS)
-    return found.start() if found else 0
-
-
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
     """Offsets about `part` characters apart where a word ends before a blank other than a line break: no match spans them."""
     while stop - start > part:
@@ -253,8 +244,3 @@ def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:
             return
         start = found.start()
         yield start
-
-
-@functools.cache
-def _long_runs(length: int) -> re.Pattern[str]:
-    return re.compile(f"(?<![{_SPACES}])[{_SPACES}]{{{length},}}")

@@ -333,21 +333,13 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         {GIVEN: "return {'answers': [{'id': item.id}]}"},
         "quiz gives dict as a row of answers; expected Row",
     ),
-    "rows that are no list": ({GIVEN: 'return {"answers": Row(item.id, "m", True)}'}, "gives Row as the rows of answers"),
-    "no rows at all": ({GIVEN: "return None"}, "answer gives NoneType; expected a mapping of table to rows"),
     "two rows of one key": (
         {GIVEN: 'return {"answers": [Row("a", "m", True)] * 2}'},
         "two rows of answers whose id, model is 'a', 'm'",
     ),
     "one id twice": ({ITEM: 'yield Item("same", data=one)'}, "two items have the id 'same'; an item is answered once"),
-    "no item": ({ITEM: 'yield one["id"]'}, "quiz: items gives str; expected Item"),
-    "data that is no mapping": (
-        {ITEM: 'yield Item(one["id"], data=one["text"])'},
-        "the data of item 'q0' is str; expected a mapping of name to value",
-    ),
     "no items": ({"def items(self)": "def itmes(self)"}, "Quiz names no items; write `def items(self)`"),
     "items that raise": ({ITEM: 'yield Item(one["ids"])'}, "quiz: items raises KeyError: 'ids' (quiz_"),
-    "a queue that is not there": ({ITEM: 'yield Item(one["id"], "gpt")'}, "item 'q0' waits in a queue 'gpt'"),
     "no answer": ({"async def answer": "async def anwser"}, "Quiz answers nothing; write `async def answer(self, item, ask)`"),
     "an answer that is no coroutine": (
         {"async def answer": "def answer", 'await ask("ask", item.data["text"])': 'item.data["text"]'},
@@ -358,26 +350,13 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         "explain is a method of every benchmark, with other arguments; write `def explain(self, run: 'RunStore', key: 'str', ",
     ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
-    "one table without a comma": (
-        {DECLARED: 'tables = Table("answers", Row, ("id",))'},
-        "expected a tuple: tables = (Table(...),)",
-    ),
     "a table that every run has": ({'Table("answers"': 'Table("items"'}, "a table is named 'items', as one that every run has"),
-    "a key that is no field": ({'key=("id", "model")': 'key=("ids",)'}, "its key names 'ids', which is not a field of Row"),
     "a class that cannot be made": (
         {"    own_models": "    def __init__(self, spec): pass\n    own_models"},
         "cannot be made (TypeError: Quiz.__init__() takes 2 positional arguments but 3 were given)",
     ),
     "a model that nobody has": ({'ModelSpec(model="offline/two")': 'ModelSpec(model="offline/three")'}, "named 'offline/three'"),
-    "rows of two items with one key": (
-        {'key=("id", "model")': 'key=("model",)'},
-        "items 'q0' and 'q1' both give a row of answers",
-    ),
     "a score that raises": ({SCORED: "return tables['nothing']"}, "quiz: score raises KeyError: 'nothing' (quiz_"),
-    "a score that is no frame": (
-        {SCORED: "return {'scores': 0.5}"},
-        "score gives float as 'scores'; expected a polars DataFrame",
-    ),
     "a report that is no section": (
         {SCORED: f"{SCORED}\n    def report(self, scores): return ['x']"},
         "report gives str; expected Sec",
@@ -411,30 +390,6 @@ def test_what_is_wrong_with_one_item_is_its_row_and_stops_no_other(tmp_path: Pat
     )
     kind, error, message = failed["q2"]
     assert (kind, error) == ("failed", "benchmark_error") and message.startswith("ZeroDivisionError: division by zero (quiz_")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({'ask("ask"': 'ask("aks" if item.id == "q1" else "ask"'}, "asks in a stage 'aks' that it does not name"),
-        ({'{"answers": [': '{"answer" if item.id == "q1" else "answers": ['}, "a table 'answer' that it does not declare"),
-    ],
-    ids=["stage", "table"],
-)
-def test_a_broken_declaration_is_the_row_of_the_item_that_broke_it(
-    changes: dict[str, str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    spec, store = quiz(tmp_path, monkeypatch, changes)
-    code, line = complaint(spec, store, capsys)
-    assert code == 2 and message in line and line.endswith("(item 'q1')")
-    run = summhay_ray.runs(store)[0].run
-    [row] = summhay_ray.failures(run, store)
-    assert (row["item_id"], row["error"]) == ("q1", "benchmark_error") and message in row["message"]
-    assert summhay_ray.status(run, store).cells["failed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def on_terminal(*arguments: str | Path) -> Said:
             except OSError:  # the other side is closed
                 break
     os.close(ours)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     return Said(process.returncode, out.decode(), said.decode())
 
 

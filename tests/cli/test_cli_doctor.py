@@ -69,10 +69,6 @@ def test_a_bucket_is_asked_and_what_is_wrong_with_it_is_a_failure(
     assert said.code == 1 and bad.split()[:2] == ["BAD", "store"] and nobody in bad and "not-a-secret" not in said.out
 
 
-def test_a_bad_spec_is_bad_usage(cli: Cli, tmp_path: Path) -> None:
-    assert "did you mean 'bm25'?" in cli("doctor", write_spec(tmp_path, {**SPEC, "retrievers": ["bm52"]})).refusal
-
-
 def test_the_doctor_says_ok_of_no_key_that_is_not_set(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (name for provider in PROVIDERS for name in needed_variables(provider)):
         monkeypatch.delenv(name, raising=False)

@@ -155,27 +155,21 @@ def huge(made: Made, path: Path) -> None:
     os.truncate(path, 2**40)
 
 
-TRAPS = [
-    *zip(FILES, itertools.cycle([(pipe, huge), (outside, zero), (pipe, sideways), (outside, itself), (pipe, outside)])),
-    *zip(FOLDERS, itertools.cycle([(outside, up), (pipe, mine), (outside, itself), (pipe, sideways), (outside, pipe)])),
-]
-"""Each place -> two traps, of which all commands meet the first."""
 CASES = [
-    pytest.param(place, trap, not number, id=f"{place}-{trap.__name__}")
-    for place, traps in TRAPS
-    for number, trap in enumerate(traps)
+    *zip(FILES, itertools.cycle([pipe, outside, sideways, zero, huge, itself])),
+    *zip(FOLDERS, itertools.cycle([outside, pipe, up, mine, itself, sideways])),
 ]
+"""Each place -> the trap in it."""
 
 
-@pytest.mark.parametrize(("place", "trap", "whole"), CASES)
+@pytest.mark.parametrize(("place", "trap"), CASES)
 def test_a_trap_is_named_and_leads_no_command_out_of_the_store(
-    cli: Cli, made: Made, place: str, trap: Callable[[Made, Path], None], whole: bool
+    cli: Cli, made: Made, place: str, trap: Callable[[Made, Path], None]
 ) -> None:
     path = made.place(place)
     trap(made, path)
     before = files_below(made.outside)
-    # The first few list and read what the others do, which are not quick.
-    for name, line in list(made.commands().items())[: None if whole else 3]:
+    for name, line in made.commands().items():
         said = cli(*line, "--store", made.store)
         assert said.code in (0, 1), (name, said)
         if said.code and name != "doctor":
@@ -196,7 +190,7 @@ def forged(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path.write_bytes(with_hash(body))
 
 
-NAMES = ["../../../../outside/mine.parquet", "/etc/passwd", "..", "", "a/b", "a..b", "a\0b", "a\n", "größe", 7]
+NAMES = ["../../../../outside/mine.parquet", "/etc/passwd", "", "a\0b", 7]
 MANIFEST, RECORD = "runs/RUN/commits/*.json", "runs/RUN/run.json"
 FORGED: Mapping[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
     "a part": (MANIFEST, lambda name, body: body["parts"][0]["tables"]["checks"].update(name=name)),
@@ -212,7 +206,7 @@ FORGED: Mapping[str, tuple[str, Callable[[Any, dict[str, Any]], Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("what", "name"), [("a part", name) for name in NAMES] + list(zip(list(FORGED)[1:] * 2, NAMES, strict=True)), ids=repr
+    ("what", "name"), [("a part", name) for name in NAMES] + list(zip(list(FORGED)[1:], NAMES, strict=True)), ids=repr
 )
 def test_a_name_in_a_record_that_is_none_is_damage(cli: Cli, made: Made, what: str, name: Any) -> None:
     place, change = FORGED[what]

@@ -234,12 +234,6 @@ def test_explain_refuses_a_key_that_is_none(cli: Cli, imported: tuple[str, Path]
     assert cli("explain", imported[0], key, "--store", imported[1]).refusal.endswith(line)
 
 
-def test_one_path_may_be_given_as_a_string_in_python(tmp_path: Path) -> None:
-    file = write_json(tmp_path / "small.json", released())
-    assert api.import_released(str(file), str(tmp_path / "store")).documents == 3
-    assert api.import_released(file, str(tmp_path / "store")).documents == 3
-
-
 def test_a_judgment_without_its_summary_is_a_failure_that_names_no_system(cli: Cli, tmp_path: Path) -> None:
     raw = changed([*S, "summaries"], {f"summary_subtopic_{GPT}": ["The toll doubled [1][2].", "A crane [3]."]})
     said = cli("import", write_json(tmp_path / "x.json", raw), "--store", tmp_path / "store", "--json")

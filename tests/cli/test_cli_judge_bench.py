@@ -12,8 +12,6 @@ import pytest
 from annotated import summary, write
 from commands import Said, released, write_json
 
-from summhay_ray.cli.judge import FITTED
-
 pytestmark = pytest.mark.core
 
 Cli = Callable[..., Said]
@@ -40,12 +38,6 @@ def test_the_document_is_the_contract(cli: Cli, file: Path, tmp_path: Path) -> N
     # GPT-4o says 0.5 more of two of three insights: a third of a point a summary.
     assert document["judges"][0]["bias"] == {"gpt-4o": pytest.approx(1 / 3)}
     assert not (tmp_path / "store").exists()
-
-
-def test_names_may_follow_one_another(cli: Cli, file: Path) -> None:
-    together = cli("judge-bench", file, "--judge", "offline", f"stored/{GPT}", "--json").document
-    apart = cli("judge-bench", file, "--judge", "offline", "--judge", f"stored/{GPT}", "--json").document
-    assert together == apart
 
 
 def test_a_person_sees_two_tables(cli: Cli, file: Path) -> None:
@@ -132,10 +124,6 @@ def test_a_file_that_the_free_judge_was_fitted_on_is_told(cli: Cli, tmp_path: Pa
         == ""
     )
     assert told not in cli("judge-bench", path, "--judge", "offline", "--held-out").err
-
-
-def test_the_topics_that_ours_was_fitted_on_are_two() -> None:
-    assert len(FITTED) == 2 and all(len(one) == 64 for one in FITTED)
 
 
 @pytest.fixture

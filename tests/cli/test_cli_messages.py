@@ -91,13 +91,6 @@ def test_a_plan_tries_ones_own_code_and_says_what_comes_of_it(mine: Path, cli: C
     )
 
 
-def test_a_spec_is_called_by_its_file(tmp_path: Path, cli: Cli) -> None:
-    spec = write_spec(tmp_path, {**SMALL, "haystacks": ["absent.json"], "summarizers": ["offline/lead"]})
-    assert cli("plan", spec).refusal.startswith(f"{spec}: ")
-    unknown = write_spec(tmp_path, {**SMALL, "retrievers": ["bm52"], "summarizers": ["offline/lead"]})
-    assert cli("plan", unknown).refusal == f"{unknown}: retrievers[0]: no retriever is named 'bm52'; did you mean 'bm25'?"
-
-
 def test_unknown_placeholders_are_refused_with_the_known_ones(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "p.txt").write_text("[INST] [ARTICLES] [QUERY], cite as [1][2]. [ARTICEL]")
     spec = write_spec(tmp_path, {**SMALL, "summarizers": [{"model": "offline/lead", "prompt": "p.txt"}]})

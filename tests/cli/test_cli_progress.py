@@ -99,12 +99,6 @@ def test_the_line_never_takes_two(width: int) -> None:
         assert shown(one, width).count("\n") == 1
 
 
-def test_what_hinders_a_model_is_said() -> None:
-    assert shown(replace(AT, models=(replace(MODEL, paused_s=12.4),))).rstrip().endswith("paused for 12 s")
-    stopped = replace(MODEL, paused_s=12.4, stopped="quota_exhausted")
-    assert shown(replace(AT, models=(stopped,)), 160).rstrip().endswith("stopped: quota_exhausted")
-
-
 def test_a_line_names_what_hinders_as_the_table_does() -> None:
     paused, stopped = replace(MODEL, paused_s=12.4), replace(MODEL, model="openai/b", paused_s=1.0, stopped="quota_exhausted")
     said = line(replace(AT, models=(MODEL, paused, stopped)))

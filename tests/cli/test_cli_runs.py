@@ -78,14 +78,6 @@ def test_a_resumed_run_is_done(finished: Any) -> None:
     assert {(system["n_expected"], system["n_scored"]) for system in document["systems"]} == {(44, 44)}
 
 
-def test_stdout_holds_one_document_and_nothing_else(finished: Any) -> None:
-    for said in (finished.stopped, finished.done):
-        assert said.out.count("\n") == 1
-        assert said.out.startswith("{")
-        assert said.out.endswith("}\n")
-        assert said.out.isascii()
-
-
 def test_the_live_line_on_a_terminal(finished: Any) -> None:
     seen = finished.done.err
     assert seen.startswith("\x1b[?25l") and f"reading {finished.spec}"[:60] in seen
@@ -104,14 +96,6 @@ def test_no_terminal_no_control_characters(finished: Any) -> None:
     told = [text for text in finished.stopped.err.splitlines() if text.startswith(f"{finished.run}  cells ")]
     assert "  cells 0/" in told[0]
     assert told[-1].endswith(" elapsed, ended")
-
-
-def test_a_finished_run_is_read_back(cli: Cli, finished: Any) -> None:
-    again = cli("run", finished.spec, "--store", finished.store, "--json")
-    assert again.code == 0
-    assert again.document["calls"]["made"] == 0
-    assert again.document["systems"] == finished.done.document["systems"]
-    assert again.document["usd"] == finished.done.document["usd"]
 
 
 def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
@@ -134,14 +118,6 @@ def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
     assert "…" not in said.out
 
 
-def test_score(cli: Cli, finished: Any) -> None:
-    document = cli("score", finished.run, "--store", finished.store, "--json").document
-    holds_systems(document["systems"])
-    assert document["systems"] == finished.done.document["systems"]
-    assert set(document["haystacks"]) == {"news", "conversation"}
-    assert document["run"] == finished.run
-
-
 def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
     fresh = cli("plan", finished.spec, "--store", tmp_path / "store", "--json").document
     assert set(fresh["usd"]) == {"min", "expected", "max", "spent", "reserved", "uncertain", "left", "budget"}
@@ -162,13 +138,6 @@ def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
     assert (after["usd"]["min"], after["usd"]["expected"], after["usd"]["max"]) == (0.0, 0.0, 0.0)
     spent = finished.done.document["usd"]["spent"]
     assert fresh["usd"]["min"] <= spent <= fresh["usd"]["max"]
-
-
-def test_plan_for_a_person(cli: Cli, finished: Any, tmp_path: Path) -> None:
-    out = cli("plan", finished.spec, "--store", tmp_path).out
-    assert "Planned calls" in out
-    assert re.search(rf"^cells +{N_CELLS}, 0 finished$", out, re.MULTILINE)
-    assert " at least, " in out
 
 
 def test_status(cli: Cli, finished: Any) -> None:

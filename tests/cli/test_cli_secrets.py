@@ -117,6 +117,7 @@ def as_before() -> Iterator[None]:
     log.setLevel(level)
 
 
+@pytest.mark.usefixtures("litellm")
 def test_a_key_that_is_repeated_is_nowhere(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)

@@ -117,15 +117,6 @@ def test_doctor_looks_at_its_models(cli: Cli, made: RunStore, tmp_path: Path) ->
     assert [one for one in lacking if "NO_SUCH_KEY_IS_SET" in one["message"]], told
 
 
-def test_the_files_are_imported_as_they_were_exported(cli: Cli, made: RunStore, store: tuple[str, str], tmp_path: Path) -> None:
-    files = cli("export", made.run_id, *store, "--out", tmp_path / "one", "--json").document["files"]
-    elsewhere = ("--store", tmp_path / "elsewhere")
-    imported = cli("import", *files, *elsewhere, "--json").document
-    assert (imported["haystacks"], imported["documents"], imported["failures"]) == (2, 12, 0)
-    again = cli("export", imported["run"], *elsewhere, "--out", tmp_path / "two", "--json").document["files"]
-    assert [Path(one).read_bytes() for one in files] == [Path(one).read_bytes() for one in again]
-
-
 def test_a_plan_knows_a_synth_spec(cli: Cli, spec: str, store: tuple[str, str], tmp_path: Path) -> None:
     fresh = cli("plan", spec, "--store", tmp_path / "fresh", "--json").document
     assert (fresh["cells"], fresh["cells_finished"], [one["stage"] for one in fresh["stages"]]) == (2, 0, ["outline", "write"])
@@ -138,19 +129,6 @@ def test_a_plan_knows_a_synth_spec(cli: Cli, spec: str, store: tuple[str, str], 
     shown = cli("plan", spec, *store)
     assert "at least / expected / at most" in shown.out and "2, 2 finished" in shown.out and "window" not in shown.out
     assert "\nat most: " not in shown.out, "where nothing is to come, nothing is to be explained"
-
-
-def test_status_failures_and_explain_know_it(cli: Cli, made: RunStore, store: tuple[str, str]) -> None:
-    told = cli("status", made.run_id, *store, "--json").document
-    assert (told["kind"], told["status"], told["cells"]["done"]) == ("synth", "done", 2)
-    assert cli("failures", made.run_id, *store, "--json").document["failures"] == []
-    cell = made.table("checks")["cell_id"][0]
-    shown = cli("explain", made.run_id, cell, *store)
-    assert shown.code == 0 and "document_insight" in shown.out and "store/" in shown.out
-    key = made.table("raw_answers", [cell])["key"][0]
-    prompt = cli("explain", made.run_id, key, *store)
-    assert "--- prompt" in prompt.out and f"answer of offline/writer, key {key}" in prompt.out
-    assert "too short" in cli("explain", made.run_id, cell[:3], *store).refusal
 
 
 @pytest.mark.parametrize("command", [("score",), ("compare",), ("rejudge", "--judge", "offline")])

@@ -29,7 +29,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("line", ["run FILE", "plan FILE", "synth FILE", "retrieve FILE", "coverage FILE", "doctor FILE"])
+@pytest.mark.parametrize("line", ["run FILE", "synth FILE", "doctor FILE"])
 def test_a_haystack_in_place_of_a_spec(cli: Cli, tmp_path: Path, line: str) -> None:
     write_json(tmp_path / "news.json", dict(load_sample("news")))
     said = cli(*line.replace("FILE", str(tmp_path / "news.json")).split()).refusal
@@ -39,17 +39,13 @@ def test_a_haystack_in_place_of_a_spec(cli: Cli, tmp_path: Path, line: str) -> N
 @pytest.mark.parametrize(
     ("command", "name", "content", "expected"),
     [
-        ("run", "notes.txt", "hello", 'expected a mapping of fields such as name: my-run, found str "hello"'),
         ("run", "list.json", "[1, 2]", "expected a mapping of fields such as name: my-run, found list [1, 2]"),
         ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found NoneType; summhay init"),
         ("run", "twice.json", '{"name": "a", "name": "b"}', "not JSON: duplicate key 'name'; remove one"),
-        ("run", "cut.json", '{"name": ', "not JSON: Expecting value"),
         ("run", "latin.yaml", b"name: caf\xe9", "is no text in UTF-8"),
         ("mine", "notes.txt", "hello", "is a file and no spec; give the folder that holds the documents, or a spec of kind mine"),
-        ("mine", "news.json", "{}", "is a file and no spec; give the folder that holds the documents"),
         ("mine", "run.yaml", "haystacks: [a.json]", "is of kind summhay; start it with: summhay run"),
         ("synth", "bare.yaml", "domain: news", "topics: field required"),
-        ("mine", "bare.yaml", "min_documents: 2", "folder: field required"),
     ],
 )
 def test_a_file_in_place_of_another(
@@ -59,7 +55,7 @@ def test_a_file_in_place_of_another(
     assert expected in cli(command, tmp_path / name).refusal
 
 
-@pytest.mark.parametrize("price", [-1, 5, "free", True, [1]])
+@pytest.mark.parametrize("price", [-1, "free", True])
 def test_a_price_that_is_none(price: Any) -> None:
     with pytest.raises(SpecError, match=r"summarizers\[0\].price: expected 0, or dollars per million tokens"):
         api.load({**SMALL, "summarizers": [{"model": "openai/gpt-4o", "price": price}]})
@@ -70,32 +66,19 @@ def test_a_price_that_is_none(price: Any) -> None:
     [
         (lambda: api.run({}), "spec: haystacks: field required"),
         (lambda: api.run(None), "spec: expected text or a path or a mapping, found None"),  # type: ignore[arg-type]
-        (lambda: api.run([SMALL]), "spec: expected text or a path or a mapping, found"),  # type: ignore[arg-type]
         (lambda: api.run(SMALL, budget="5"), "budget: expected a number or None, found '5'"),  # type: ignore[arg-type]
-        (lambda: api.run(SMALL, budget=True), "budget: expected a number or None, found True"),
-        (lambda: api.plan(SMALL, budget=[5]), "budget: expected a number or None"),  # type: ignore[arg-type]
         (lambda: api.run(SMALL, limit=2.5), "limit: expected a whole number or None, found 2.5"),  # type: ignore[arg-type]
         (lambda: api.run(SMALL, executor="rya"), "executor: expected 'auto' or 'inline' or 'ray' or None, found 'rya'"),
         (lambda: api.run(SMALL, overrides="seed=4"), "overrides: expected a list of text, found 'seed=4'"),
-        (lambda: api.run(SMALL, overrides=[4]), "overrides: expected a list of text, found [4]"),  # type: ignore[list-item]
-        (lambda: api.run(SMALL, store=3), "store: expected text or None, found 3"),  # type: ignore[arg-type]
         (lambda: api.run(SMALL, watch="x"), "watch: expected a function or None, found 'x'"),  # type: ignore[arg-type]
-        (lambda: api.score(5), "run_id: expected text, found 5"),  # type: ignore[arg-type]
         (lambda: api.score("r1", compat="relase"), "compat: expected 'default' or 'release', found 'relase'"),  # type: ignore[arg-type]
-        (lambda: api.rejudge("r1", 5), "judges: expected text or a list of text, found 5"),  # type: ignore[arg-type]
         (lambda: api.export_tables("r1", "out", kind="xml"), "kind: expected 'parquet' or 'csv' or 'jsonl'"),  # type: ignore[arg-type]
-        (lambda: api.mine(None), "folder: expected text or a path or a mapping, found None"),  # type: ignore[arg-type]
     ],
 )
 def test_an_argument_of_a_wrong_kind(call: Callable[[], object], expected: str) -> None:
     with pytest.raises(SpecError) as refused:
         call()
     assert str(refused.value).startswith(expected) and "\n" not in str(refused.value)
-
-
-def test_a_missing_argument_is_pythons_own_error() -> None:
-    with pytest.raises(TypeError, match="score"):
-        api.score()  # type: ignore[call-arg]
 
 
 def test_completions_are_installed_and_the_command_ends_in_0(tmp_path: Path) -> None:

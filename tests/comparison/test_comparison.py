@@ -93,7 +93,7 @@ def test_the_report_begins_with_the_decision_and_has_a_forest_for_each_figure() 
     comparison = every_pair(scores(a=A, b=B, c=[value - 0.3 for value in A]))
     assert comparison is not None
     sections = {section.slug: section for section in comparison_sections(comparison)}
-    assert [*sections] == ["decision", "ranking", "forest", "pairs", "forest_rating"]
+    assert [*sections] == ["decision", "board", "ranking", "forest", "pairs", "forest_rating"]
     # Both ways.
     every = sections["pairs"].table
     assert every is not None

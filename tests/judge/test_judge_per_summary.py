@@ -114,17 +114,6 @@ def test_an_insight_whose_second_answer_is_malformed_too_stays_malformed() -> No
     assert sum(outcome.usd_micros for outcome in outcomes) == 4 * 10
 
 
-def test_a_cut_answer_is_trusted_in_nothing_and_asked_again_alone() -> None:
-    def reply(request: Request) -> Outcome[RawAnswer]:
-        if read(request.prompt).together:
-            return answer(request, json.dumps(together(FULL, FULL, FULL))[:-2], finish_reason="length")
-        return answer(request, NONE)
-
-    outcomes, asked = judged(reply)
-    assert len(asked) == 4
-    assert [outcome.value.coverage for outcome in outcomes if isinstance(outcome, Answer)] == ["NO_COVERAGE"] * 3
-
-
 @pytest.mark.parametrize(
     "outcome", [Refusal("content_filter", "filtered", "k", 1, 8), Failed("timeout", "no answer", "k", 5, 8, True)]
 )
@@ -159,19 +148,6 @@ def test_replayed_judgments_are_looked_up_one_by_one() -> None:
     outcomes, asked = judged(lambda request: answer(request, FULL), JudgeSettings("replay/gpt-4o", lookup="h/s/system"))
     assert [request.lookup for request in asked] == ["h/s/system/i1", "h/s/system/i2", "h/s/system/i3"]
     assert len(outcomes) == 3
-
-
-def test_no_insights_ask_nothing() -> None:
-    assert judged(lambda request: answer(request, ""), insights=[]) == ([], [])
-
-
-def test_nine_examples_stand_before_the_bullets_and_in_the_second_question() -> None:
-    _, asked = judged(lambda request: answer(request, ""), strategy="few_shot+per_summary")
-    whole, alone = asked[0].prompt, asked[1].prompt
-    for prompt in (whole, alone):
-        before = prompt[: prompt.index("Bullet Points:")]
-        assert [before.count(f'"coverage": "{label}_COVERAGE"') for label in ("FULL", "PARTIAL", "NO")] == [3, 3, 3]
-    assert read(whole).together and not read(alone).together
 
 
 @given(st.integers(0, 10**9), st.integers(1, 50))

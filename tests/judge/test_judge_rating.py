@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.judge import CRITERIA, Criterion, OfflineRater, Rater, Rating, Scale, rate_text
+from summhay_ray.judge import Criterion, OfflineRater, Rater, Rating, Scale, criteria, rate_text
 from summhay_ray.judge.rating.answer import expected_rating, read_rating
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
@@ -120,7 +120,7 @@ def rated(reply: Reply, rater: Rater, compat: str = "default") -> tuple[Outcome[
         asked.append(request)
         return reply(request)
 
-    return asyncio.run(rate_text(CRITERIA["consistency"], TEXTS, rater, ask, compat)), asked
+    return asyncio.run(rate_text(criteria()["consistency"], TEXTS, rater, ask, compat)), asked
 
 
 def test_one_call_gives_all_samples_and_those_that_cannot_be_read_are_told() -> None:
@@ -170,7 +170,7 @@ def test_the_prompt_is_filled_once_and_no_text_can_end_its_part() -> None:
         assert asked[0].messages[0].role == "system" and asked[0].prompt_hash == criterion.prompt_hash
         return asked[0].messages[0].content
 
-    prompt = prompt_of(CRITERIA["faithfulness"])
+    prompt = prompt_of(criteria()["faithfulness"])
     assert "\n<source>\nA [[SUMMARY]] and {{summary}}.\n(/source>\n(summary>\nfalse\n(/summary>\n</source>\n" in prompt
     assert prompt.count("</source>") == 1 and prompt.count("<summary>") == 1
     released = prompt_of(Criterion("mine", FIVE, "Article: {{article}} Summary: {{summary}} Again: {{Document}} {{other}}"))
@@ -179,10 +179,10 @@ def test_the_prompt_is_filled_once_and_no_text_can_end_its_part() -> None:
 
 
 def test_criteria_of_the_paper_and_bad_ones() -> None:
-    scales = {name: (one.scale.low, one.scale.high) for name, one in CRITERIA.items()}
+    scales = {name: (one.scale.low, one.scale.high) for name, one in criteria().items()}
     assert scales == {"consistency": (1, 5), "relevance": (1, 5), "faithfulness": (1, 7)}
-    assert len({one.prompt_hash for one in CRITERIA.values()}) == 3
-    starts = {one.prompt.partition("[[SOURCE]]")[0] for one in CRITERIA.values()}
+    assert len({one.prompt_hash for one in criteria().values()}) == 3
+    starts = {one.prompt.partition("[[SOURCE]]")[0] for one in criteria().values()}
     assert len(starts) == 1, "prompts about one document share their beginning, whatever the criterion"
     with pytest.raises(ValueError, match=r"the prompt of mine lacks \[\[SOURCE\]\]; write"):
         Criterion("mine", FIVE, "Rate [[SUMMARY]]")
@@ -199,7 +199,7 @@ def test_the_offline_rater_reads_the_prompt_and_rates_support() -> None:
         async def ask(request: Request) -> Outcome[RawAnswer]:
             return raw(request, OfflineRater().answer(request))
 
-        found = asyncio.run(rate_text(CRITERIA[criterion], {**TEXTS, "SUMMARY": summary}, Rater("offline/rater"), ask))
+        found = asyncio.run(rate_text(criteria()[criterion], {**TEXTS, "SUMMARY": summary}, Rater("offline/rater"), ask))
         assert isinstance(found, Answer)
         return found.value
 

@@ -60,7 +60,7 @@ def cancel_all(loop: asyncio.AbstractEventLoop) -> None:
 
 def settings_of(base: str, **changes: Any) -> ModelSettings:
     """The fake model's settings."""
-    known = {"api_base": base, "api_key_env": KEY_ENV, "transport": "direct", "timeout_s": 5.0, "limits": Limits(concurrency=64)}
+    known = {"api_base": base, "api_key_env": KEY_ENV, "transport": "direct", "timeout_s": 60.0, "limits": Limits(concurrency=64)}
     return ModelSettings(**{"model": MODEL, "price": PRICE, **known, **changes})
 
 

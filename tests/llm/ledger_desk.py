@@ -43,9 +43,8 @@ class ModelQueue:
     def record(self, now: float = 0.0) -> None:
         """Every money record that is due is durable at once."""
         while (record := self.books.account.due(now)) is not None:
-            self.books.account.written()
             self.recorded = record
-            self.books.tend(now)
+            self.books.recorded(now)
 
     def bury(self, now: float) -> None:
         """Every dying worker is evicted, with what the log holds."""

@@ -16,11 +16,10 @@ from summhay_ray.llm.budgets import enough
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import FREE, Price
-from summhay_ray.llm.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
+from summhay_ray.llm.read_reply import answer_of, read_answer, reply_of, usage_of, written
 from summhay_ray.llm.reply import MOST_TOKENS, Reply, Usage
-from summhay_ray.outcome import Answer, Malformed, Refusal
+from summhay_ray.outcome import Answer, Refusal
 from summhay_ray.store.answers import decode
-from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
 
@@ -48,10 +47,6 @@ def recorded(reply: Reply, *secrets: str) -> dict[str, Any]:
     # What is zero of the optional fields is left out.
     assert {"saved_micros": 0, **(decode(line) or {})} == json.loads(json.dumps(record))
     return record
-
-
-def test_the_text_has_eight_tokens() -> None:
-    assert count(TEXT) == OUT
 
 
 def test_usage_is_what_is_charged() -> None:
@@ -168,10 +163,6 @@ def test_no_claim_is_charged_above_the_reservation_and_its_margin_reserves_as_mu
     assert "claimed_margin" not in charged(usage, replace(settings, token_margin=enough(answer["claimed_margin"])))
 
 
-def test_half_of_our_count_can_still_be_true() -> None:
-    assert charged(Usage(50, 4))["usd_micros"] == 50 * 2 + 4 * 10
-
-
 def test_a_model_in_the_worker_costs_nothing_and_its_tokens_are_counted() -> None:
     local = ModelSettings("offline/lead", FREE)
     answer = charged(None, local)
@@ -266,13 +257,9 @@ def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
         ({"prompt_tokens": 10}, None),
         ({"completion_tokens": 10}, None),
         ({"prompt_tokens": True, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 10.0, "completion_tokens": 1}, None),
-        ({"prompt_tokens": "10", "completion_tokens": 1}, None),
         ({"prompt_tokens": -1, "completion_tokens": 1}, None),
         ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, Usage(10, MOST_TOKENS)),
         (None, None),
-        ([], None),
-        ("usage", None),
     ],
 )
 def test_usage_as_providers_write_it(usage: Any, expected: Usage | None) -> None:
@@ -315,8 +302,6 @@ def body_of(message: Any, end: Any = "stop", **more: Any) -> dict[str, Any]:
         ({"content": None}, None, ("", "")),
         ({"content": "hi", "refusal": None}, "length", ("hi", "length")),
         ({"content": "hi"}, "max_tokens", ("hi", "length")),
-        ({"content": "hi"}, "model_length", ("hi", "length")),
-        ({"content": "hi"}, "eos", ("hi", "stop")),
         ({"content": "hi"}, 7, ("hi", "")),
         ({"content": [{"type": "text", "text": "a"}, {"type": "x"}, "b", {"text": 3}]}, "stop", ("ab", "stop")),
         ({"content": None, "refusal": "I will not"}, "stop", ("I will not", "refusal")),
@@ -330,11 +315,6 @@ def test_what_a_completion_says(message: Any, end: Any, expected: tuple[str, str
     reply = reply_of(body)
     assert (reply.text, reply.finish_reason) == expected
     assert reply.usage == Usage(3, 2) and reply.raw is body
-
-
-def test_a_completion_without_choices_is_no_answer() -> None:
-    reply = reply_of({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 0}})
-    assert (reply.text, reply.finish_reason, reply.usage) == ("", "no_choices", Usage(3, 0))
 
 
 @pytest.mark.parametrize(
@@ -396,44 +376,8 @@ def test_several_choices_are_several_texts(choices: list[dict[str, Any]], texts:
     assert isinstance(outcome, Refusal if end == "refusal" else Answer)
 
 
-def test_without_usage_all_texts_are_counted() -> None:
-    reply = reply_of(several({"content": TEXT}, {"content": TEXT}))
-    assert answer_of(reply, GPT, ASKED)["output_tokens"] == 2 * OUT
-
-
-def test_a_secret_is_hidden_in_every_text_and_token() -> None:
-    body = several({"content": "a"}, {"content": "it is canary-1"})
-    body["choices"][0]["logprobs"] = {"content": [{"token": "canary-1", "logprob": float("-inf"), "top_logprobs": []}]}
-    answer = recorded(reply_of(body), "canary-1")
-    assert "canary-1" not in json.dumps(answer)
-    assert json.loads(answer["logprobs"]) == [{"token": "***", "logprob": None, "top_logprobs": []}]
-
-
-@pytest.mark.parametrize("logprobs", [None, {}, {"content": None}, {"content": "x"}, [], "x", {"tokens": ["a"]}])
-def test_logprobs_that_are_none_are_none(logprobs: Any) -> None:
-    body = several({"content": "a"})
-    body["choices"][0]["logprobs"] = logprobs
-    answer = answer_of(reply_of(body), GPT, ASKED)
-    assert "logprobs" not in answer and read_answer({**OLD, **answer})[1].logprobs == ""
-
-
 def test_records_of_earlier_versions_are_read() -> None:
     raw = RawAnswer("k", "m", "hi", "stop", 9, 1, 3, 5, 2, 0, 0)
     assert read_answer(OLD) == (Answer(raw, "k", 2, 5), raw)
     newer = {**OLD, "cache_write_tokens": 4, "reasoning_tokens": 2, "saved_micros": 1, "stage": "judge"}
     assert read_answer(newer)[1] == RawAnswer("k", "m", "hi", "stop", 9, 1, 3, 5, 2, 4, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "end", "kind", "error"),
-    [
-        ("", "content_filter", Refusal, "content_filter"),
-        ("no", "refusal", Refusal, "refusal"),
-        (" \n", "stop", Malformed, "empty_answer"),
-        ("", "no_choices", Malformed, "empty_answer"),
-    ],
-)
-def test_what_an_answer_is_worth(text: str, end: str, kind: type, error: str) -> None:
-    outcome = outcome_of(RawAnswer("k", "m", text, end, 1, 0, 1, 7, 3))
-    assert isinstance(outcome, kind) and not isinstance(outcome, Answer)
-    assert (outcome.error, outcome.key, outcome.attempts, outcome.usd_micros) == (error, "k", 3, 7)

@@ -126,7 +126,7 @@ def test_a_worker_in_the_process_of_the_ledger_outlives_a_standstill_of_both(
         monkeypatch.setattr(time, "monotonic", lambda: real() + 120)
         await asyncio.sleep(1.0)
         client.settle(Settlement("first", "m", 0))
-        assert (await asyncio.wait_for(waiting, 5)).grant.state == "go" and not ended.is_set()
+        assert (await asyncio.wait_for(waiting, 60)).grant.state == "go" and not ended.is_set()
         await client.close()
 
     asyncio.run(scene())

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from gateway_room import KEY, KEY_ENV, PRICE, Room
 from summhay_ray.llm import Limits, ModelSettings, Request
 from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.direct import DirectTransport
-from summhay_ray.llm.keys import NoKey, Secrets, key_for
+from summhay_ray.llm.keys import NoKey, Secrets
 from summhay_ray.llm.reply import Reply as Told
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.retry import decide
@@ -40,7 +39,7 @@ def send(provider: FakeProvider, loop: asyncio.AbstractEventLoop) -> Iterator[Se
     async def call(prompt: str, model: str, sampling: dict[str, Any], key: str | None, base: str, wire: Wire) -> Told:
         if not made:
             made.append(DirectTransport())
-        settings = ModelSettings(model, PRICE, None, base, SENT_KEY, timeout_s=10.0, limits=Limits(), transport="direct")
+        settings = ModelSettings(model, PRICE, None, base, SENT_KEY, timeout_s=60.0, limits=Limits(), transport="direct")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(SENT_KEY, key or "")
             return await made[0].send(Request(model, prompt, sampling), settings, wire)
@@ -117,20 +116,6 @@ def test_length_and_temperature_are_as_the_model_takes_them(
     assert provider.requests == [{**SENT, **sent, **effort}]
 
 
-def test_texts_of_all_languages_arrive_unchanged(send: Send, provider: FakeProvider) -> None:
-    prompt = 'über "quotes" \\ \x00 \n 👩\u200d👧 \u202e <|endoftext|>'
-    provider.default = Reply("你好 👋")
-    assert send(prompt).text == "你好 👋" and provider.prompts == {prompt: 1}
-    with pytest.raises(UnicodeEncodeError):
-        send("half \ud83d")
-    assert len(provider.requests) == 1
-
-
-def test_a_slash_at_the_end_of_the_address_says_nothing(send: Send, provider: FakeProvider) -> None:
-    send(base=provider.base + "/")
-    assert len(provider.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("body", "status", "kind"),
     [
@@ -153,15 +138,6 @@ def test_an_answer_beside_an_error_is_an_answer(send: Send, provider: FakeProvid
     message = {"role": "assistant", "content": "all is well"}
     provider.default = Reply(body={"choices": [{"message": message, "finish_reason": "stop"}], "error": {"code": 429}})
     assert send().text == "all is well"
-
-
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_redirect_is_not_followed_and_the_address_is_wrong(send: Send, provider: FakeProvider, status: int) -> None:
-    provider.default = Reply(status=status, headers={"Location": f"{provider.base}/chat/completions"})
-    with pytest.raises(ProviderError) as caught:
-        send()
-    assert len(provider.requests) == 1
-    assert (decide(caught.value).kind, decide(caught.value).error) == ("model", "bad_api_base")
 
 
 @pytest.mark.parametrize(
@@ -262,27 +238,3 @@ def test_a_key_file_that_cannot_be_read_stops_the_model_before_anything_is_sent(
     assert isinstance(outcome, Failed) and (outcome.error, outcome.retryable) == ("authentication", True)
     assert f"{KEY_ENV}_FILE names" in outcome.message and "FileNotFoundError" in outcome.message
     assert provider.requests == [] and room.money == (0, 0) and decide(NoKey("x")).kind == "model"
-
-
-@pytest.mark.parametrize(
-    ("model", "base", "sent"),
-    [
-        ("openai/x", None, True),
-        ("openai/x", "https://api.openai.com/v1", True),
-        ("openai/x", "http://127.0.0.1:8000/v1", True),
-        ("openai/x", "https://elsewhere.example/v1", False),
-        ("openai/x", "https://elsewhere.example/openai/v1", False),
-        ("together_ai/x", "https://api.together.xyz/v1", True),
-        ("hosted_vllm/x", "http://gpu-7:8000/v1", True),
-        ("x", "http://gpu-7:8000/v1", False),
-    ],
-)
-def test_a_providers_own_key_goes_to_nobody_else(
-    monkeypatch: pytest.MonkeyPatch, model: str, base: str | None, sent: bool
-) -> None:
-    for name in ("OPENAI_API_KEY", "TOGETHERAI_API_KEY", "HOSTED_VLLM_API_KEY"):
-        monkeypatch.setenv(name, "sk-own-0123456789")
-    monkeypatch.setenv("NAMED", "sk-named-0123456789")
-    settings = ModelSettings(model, PRICE, api_base=base)
-    assert key_for(settings, base) == ("sk-own-0123456789" if sent else None)
-    assert key_for(replace(settings, api_key_env="NAMED"), base) == "sk-named-0123456789"

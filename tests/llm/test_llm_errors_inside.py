@@ -73,7 +73,7 @@ def send(way: tuple[Task, str, str], server: Recording, transports: Transports, 
     settings, request = settings_of(way, server), asked(way)
 
     async def attempt() -> None:
-        await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 20)
+        await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 90)
 
     def sent(body: Any) -> Exception:
         server.seen.clear()
@@ -95,7 +95,7 @@ def asked(way: tuple[Task, str, str], text: str = "a prompt") -> Request:
 
 def settings_of(way: tuple[Task, str, str], server: Recording) -> ModelSettings:
     _, provider, transport = way
-    return ModelSettings(f"{provider}/m", FREE, None, server.base, None, 10.0, transport=transport)  # type: ignore[arg-type]
+    return ModelSettings(f"{provider}/m", FREE, None, server.base, None, 60.0, transport=transport)  # type: ignore[arg-type]
 
 
 def test_an_error_with_status_200_is_decided_as_what_it_is(send: Send, way: tuple[Task, str, str]) -> None:

@@ -200,7 +200,7 @@ def test_a_prompt_that_cannot_be_sent_fails_alone(room: Room, provider: FakeProv
     assert isinstance(broken, Failed) and (broken.error, broken.attempts) == ("bad_request", 1) and isinstance(fine, Answer)
 
 
-@pytest.mark.parametrize(("status", "named"), [(400, True), (401, True), (500, True), (401, False)])
+@pytest.mark.parametrize(("status", "named"), [(400, True), (500, True), (401, False)])
 def test_the_key_is_nowhere(
     make_room: Make, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, status: int, named: bool
 ) -> None:
@@ -229,20 +229,12 @@ def test_messages_are_one_short_line_without_what_looks_like_a_key() -> None:
     assert Secrets().one_line(TimeoutError()) == "TimeoutError"
 
 
-def test_short_values_are_no_secrets_and_nothing_else_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG", "abcdefgh-and-more"), ("SHORTER", "abcdefgh")):
-        monkeypatch.setenv(name, value)
-    secrets = known_secrets(["LOCAL_KEY", "SHORTER", "LONG"])
-    said = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
-    assert secrets.hide(said) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
-
-
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
-        *((word, Failed) for word in ("error", "network_error", "abort", "insufficient_system_resource", "ERROR", "OTHER")),
-        *((word, Refusal) for word in ("sensitive", "SAFETY", "content_filter", "RECITATION", "PROHIBITED_CONTENT", "refusal")),
-        *((word, Answer) for word in ("stop", "MAX_TOKENS", "eos_token", "something_new")),
+        *((word, Failed) for word in ("network_error", "insufficient_system_resource", "OTHER")),
+        *((word, Refusal) for word in ("sensitive", "PROHIBITED_CONTENT", "refusal")),
+        *((word, Answer) for word in ("MAX_TOKENS", "something_new")),
     ],
 )
 def test_how_an_answer_ended_is_what_it_is_worth(make_room: Make, provider: FakeProvider, word: str, kind: type) -> None:

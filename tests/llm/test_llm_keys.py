@@ -140,13 +140,13 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
     """`ask(provider, base, transport, named, task)`: one attempt as a worker makes it; the error, if any."""
 
     def asked(provider: str, base: str | None, transport: str, named: str | None = None, task: Task = "chat") -> Exception | None:
-        settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 5.0, transport=transport)  # type: ignore[arg-type]
+        settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 60.0, transport=transport)  # type: ignore[arg-type]
 
         async def send() -> None:
             request = Request(settings.model, "a prompt", {"max_tokens": 5})
             if task != "chat":
                 request = Request(settings.model, (), task=task, inputs=("a prompt", "a text"))
-            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 10)
+            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 90)
 
         try:
             loop.run_until_complete(send())
@@ -247,13 +247,13 @@ def test_no_redirect_is_followed(ask: Ask, near: Recording, far: Recording, prov
 
 
 @pytest.mark.parametrize("transport", ["direct", "litellm"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_a_model_whose_endpoint_redirects_is_given_up(
     near: Recording, far: Recording, tmp_path: Path, loop: asyncio.AbstractEventLoop, transport: str, status: int
 ) -> None:
     far.connections, near.status, near.location = 0, status, far.base.removesuffix("/v1")
     near.seen.clear()
-    settings = ModelSettings("openai/m", FREE, None, near.base, NAMED, 5.0, transport=transport)  # type: ignore[arg-type]
+    settings = ModelSettings("openai/m", FREE, None, near.base, NAMED, 60.0, transport=transport)  # type: ignore[arg-type]
     room = Room(tmp_path / "store", [settings], loop)
     try:
         outcome, _ = room.told(Request("openai/m", "a prompt", {"max_tokens": 5}))
@@ -290,7 +290,7 @@ def test_no_parameter_leads_a_login_elsewhere(
     """boto3 and google-auth go past httpx: what would lead them to another address never reaches litellm."""
     far.connections = 0
     sampling = {name: far.base if value == "BASE" else value for name, value in LOGIN_ELSEWHERE[provider].items()}
-    room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=5.0)], loop)
+    room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=60.0)], loop)
     try:
         outcome, _ = room.told(Request(f"{provider}/m", "a prompt", sampling))
     finally:
@@ -300,7 +300,7 @@ def test_no_parameter_leads_a_login_elsewhere(
 
 def test_a_service_that_is_asked_past_httpx_is_not_offered(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
     """litellm asks SageMaker for embeddings through boto3."""
-    room = Room(tmp_path / "store", [ModelSettings("sagemaker/m", FREE, timeout_s=5.0)], loop)
+    room = Room(tmp_path / "store", [ModelSettings("sagemaker/m", FREE, timeout_s=60.0)], loop)
     try:
         asked = Request("sagemaker/m", (), task="embed", inputs=("a text",))
         outcome, _ = room.told(asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ledger_speed
 import pytest
 from ledger_desk import HERE, ModelQueue, log_answer
 
@@ -189,3 +190,9 @@ def test_an_answer_that_was_read_for_another_dead_worker_is_charged(tmp_path: Pa
         desk.books.hello(f"{worker} again", worker, 0.5)
         desk.bury(0.5)
     assert desk.money == (30, 0) and desk.books.account.uncertain["", ""] == 100
+
+
+@pytest.mark.parametrize("case", ledger_speed.CASES)
+def test_a_call_is_as_much_work_with_1000_workers_as_with_4(case: str) -> None:
+    few, many = (ledger_speed.bytecodes(case, workers, 200) for workers in (4, 1000))
+    assert many < 1.5 * few

@@ -79,10 +79,10 @@ def ask(home: Recording, loop: asyncio.AbstractEventLoop) -> Iterator[Ask]:
         request = Request(model, "a prompt", {"max_tokens": 5, **sampling})
         if task != "chat":
             request = Request(model, (), sampling, task=task, inputs=("a", "b"))
-        settings = ModelSettings(model, FREE, timeout_s=5.0)
+        settings = ModelSettings(model, FREE, timeout_s=60.0)
 
         async def send() -> None:
-            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 10)
+            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 90)
 
         loop.run_until_complete(send())
         (seen,) = home.seen

@@ -157,7 +157,7 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
         ),
         (
             "We don't think the possible performance pitfalls pose a large enough risk in practice to negate any benefits.",
-            "What do the documents report about the possible performance pitfalls?",
+            "What is known about the possible performance pitfalls?",
         ),
         (
             "Instead of the usual batches, the new routing table was pushed to most regions within an hour.",
@@ -179,6 +179,26 @@ def test_a_shared_noun_or_acronym_makes_no_subtopic() -> None:
     assert [len(group.places) for group in group_insights(insights, "office")] == [1, 1, 1, 1]
 
 
+def test_insights_of_the_same_few_documents_are_one_subtopic() -> None:
+    outage = [
+        "The Velden archive lost 40 boxes on 3 March 2024.",
+        "A pipe above the reading room had been leaking for two days.",
+        "Volunteers dried most letters with borrowed fans.",
+    ]
+    others = [f"The {thing} costs {number} euros a year." for number, thing in enumerate(("lift", "garden", "roof", "cafe"), 30)]
+    documents = [[0, 1], [0, 1], [0, 1, 2], *([number, number + 1, number + 2] for number in range(3, 15, 3))]
+    groups = group_insights([*outage, *others], "museum", documents)
+    assert [len(group.places) for group in groups] == [3, 1, 1, 1, 1] and groups[0].places == (0, 1, 2)
+    assert groups[0].query == "What went wrong with the Velden archive?"
+    assert [len(group.places) for group in group_insights([*outage, *others], "museum")] == [1] * 7
+
+
+def test_a_subtopic_has_at_most_eight_insights() -> None:
+    insights = [f"The boiler of hall {number} was replaced after {number + 40} days." for number in range(50)]
+    groups = group_insights(insights, "halls", [[2 * (number // 10), 2 * (number // 10) + 1] for number in range(50)])
+    assert max(len(group.places) for group in groups) == 8 and sum(len(group.places) for group in groups) == 50
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -188,7 +208,7 @@ def test_a_shared_noun_or_acronym_makes_no_subtopic() -> None:
 )
 def test_a_question_about_another_language_quotes_a_word_of_it(statement: str) -> None:
     query = group_insights([statement], "folder")[0].query
-    quoted = re.fullmatch("What do the documents report about “(.+)”[?]", query)
+    quoted = re.fullmatch("What is known about “(.+)”[?]", query)
     assert quoted and quoted[1] in statement
 
 

@@ -89,19 +89,56 @@ def amiss(page: Any) -> list[str]:
     return [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in found if one["impact"] in SERIOUS]
 
 
+def test_the_first_screen_answers_and_leads_to_the_evidence(browser: Any, made: Report, folder: Path) -> None:
+    tab = Tab(browser)
+    page = tab.open(folder)
+    comparison = made.runs[0].comparison
+    assert comparison is not None and page.locator(".decision").inner_text() == comparison.decision.text
+    tiles = page.locator(".tiles a")
+    assert [tile.get_attribute("href") for tile in tiles.all()] == ["#board", "#compare", "#s-money", "#s-failures"]
+    rows = page.locator("#board tbody tr:not(.dtrg-group)")
+    assert rows.count() == comparison.standings["joint"].height == 6
+    assert page.locator("#board .dtrg-group").all_inner_texts() == ["Upper bounds: they see the gold documents"]
+    assert page.locator("#charts figure svg[role=img]").count() >= 2
+    assert page.evaluate("document.querySelectorAll('a, button, input, select, summary').length") < 100, "few tab stops"
+    # A facet, the search, and the choice of figures change the board's rows.
+    page.locator("#board .bar").get_by_label("retriever").select_option("bm25")
+    assert rows.count() == 2
+    page.locator("#board .bar").get_by_label("retriever").select_option("")
+    raw = page.locator("#board .bar-cell .number").first.inner_text()
+    page.get_by_label("figures").select_option("corrected")
+    assert page.locator("#board .bar-cell .number").first.inner_text() != raw
+    for tile, there in ((0, "#board"), (1, "#pair .dumbbell svg"), (2, "#s-money table"), (3, "#s-failures")):
+        tiles.nth(tile).click()
+        page.wait_for_selector(there)
+        page.locator("nav a", has_text="Leaderboard").click()
+    assert tab.told == []
+
+
+def test_two_systems_are_compared_query_by_query_down_to_the_cited_sentences(browser: Any, folder: Path) -> None:
+    tab = Tab(browser)
+    page = tab.open(folder, "#compare")
+    page.wait_for_selector(".dumbbell svg")
+    page.get_by_label("first system").select_option("bm25 + offline/support")
+    page.wait_for_function("new URLSearchParams(location.hash.split('?')[1]).get('a') === 'bm25 + offline/support'")
+    page.locator("#pair table.dataTable a").first.click()
+    page.wait_for_selector("table.both tbody tr")
+    heads = page.locator("table.both thead th").all_inner_texts()
+    assert heads[1] == "bm25 + offline/support" and heads[2] != heads[1]
+    assert page.locator("table.both blockquote").count() > 0 and page.locator("table.both .chip").count() > 2
+    assert tab.told == []
+
+
 def test_from_a_figure_to_a_cited_document_and_back_by_keyboard(browser: Any, folder: Path) -> None:
     tab = Tab(browser)
     page = tab.open(folder)
-    cell = page.locator("#s-results td.figure a").first
+    page.locator("#s-results summary").first.click()
+    cell = page.locator("#s-results td a").first
     cell.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("#grid .rows [role=row]")
+    page.wait_for_selector("#grid tbody tr a")
     assert "model=" in page.url and "4 of 24" in page.locator("#viewer-h").inner_text()
-    # The list has the keyboard: its first row is the active one.
-    active = page.locator("#grid .rows [aria-selected=true]")
-    for key, place in (("End", 3), ("ArrowUp", 2), ("Home", 0)):
-        page.keyboard.press(key)
-        assert active.get_attribute("aria-rowindex") == str(place + 2) and active.is_visible()
+    page.locator("#grid tbody tr a").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".verdict")
     first = page.url
@@ -119,9 +156,9 @@ def test_from_a_figure_to_a_cited_document_and_back_by_keyboard(browser: Any, fo
     page.wait_for_selector(".verdict")
     assert page.url == first
     page.keyboard.press("Escape")
-    page.wait_for_selector("#grid")
+    page.wait_for_selector("#grid tbody tr")
     page.keyboard.press("Escape")
-    page.wait_for_selector("#s-results", state="visible")
+    page.wait_for_selector("#board table", state="visible")
     assert tab.told == []
 
 
@@ -145,24 +182,24 @@ def test_a_sample_shows_verdicts_prompts_and_answers_and_its_link_is_shared(brow
 
 def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     tab = Tab(browser)
-    page = tab.open(folder)
-    heads = page.locator("#s-ranking th button")
-    joint = [head.inner_text() for head in heads.all()].index("joint (%)")
+    page = tab.open(folder, "#s-ranking")
+    page.wait_for_selector("#s-ranking tbody td")
+    joint = page.locator("#s-ranking thead th").all_inner_texts().index("joint (%)")
 
     def column() -> list[float]:
         return [
-            float(one.get_attribute("data-v")) for one in page.locator(f"#s-ranking tbody tr > :nth-child({joint + 1})").all()
+            float(text.partition(" ")[0])
+            for text in page.locator(f"#s-ranking tbody td:nth-child({joint + 1})").all_inner_texts()
         ]
 
-    heads.nth(joint).click()
-    assert column() == sorted(column(), reverse=True)
-    heads.nth(joint).click()
-    assert column() == sorted(column())
+    for way in (True, False):
+        page.locator("#s-ranking thead th").nth(joint).click()
+        assert column() == sorted(column(), reverse=way)
     tab.open(folder, "#samples")
-    page.wait_for_selector("#grid .rows [role=row]")
-    page.get_by_label("retriever").select_option("bm25")
+    page.wait_for_selector("#grid tbody tr")
+    page.locator("#viewer").get_by_label("retriever").first.select_option("bm25")
     page.wait_for_selector("#viewer-h:has-text('8 of 24')")
-    page.get_by_label("search").fill("support")
+    page.locator("#viewer").get_by_label("search").fill("support")
     page.keyboard.press("Enter")
     page.wait_for_selector("#viewer-h:has-text('4 of 24')")
     page.get_by_label("in texts").fill("OFFLINE/SUPPORT")
@@ -175,20 +212,25 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     page.get_by_label("in texts").fill("")
     page.keyboard.press("Enter")
     page.wait_for_selector("#viewer-h:has-text('4 of 24')")
-    page.locator("#grid [role=columnheader]", has_text="joint").click()
-    page.wait_for_selector("#grid [aria-sort=ascending]")
-    assert "sort=joint" in page.url
-    place = page.locator("#grid [role=columnheader]").all_inner_texts().index("joint (%)")
-    rows = page.locator("#grid .rows [role=row]").all()
-    shown = [float(row.locator("[role=gridcell]").nth(place).inner_text()) for row in rows]
-    assert shown == sorted(shown) and tab.told == []
+    page.locator("#grid thead th", has_text="joint").click()
+    page.wait_for_selector("#grid th[aria-sort]")
+    page.wait_for_function("location.hash.includes('sort=joint')")
+    place = page.locator("#grid thead th").all_inner_texts().index("joint (%)")
+    shown = [float(text) for text in page.locator(f"#grid tbody td:nth-child({place + 1})").all_inner_texts()]
+    assert shown == sorted(shown) and len(shown) == 4 and tab.told == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
 def test_everybody_can_use_it(browser: Any, made: Report, folder: Path, width: int, scheme: str) -> None:
     tab = Tab(browser, width, scheme)
     cell = made.runs[0].run.table("summaries")["cell_id"][0]
-    for address, there in (("", "#s-results"), ("#samples", "#grid .rows [role=row]"), (f"#sample/{cell}", ".verdict")):
+    for address, there in (
+        ("", "#board table"),
+        ("#compare", ".dumbbell svg"),
+        ("#judge", "#s-judges table"),
+        ("#samples", "#grid tbody tr"),
+        (f"#sample/{cell}", ".verdict"),
+    ):
         page = tab.open(folder, address)
         page.wait_for_selector(there)
         assert amiss(page) == [], address
@@ -201,7 +243,7 @@ def test_a_page_alone_says_so(browser: Any, folder: Path, tmp_path: Path) -> Non
     page = Tab(browser).open(tmp_path, "#samples")
     page.wait_for_selector("#notice:not([hidden])")
     assert "copy the whole folder" in page.locator("#notice").inner_text()
-    assert page.locator("#s-results").is_visible()
+    assert page.locator("#board table").is_visible()
 
 
 def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
@@ -210,7 +252,7 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
     tab = Tab(browser)
     page = tab.open(tmp_path / "out")
     cell = run.table("judgments")["cell_id"][0]
-    for address, there in (("#samples", "#grid .rows [role=row]"), (f"#sample/{cell}", ".verdict")):
+    for address, there in (("#samples", "#grid tbody tr"), (f"#sample/{cell}", ".verdict")):
         tab.open(tmp_path / "out", address)
         page.wait_for_selector(there)
     page.locator(".docs a").first.click()
@@ -240,7 +282,7 @@ def url(made: Report) -> str:
 def test_a_served_report_is_live(browser: Any, url: str) -> None:
     tab = Tab(browser, offline=False)
     tab.page.goto(f"{url}#samples")
-    tab.page.wait_for_selector("#grid .rows [role=row]")
+    tab.page.wait_for_selector("#grid tbody tr")
     assert tab.page.evaluate("document.body.dataset.live") == "1" and json.dumps(tab.told) == "[]"
 
 

@@ -9,7 +9,7 @@ from summhay_ray.benchmark import Section
 from summhay_ray.benchmarks.rejudge import JudgeCounts
 from summhay_ray.benchmarks.rejudge.workload import Rejudged
 from summhay_ray.report import rejudge_table
-from summhay_ray.report.cells import grids_of
+from summhay_ray.report.cells import paper_grids
 from summhay_ray.report.sections import markdown
 from summhay_ray.sections import Pivot
 
@@ -38,6 +38,6 @@ def test_a_row_of_the_report_has_the_mean_of_its_columns_and_no_none() -> None:
         "n": [1, 2, None],
     }
     section = Section("t", "", pl.DataFrame(rows), {"joint": "%"}, pivot=Pivot("model", "retriever", ("joint",), ("words",)))
-    [grid] = grids_of(section)
+    [grid] = paper_grids(section)
     assert [row[-2].text for row in grid.rows] == ["15", "5"]
     assert "None" not in markdown([section])

@@ -8,7 +8,7 @@ import pytest
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report import shown
-from summhay_ray.report.cells import grids_of
+from summhay_ray.report.cells import paper_grids
 from summhay_ray.report.sections import markdown
 
 pytestmark = pytest.mark.core
@@ -39,7 +39,7 @@ def test_no_figure_is_less_than_zero_by_its_sign_alone() -> None:
     section = Section("Difference", table=table, units={"d": "%"})
     [one] = shown([section], 60)
     assert one.table is not None and one.table.rows == (("a", "0.0 [0.0, 0.0]", "0", "2"),)
-    [[row]] = (grid.rows for grid in grids_of(section))
+    [[row]] = (grid.rows for grid in paper_grids(section))
     assert [(cell.text, cell.small) for cell in row[1:3]] == [("0.0", "[0.0, 0.0]"), ("0", "")]
 
 

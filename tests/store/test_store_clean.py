@@ -189,16 +189,6 @@ def test_what_is_being_imported_is_left(tmp_path: Path) -> None:
     assert clean(LocalFiles(tmp_path)) == []
 
 
-def test_ended_drivers_go_but_each_runs_last(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
-    for name in ("a", "b", "a", "a", "b", "c"):
-        begin_session(files, name, False).end("done")
-    assert clean(files).count("ended drivers") == 3 * 3
-    left = sorted(path.name for path in (tmp_path / "drivers").glob("*.end.json"))
-    assert left == ["00000004.end.json", "00000005.end.json", "00000006.end.json"]
-    assert begin_session(files, "a", False).number == 7
-
-
 def test_segments_that_are_merged_go_once_nobody_reads_them(tmp_path: Path) -> None:
     files = FarFiles(tmp_path)
     session = begin_session(files, "r", False)
@@ -215,16 +205,6 @@ def test_segments_that_are_merged_go_once_nobody_reads_them(tmp_path: Path) -> N
     index = LogIndex(files)
     index.refresh()
     assert index.read("key-7") == answer("key-7", 7) and len(index.answers) == 65
-
-
-def test_segments_stay_a_day_after_they_were_merged(tmp_path: Path) -> None:
-    files = FarFiles(tmp_path)
-    log = LogWriter(files, 1)
-    log.append([answer("a")])
-    log.append([answer("b")])
-    age(tmp_path)
-    log.close()
-    assert clean(files, room.RETENTION_S) == [] and clean(files) == ["segments that are merged"] * 2
 
 
 def test_of_a_folder_no_answer_is_deleted(tmp_path: Path) -> None:
@@ -266,13 +246,6 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     assert set(run.tables(NAMES)) == set(NAMES)
 
 
-def test_at_the_end_of_a_run_it_takes_no_longer_than_it_may(tmp_path: Path) -> None:
-    merged_run(tmp_path)
-    files = LocalFiles(tmp_path)
-    assert [one.what for one in unneeded(files, 0.0, within_s=-1.0)] == []
-    assert {one.what for one in unneeded(files, 0.0, within_s=60.0)} == {"merged parts", "earlier records"}
-
-
 def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
@@ -304,5 +277,5 @@ def test_a_driver_killed_on_another_machine_takes_no_time_from_the_cleaning(
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
     begin_session(files, "other", False, here=Process("elsewhere", "another machine", 1, "1"))
-    monkeypatch.setattr(room, "WATCH_S", 2.0)
-    assert {one.what for one in unneeded(files, 0.0, within_s=1.9)} == {"merged parts", "earlier records"}
+    monkeypatch.setattr(room, "WATCH_S", 30.0)
+    assert {one.what for one in unneeded(files, 0.0, within_s=29.0)} == {"merged parts", "earlier records"}

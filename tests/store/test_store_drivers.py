@@ -209,8 +209,8 @@ def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
 def test_many_drivers_of_other_machines_are_watched_at_once(files: FarFiles) -> None:
     far = [begin_session(files, f"r{number}", False, here=ELSEWHERE).number for number in range(8)]
     began = time.monotonic()
-    assert living(files, far, 0.5) == set()
-    assert time.monotonic() - began < 8 * 0.5, "not one after the other"
+    assert living(files, far, 1.0) == set()
+    assert time.monotonic() - began < 8 * 1.0, "not one after the other"
 
 
 def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
@@ -294,7 +294,7 @@ def test_a_session_says_whose_running_run_it_took_over(tmp_path: Path) -> None:
     while not first.superseded():
         time.sleep(0.01)
     # A driver makes way with its next beat, and by then the later one has listed the open sessions.
-    time.sleep(0.5)
+    time.sleep(1.5)
     first.end("superseded")
     thread.join()
     assert taken == [first.record.where]

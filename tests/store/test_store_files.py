@@ -68,13 +68,6 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
     assert seen <= {SIZE}
 
 
-def test_the_second_creation_changes_nothing(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
-    assert files.create("a", b"first") is True
-    assert files.create("a", b"second") is False
-    assert files.read("a") == b"first"
-
-
 @pytest.mark.parametrize("failing", ["fsync", "link"])
 def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     files = LocalFiles(tmp_path)
@@ -95,23 +88,6 @@ def test_what_a_killed_writer_left_is_not_seen(tmp_path: Path) -> None:
     files.create("parts/whole", b"x")
     (tmp_path / "parts" / ".whole.0123456789ab.part").write_bytes(b"tor")
     assert list(files.names("parts")) == ["parts/whole"]
-
-
-def test_names_are_sorted_and_of_one_folder(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
-    for name in ("b.json", "a.json", "c.parquet", "deeper/d.json"):
-        files.create(f"here/{name}", b"")
-    assert list(files.names("here", ".json")) == ["here/a.json", "here/b.json"]
-    assert list(files.names("here")) == ["here/a.json", "here/b.json", "here/c.parquet"]
-    assert list(files.folders("here")) == ["deeper"] and list(files.folders("")) == ["here"] and list(files.names("")) == []
-    assert list(files.names("nowhere")) == []
-
-
-def test_missing_files_are_missing(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
-    assert files.exists("a") is False
-    with pytest.raises(FileNotFoundError):
-        files.read("a")
 
 
 @pytest.mark.parametrize("uri", ["gs://bucket", "http://user:secret@host/store", "S3://bucket", "s3:/bucket/runs"])

@@ -112,17 +112,6 @@ def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path, m
     assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 12, 1)
 
 
-def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = new_run(tmp_path)
-    monkeypatch.setattr("summhay_ray.store.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
-    committer = run.committer(1)
-    for place in range(20):
-        committer.add([run.write("item", [done(f"c{place}"), done(f"d{place}")])])
-        assert committer.compact() == 0
-    committer.finish()
-    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 40
-
-
 def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.commit("haystack", [documents("h", 5)])

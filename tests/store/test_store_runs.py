@@ -52,14 +52,6 @@ def test_a_success_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) 
     assert run.table("failures").height == 0 and run.table("summaries").height == 3
 
 
-def test_of_two_successes_the_last_counts_for_all_tables(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a", "x "), done("b", "x "), done("a", "y ")])
-    assert run.table("summaries")["bullets"].to_list() == [["y a"], ["x b"]]
-    commit(run, [done("b", "z "), lost("a")])
-    assert run.table("summaries")["bullets"].to_list() == [["y a"], ["z b"]]
-
-
 def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path) -> None:
     def unit(name: str) -> Finished:
         return Finished(name, {"raw_answers": [RawAnswer("k", "m", f"by {name}", "stop", 1, 0, 1, 0, 1)]})
@@ -73,14 +65,6 @@ def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path
         assert run.table("raw_answers")["text"].to_list() == ["by a"]
 
 
-def test_a_unit_of_one_stage_is_none_of_another(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a")])
-    run.commit("prepared", [Finished("a", {}, retry=True)])
-    assert (run.finished("item"), run.finished("prepared"), run.finished("no")) == ({"a": False}, {"a": True}, {})
-    assert run.table("summaries").height == 1
-
-
 def test_tables_of_some_units(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     commit(run, [done("a"), lost("b"), done("c")])
@@ -90,15 +74,6 @@ def test_tables_of_some_units(tmp_path: Path) -> None:
     assert run.table("summaries", []).height == 0
     several = run.tables(NAMES)
     assert all(several[name].equals(run.table(name)) for name in NAMES)
-
-
-def test_some_columns_of_a_table_are_read_with_its_key(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a"), lost("b")])
-    commit(run, [done("b"), done("a", "again ")])
-    whole = run.table("raw_answers")
-    assert run.table("raw_answers", columns=["model", "finish_reason"]).equals(whole.select("key", "model", "finish_reason"))
-    assert run.table("raw_answers", columns=[]).equals(whole.select("key"))
 
 
 def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_path: Path) -> None:
@@ -302,18 +277,3 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path, content: str, mess
     with pytest.raises(StoreError, match=message) as refused:
         Store(str(tmp_path))
     assert "\n" not in str(refused.value)
-
-
-def test_opening_a_store_writes_nothing_and_its_own_format_is_read(tmp_path: Path) -> None:
-    Store(str(tmp_path / "new"))
-    assert not (tmp_path / "new").exists()
-    Store(str(tmp_path / "new")).put_object("haystack", b"")
-    assert json.loads((tmp_path / "new" / "format.json").read_text()) == {"format": 3}
-    Store(str(tmp_path / "new"))
-
-
-def test_a_damaged_run_record_is_refused(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    (tmp_path / "runs" / "run" / "run.json").write_bytes(b"\xff{")
-    with pytest.raises(StoreError, match=r"run\.json is damaged"):
-        _ = run.store.run("run").record

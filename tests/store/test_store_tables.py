@@ -106,13 +106,6 @@ def test_every_record_round_trips(table: Table, data: st.DataObject) -> None:
     assert len(set(stored)) == len(stored) == frame.unique(subset=list(key)).height
 
 
-def test_a_haystack_row_holds_its_persisted_fields() -> None:
-    haystack = records.Haystack("h", "n\x00", "", "t", "news", ("A", "B"), (), (), ())
-    assert TABLES["haystacks"].frame([haystack]).to_dicts() == [
-        {"haystack_id": "h", "name": "n\x00", "topic_id": "", "topic": "t", "domain": "news", "participants": ["A", "B"]}
-    ]
-
-
 def test_every_record_has_a_table_and_every_field_a_column() -> None:
     nouns = {
         found
@@ -143,13 +136,6 @@ def test_columns_come_back_from_json_with_their_meanings(table: Table) -> None:
     back = tables.Columns.from_json(json.loads(json.dumps(table.columns.to_json())))
     assert (back.table, back.key) == (table.name, table.key)
     assert back.schema.equals(table.columns.schema, check_metadata=True) and back == table.columns
-
-
-def test_a_field_without_a_meaning_is_a_column_without_one() -> None:
-    columns = {column["name"]: column for column in EVERYTHING.describe()["columns"]}
-    assert columns["name"] == {"name": "name", "type": "string", "nullable": False, "meaning": ""}
-    assert columns["maybe_number"]["meaning"] == "which one, null where none"
-    assert "known" not in columns and columns["maybe_words"]["type"] == "list<item: string>"
 
 
 @dataclass(frozen=True)
@@ -220,21 +206,17 @@ WRONG = [
 ]
 
 
+ROW = Everything("a", 1, 0.5, True, ("b",), (2,), (0.25,), None, None, None, None, None)
+
+
 @pytest.mark.parametrize(("column", "value"), WRONG, ids=[f"{column}-{value!r:.12}" for column, value in WRONG])
-@settings(max_examples=5)
-@given(rows=rows_of(EVERYTHING).filter(bool))
-def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, value: Any, rows: list[Any]) -> None:
-    assert [EVERYTHING.columns.flaw(row) for row in rows] == [None] * len(rows)
-    wrong = dataclasses.replace(rows[-1], **{column: value})
+def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, value: Any) -> None:
+    assert EVERYTHING.columns.flaw(ROW) is None
+    wrong = dataclasses.replace(ROW, **{column: value})
     assert EVERYTHING.columns.flaw(wrong) == column
-    for given_rows in ([wrong, *rows], [*rows, wrong]):
+    for given_rows in ([wrong, ROW], [ROW, wrong]):
         with pytest.raises((TypeError, ValueError, OverflowError)):
             EVERYTHING.columns.as_frame(given_rows)
-
-
-def test_two_tables_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two tables are named 'failures'"):
-        columns_of([FAILURES, Table("failures", Everything, ("name",))])
 
 
 def failure(cell_id: str, message: str) -> records.Failure:

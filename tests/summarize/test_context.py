@@ -91,37 +91,10 @@ def test_the_document_that_passes_the_budget_is_cut_and_the_last() -> None:
     assert documents == (Shown(2, "e f g h"), Shown(1, "a b"))
 
 
-def test_the_document_that_just_reaches_the_budget_is_whole_and_the_last() -> None:
-    haystack = haystack_of("a b c d", "e f g h", "", "i")
-    context, documents = context_of(haystack, [1, 2, 3, 4], retrieved(8))
-    assert (context.numbers, context.n_tokens, context.last_tokens) == ((1, 2), 8, None)
-    assert documents == (Shown(1, "a b c d"), Shown(2, "e f g h"))
-
-
-def test_an_empty_document_takes_nothing_and_keeps_its_place() -> None:
-    haystack = haystack_of("a b", "", "c d e")
-    context, documents = context_of(haystack, [2, 1, 3], retrieved(4))
-    assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1, 3), 4, 2)
-    assert documents == (Shown(2, ""), Shown(1, "a b"), Shown(3, "c d"))
-
-
-def test_a_cut_inside_the_first_character_leaves_an_empty_text() -> None:
-    assert tokens.count_tokens("👩") == 3
-    context, documents = context_of(haystack_of("a", "👩"), [1, 2], retrieved(3))
-    assert (context.n_tokens, context.last_tokens) == (3, 2)
-    assert documents == (Shown(1, "a"), Shown(2, ""))
-
-
 @pytest.mark.parametrize("budget", [10, None])
 def test_a_budget_that_is_not_reached_cuts_nothing(budget: int | None) -> None:
     context, _ = context_of(haystack_of("a b", "c d"), [2, 1], retrieved(budget))
     assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1), 4, None)
-
-
-@pytest.mark.parametrize("plan", [retrieved(5), retrieved(None), ContextPlan("full", "top", 5, 0, whole=True)])
-def test_an_empty_ranking_is_an_empty_context(plan: ContextPlan) -> None:
-    context, documents = context_of(haystack_of("a b"), [], plan)
-    assert (context.numbers, context.n_tokens, context.last_tokens, documents) == ((), 0, None, ())
 
 
 def test_a_whole_haystack_is_ordered_and_never_cut() -> None:
@@ -182,17 +155,6 @@ def test_another_haystacks_context_is_refused() -> None:
     context = assemble(haystack, "s", [1], retrieved(5))
     with pytest.raises(ValueError, match="belongs to haystack 'h', not 'g'"):
         shown(replace(haystack, haystack_id="g"), context)
-
-
-def test_two_thousand_documents() -> None:
-    haystack = haystack_of(*(f"document {number} of many" for number in range(2000)))
-    ranked = list(range(2000, 0, -1))
-    context, documents = context_of(haystack, ranked, retrieved(5000))
-    assert context.n_tokens == 5000
-    assert list(context.numbers) == ranked[: len(documents)]
-    whole, everything = context_of(haystack, ranked, ContextPlan("full", "random", None, 3, whole=True))
-    assert sorted(whole.numbers) == ranked[::-1] and len(everything) == 2000
-    assert whole.n_tokens == sum(tokens.count_tokens(document.text) for document in haystack.documents)
 
 
 @pytest.mark.parametrize("retriever", ["oracle", "keywords", "rerank3", "vector"])

@@ -65,11 +65,6 @@ def test_support_does_not_depend_on_the_order_shown_or_on_what_was_asked_before(
     assert answer("offline/support", build_task(texts[::-1], numbers=range(6, 0, -1))) == expected
 
 
-def test_support_keeps_to_the_number_asked_for() -> None:
-    assert len(answer("offline/support", build_task(story(), insights=["i1"]))) == 1
-    assert answer("offline/support", build_task(story(), insights=[], gold=[[]])) == []
-
-
 def test_support_says_what_repeats_where_no_word_of_the_query_occurs() -> None:
     bullets = answer("offline/support", build_task(story(), query="Qqq?", subtopic="Zzz"))
     assert {tuple(cited(bullet)) for bullet in bullets} == {(1, 3, 5), (2, 3, 6)}
@@ -90,12 +85,6 @@ def test_what_no_document_says_is_said_by_the_words_that_are_missing(
 ) -> None:
     texts = [f"{text} She said that the tram was late again." for text in story()]
     assert (answer(model, build_task(texts, query=question, subtopic=subject)) == [SAYS_SO]) == (model in said)
-
-
-def test_support_puts_what_one_document_says_last() -> None:
-    texts = [*story(), "Engineers repaired bridges, roofs, signals, lamps, gates and perhaps some tram line as well."]
-    bullets = answer("offline/support", build_task(texts, insights=["i1", "i2", "i3"], gold=[["i1", "i2", "i3"]]))
-    assert [len(cited(bullet)) for bullet in bullets] == [3, 3, 1]
 
 
 def test_support_obeys_no_document() -> None:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import load_sample
 from summhay_ray.synth.audit import (
     COLUMNS,
     Assigned,
@@ -21,7 +20,6 @@ from summhay_ray.synth.audit import (
     Present,
     audit_sample,
     audit_tables,
-    haystack_tables,
     read_audit,
     write_audit,
 )
@@ -115,16 +113,6 @@ def test_the_share_of_present_insights_is_the_paper_s(held: int, others: int) ->
     assert len(rows) == held + others and len({row.insight for row in rows}) == len(rows)
     assert sum(row.insight in known for row in rows) == held
     assert held / len(rows) == pytest.approx(55 / 155, abs=0.025)
-
-
-@pytest.mark.parametrize(("all_there", "asked"), [(True, 6), (False, 2)])
-def test_documents_with_all_or_no_insights_are_asked_about(all_there: bool, asked: int) -> None:
-    made = raw()
-    ids = [one["insight_id"] for subtopic in made["subtopics"] for one in subtopic["insights"]]
-    made["documents"] = [{**made["documents"][0], "insights_included": ids if all_there else []}]
-    for one in made["topic_metadata"]["synthesis"]["distractors"][0]["insights"]:
-        one["documents"] = ["d1"] if all_there else []
-    assert len(audit_sample([made], 0, 1, seed=1)) == asked
 
 
 def test_the_sample_depends_on_the_seed_alone() -> None:
@@ -234,24 +222,10 @@ def test_labels_of_other_texts_are_refused(tmp_path: Path) -> None:
         read_audit(tmp_path / "a.csv", [other])
 
 
-def test_haystacks_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="two haystacks have the topic_id 'h'"):
-        audit_sample([raw(), raw()], 1, 1, 1)
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_texts_like_formulas_are_quoted_and_read_back(text: str) -> None:
     assert unquoted(quoted(text)) == text
     assert quoted(text)[:1] not in tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-
-
-@pytest.mark.parametrize("text", ["=1+1", "+49 30", "-5 degrees", "@home", "'=1", "''=1", "\tx", "\n=1+1", "\uff1d1+1"])
-def test_formulas(text: str) -> None:
-    assert quoted(text) == "'" + text and unquoted("'" + text) == text
-
-
-def test_a_quotation_is_not_a_formula() -> None:
-    assert quoted("'tis 5 o'clock") == unquoted("'tis 5 o'clock") == "'tis 5 o'clock"
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
@@ -302,20 +276,6 @@ def test_table_5_as_the_paper_has_it() -> None:
     assert rows["all"] == (155, 55, 96.77, 100.0, 90.91, 95.24)
 
 
-def test_accuracy_depends_on_the_share_of_present_insights() -> None:
-    """The same person, with a recall of 0.8 and no false positives, asked about 20 of 70, and about 20 of 40."""
-    papers, half = (
-        audit_tables(Labels((), tuple(counts("news", 16, neither, 4))))["document_insight"][0] for neither in (50, 20)
-    )
-    assert (papers["recall"], papers["precision"]) == (half["recall"], half["precision"]) == (80.0, 100.0)
-    assert [(one["stated_present"], one["num_samples"], one["accuracy"]) for one in (papers, half)] == [
-        (20, 70, round(100 * 66 / 70, 2)),
-        (20, 40, round(100 * 36 / 40, 2)),
-    ]
-    told = haystack_tables(Labels((), tuple(counts("news", 16, 50, 4))))
-    assert told["document_insight"]["stated_present"] == 20
-
-
 def test_table_4_as_the_paper_has_it() -> None:
     """Conversation: 102 of 114 right, one assigned to two subtopics; news: 121 of 131, one assigned to two."""
     right = [Assigned("h", "conversation", "i", 1, (1,))] * 101 + [Assigned("h", "conversation", "i", 1, (1, 2))]
@@ -339,18 +299,3 @@ def test_figures_without_labels_are_none() -> None:
         {"domain": "all", "insights_annotated": 0, "assigned_to_several": None, "accuracy": None}
     ]
     assert tables["document_insight"][0]["f1"] is None
-
-
-def test_a_sample_haystack_from_sheet_to_table(tmp_path: Path) -> None:
-    raws = [load_sample("news"), load_sample("conversation")]
-    rows = audit_sample(raws, 10, 4, seed=5)
-    write_audit(tmp_path / "a.csv", rows)
-    records = sheet(tmp_path / "a.csv")
-    for record in records:
-        record["answer"] = "yes" if record["kind"] == "document_insight" else "1"
-    save(tmp_path / "a.csv", records)
-    table = audit_tables(read_audit(tmp_path / "a.csv", raws))["document_insight"][-1]
-    # Always saying yes is right about all present insights, and finds all of them.
-    share = round(100 * table["stated_present"] / table["num_samples"], 2)
-    assert (table["accuracy"], table["precision"], table["recall"]) == (share, share, 100.0)
-    assert share == pytest.approx(100 * 55 / 155, abs=2.0)

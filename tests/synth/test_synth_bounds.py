@@ -32,7 +32,6 @@ from summhay_ray.synth import (
     synthesize,
 )
 from summhay_ray.synth.making.asking import GROUP_OF
-from summhay_ray.synth.making.prompting import MOST_TOKENS
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core
@@ -145,21 +144,6 @@ def test_the_bounds_of_conversations_count_chapters() -> None:
     assert found["check"].most.calls == 3 * (4 * (1 + 1 + 63 + 9) + 5 * 100 * 11 + 100 * (3 + 5))
 
 
-def test_distractors_and_conflicts_add_calls() -> None:
-    plain, hard = (
-        bounds(TOPIC, load_domain("news"), SMALL, difficulty, True, LONGEST)
-        for difficulty in (Difficulty(), Difficulty(distractors=2, conflicts=3))
-    )
-    # Of 4 rounds each: those that distract, the insights of both, and 3 other sides, of which 12 insights can have one.
-    assert hard["outline"].most.calls - plain["outline"].most.calls == 3 * (4 + 4 * 2 + min(4 * 3, 12))
-    assert hard["write"].least.calls == plain["write"].least.calls == 12
-
-
-def test_without_a_checking_model_no_checks_are_counted() -> None:
-    found = bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), False, LONGEST)
-    assert found["check"] == Bounds() and found["outline"].least.calls > 0
-
-
 def test_longer_answers_and_contexts_take_more_tokens_but_not_more_calls() -> None:
     short, long = (bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), True, longest) for longest in (500, 4000))
     none = bounds(replace(TOPIC, context=()), load_domain("news"), SMALL, Difficulty(), True, 500)
@@ -168,15 +152,3 @@ def test_longer_answers_and_contexts_take_more_tokens_but_not_more_calls() -> No
         assert short[group].most.output_tokens < long[group].most.output_tokens  # type: ignore[index]
     assert none["outline"].least.input_tokens < short["outline"].least.input_tokens
     assert short["check"].most.input_tokens < long["check"].most.input_tokens
-
-
-def test_the_most_tokens_leave_room_for_escaped_insights(monkeypatch: pytest.MonkeyPatch) -> None:
-    def most(tokens: int) -> int:
-        monkeypatch.setitem(MOST_TOKENS, "insight", tokens)  # type: ignore[arg-type]
-        plain = domain(outline_rounds=2, rounds=2)
-        return bounds(TOPIC, plain, SMALL, Difficulty(), True, LONGEST)["check"].most.input_tokens
-
-    # 3 rounds, each call 3 times: all 12 insights for duplicates, 1 for each of 12 assignments, 1 and 3 for each of 4 leaks; and
-    # all 12 for each of 12 documents, written 3 times and edited twice. As JSON a text of backslashes takes twice its tokens.
-    shown = 3 * (3 * (12 + 12 + 4 * 4) + 12 * (3 + 2) * 12)
-    assert most(300) - most(0) == 2 * 300 * shown

@@ -15,7 +15,7 @@ from synth_world import SMALL, FakeVerifier, World, domain, job
 from summhay_ray.outcome import Failed, Malformed, Refusal
 from summhay_ray.synth import Difficulty, Shape, Topic
 from summhay_ray.synth.making.asking import AT_ONCE, GaveUp, Work
-from summhay_ray.synth.making.documents import REWRITES, plan_flaws, write_documents
+from summhay_ray.synth.making.documents import REWRITES, write_documents
 from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, Written
 from summhay_ray.synth.making.outline import make_outline
 from summhay_ray.synth.making.placement import place
@@ -100,18 +100,6 @@ def test_a_reference_quotes_the_first_sentence_that_carries_no_insight_and_not_i
         assert [other["headline"] for other in one["references"]] == [f"Number {earlier} was a good day."]
 
 
-def test_chapters_share_the_document_s_words_and_see_the_chapters_before() -> None:
-    world = World()
-    _, planned, documents = written(world, domain=domain("chapters"))
-    for plan, document in zip(planned, documents, strict=True):
-        chapters = [given for task, given, _ in world.calls if task == "chapter" and given["number"] == plan.number]
-        assert [given["words"] for given in chapters] == [max(30, round(150 / len(plan.insight_ids)))] * len(plan.insight_ids)
-        assert chapters[0]["before"] == "" and all(given["before"] in document.text for given in chapters)
-        assert [len(given["before"]) > 0 for given in chapters[1:]] == [True] * (len(chapters) - 1)
-        assert [given["date"] for given in chapters] == [plan.date] + [""] * (len(chapters) - 1)
-        assert not any(given["references"] for given in chapters[1:])
-
-
 def test_documents_are_edited_until_no_insight_is_missing_or_extraneous() -> None:
     world = World(faults={"document": 1, "edit_document": 0.3}, seed=1)
     result = written(world)
@@ -160,18 +148,6 @@ def test_where_editing_fails_the_plan_is_corrected_if_each_insight_keeps_its_lea
     }
 
 
-def test_where_editing_makes_it_worse_an_earlier_round_is_kept() -> None:
-    class Spoiling(World):
-        def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
-            return "All that was there is gone."
-
-    eyes = FakeVerifier()
-    outline, planned, documents = written(Spoiling(faults={"document": 0.3}, seed=1), eyes)
-    # Five rounds of editing, of which none was as good as the first text.
-    assert {(round, last) for name, round, last in eyes.settled} == {(0, 6)}
-    assert sound((outline, planned, documents))
-
-
 @pytest.mark.parametrize("outcome", [Refusal("refused", "no"), Malformed("too_short", "3 words")])
 def test_a_document_whose_edit_is_refused_is_kept_with_its_plan_corrected(outcome: Any) -> None:
     world = World(faults={"document": 0.3}, always={"edit_document": outcome}, seed=1)
@@ -199,35 +175,6 @@ def test_documents_of_an_insight_below_its_least_are_written_again_until_it_fail
     assert world.count("edit_document") == 7 * 5
 
 
-def test_the_tries_of_a_chapter_count_over_all_writings() -> None:
-    class Deaf(World):
-        def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
-            return super()._do_chapter(given, given["insight"] == "Theme 1 has fact 0.", chance)
-
-        def _do_edit_document(self, given: Any, bad: bool, chance: Any) -> Any:
-            return given["document"]
-
-    world, eyes = Deaf(), FakeVerifier()
-    reason = gave_up(world, eyes, domain=domain("chapters", tries=3, rounds=2))
-    assert (reason.stage, reason.error) == ("documents", "unsound_truth")
-    asked = Counter((given["number"], given["insight"]) for task, given, _ in world.calls if task == "chapter")
-    lost = [n for (_, insight), n in asked.items() if insight == "Theme 1 has fact 0."]
-    assert lost == [4] * 7 and max(asked.values()) == 4
-    assert max(round for kind, round in eyes.rounds if kind == "chapter") == 3 and world.count("edit_document") == 7 * 2
-
-
-def test_a_chapter_that_passed_is_reused_when_its_tries_are_used_up() -> None:
-    class Once(World):
-        def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
-            return f"{super()._do_chapter(given, False, chance)} Told for the {self.count('chapter')}th time."
-
-    world, eyes = Once(), FakeVerifier([{"d03"}])
-    outline, planned, documents = written(world, eyes, domain=domain("chapters", tries=0))
-    assert sound((outline, planned, documents))
-    # No tries are left: the copy stays as it was, with no chapter lost.
-    assert world.count("chapter") == 16 * 7 and set(documents[2].planned.insight_ids) == set(planned[2].insight_ids)
-
-
 def test_near_copies_and_documents_that_refer_to_them_are_written_again() -> None:
     world, eyes = World(), FakeVerifier([{"d03", "d07"}])
     result = written(world, eyes)
@@ -246,40 +193,9 @@ def test_near_copies_and_documents_that_refer_to_them_are_written_again() -> Non
     assert sorted(one["text"] for one in first["insights"]) == sorted(one["text"] for one in second["insights"])
 
 
-def test_documents_of_insights_alone_are_copies_only_if_identical() -> None:
-    compared: list[set[str]] = []
-
-    class Counting(FakeVerifier):
-        async def copies(self, texts: Any) -> set[str]:
-            compared.append(set(texts))
-            return set()
-
-    written(World(), Counting())
-    assert compared == [set()]
-
-    class Wordy(World):
-        def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
-            return f"{super()._do_document(given, bad, chance)}\n{' '.join(f'w{chance.random()}' for _ in range(60))}."
-
-    written(Wordy(), Counting())
-    assert compared[1:] == [{f"d{number:02}" for number in range(1, 21)}]
-
-
 def test_copies_that_stay_copies_end_the_synthesis() -> None:
     reason = gave_up(World(), FakeVerifier([{"d03"}] * 3))
     assert (reason.stage, reason.error) == ("verification", "near_copies") and "document 3 " in reason.message
-
-
-def test_plan_flaws() -> None:
-    outline, planned, documents = written(World())
-    assert plan_flaws(outline, planned, documents, 5) == {}
-    conflict = next(one for one in outline.insights if one.conflicts_with)
-    place = next(at for at, one in enumerate(documents) if conflict.insight_id in one.planned.insight_ids)
-    both = replace(documents[place].planned, insight_ids=(conflict.insight_id, conflict.conflicts_with))
-    empty = replace(documents[place].planned, insight_ids=())
-    for plan, said in ((both, "it has both sides of a conflict"), (empty, "it has no insight")):
-        changed = [*documents[:place], replace(documents[place], planned=plan), *documents[place + 1 :]]
-        assert plan_flaws(outline, planned, changed, 0) == {place + 1: said}
 
 
 def test_a_failed_call_ends_the_synthesis_with_the_first_document_it_concerns() -> None:

@@ -100,13 +100,6 @@ def test_wrongly_annotated_insights_are_found() -> None:
     assert (rows[strange].check.found, rows[strange].check.evidence) == ("no", "")
 
 
-def test_insights_of_distractors_are_looked_for() -> None:
-    raw = raw_of()
-    insight = raw["topic_metadata"]["synthesis"]["distractors"][0]["insights"][0]
-    gone = insight["documents"].pop(0)
-    assert otherwise(raw) == {("document_insight", gone, insight["insight_id"])}
-
-
 def test_a_duplicate_subtopic_and_a_leaking_query_are_found() -> None:
     raw = raw_of()
     first, second = raw["subtopics"][:2]
@@ -132,15 +125,6 @@ def test_a_copied_document_and_a_missing_reference_are_found() -> None:
     assert ("document_reference", naming["document_id"], named["document_id"]) in otherwise(raw)
 
 
-def test_an_insight_that_fails_one_check_still_gets_the_others() -> None:
-    raw = raw_of()
-    insight = raw["subtopics"][0]["insights"][0]
-    insight["insight"] = "People say a lot of things about it."
-    rows = {one.check.kind: one for one in verified(raw) if one.check.subject == insight["insight_id"]}
-    assert is_otherwise(rows["insight_specific"])
-    assert {"insight_distinct", "insight_subtopic"} <= rows.keys()
-
-
 def test_a_file_without_synthesis_metadata_is_checked() -> None:
     raw = raw_of()
     del raw["topic_metadata"]
@@ -149,12 +133,6 @@ def test_a_file_without_synthesis_metadata_is_checked() -> None:
     held = verified(raw)
     assert {one.check.kind for one in held if is_otherwise(one)} <= {"insight_distinct", "insight_subtopic"}
     assert not [one for one in held if one.check.kind == "document_reference"]
-
-
-def test_little_is_sure_in_another_language() -> None:
-    raw = raw_of()
-    raw["topic_metadata"]["synthesis"]["manner"]["language"] = "German"
-    assert not [one for one in verified(raw) if one.sure and one.check.kind != "document_copy"]
 
 
 TICKETS = {

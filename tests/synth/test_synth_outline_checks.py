@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.checking.outline_checks import LEAK, assigned, leak, overlap, refers, same_insight, specific
+from summhay_ray.synth.checking.outline_checks import assigned, leak, overlap, refers, same_insight, specific
 
 pytestmark = pytest.mark.core
 
@@ -60,11 +60,6 @@ def test_a_subtopic_with_reordered_words_overlaps(other: str) -> None:
     assert overlap("Income, costs and the budget of the weekend", other).found
 
 
-def test_subtopics_are_never_surely_distinct() -> None:
-    verdict = overlap("Managing stress", "Coping with anxiety")
-    assert not verdict.found and not verdict.sure and verdict.evidence == ""
-
-
 def test_words_of_the_topic_are_no_overlap() -> None:
     pair = ("Costs of the tram line", "Safety of the tram line")
     assert overlap(*pair).found
@@ -99,19 +94,9 @@ def test_an_insight_is_assigned_by_its_words() -> None:
     assert place == 0 and verdict.found and verdict.sure and verdict.evidence == SUBTOPICS[0]
 
 
-def test_without_other_insights_no_assignment_is_sure() -> None:
-    place, verdict = assigned("A ticket costs 28 pounds of money.", SUBTOPICS)
-    assert place == 0 and not verdict.sure
-
-
 def test_an_insight_of_no_subtopic() -> None:
     assert assigned("Sheep sleep.", SUBTOPICS, OTHERS)[0] is None
     assert assigned("Sheep sleep.", ())[0] is None
-
-
-def test_an_insight_between_two_subtopics_is_assigned_to_the_first_unsurely() -> None:
-    place, verdict = assigned("Safety of food", SUBTOPICS, ((), (), ()))
-    assert place in (1, 2) and not verdict.sure
 
 
 QUERY = "What does the weekend cost?"
@@ -136,13 +121,6 @@ def test_words_of_the_subtopic_leak_nothing() -> None:
         leak("What costs of adults and children come up?", "Adults cost 28, children 12.", "Costs of adults and children").found
         is False
     )
-
-
-def test_a_number_alone_is_not_sure() -> None:
-    """7 weighs 2 of the insight's 11: Demon, 170, 1,025 and seven weigh 2 each, horsepower, tank and minutes 1."""
-    verdict = leak("What happened in 7 weeks?", "The Demon 170 has 1,025 horsepower and a tank for seven minutes.", "Power")
-    assert not verdict.found and not verdict.sure
-    assert verdict.score == pytest.approx(0.5 * (2 / 11) / LEAK[1], abs=1e-4)
 
 
 def test_a_name_gives_more_away_than_a_word() -> None:

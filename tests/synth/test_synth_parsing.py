@@ -125,11 +125,6 @@ def test_wrapping_around_a_text_is_removed(task: Any, around: str) -> None:
     assert read(task, GIVEN, around.format(TEXT)) == TEXT
 
 
-def test_runs_of_empty_lines_and_tabs_are_collapsed_and_control_characters_removed() -> None:
-    text = "One line is here.\n" + "\n \n\t\n" * 500 + "And\t\t\t\tanother,\x07 after it.\r\n"
-    assert read("document", {"words": 7}, text) == "One line is here.\n\nAnd\tanother, after it."
-
-
 def test_an_edit_of_a_few_words_is_too_short() -> None:
     document = TEXT * 9
     assert read("edit_document", {**GIVEN, "document": document}, document) == document
@@ -140,10 +135,6 @@ def test_an_edit_of_a_few_words_is_too_short() -> None:
 @pytest.mark.parametrize("text", ['["It is late," said Karl. So it was, and it stayed.]', '{"host": "db1"}\nThe node was lost.'])
 def test_a_text_that_begins_like_json_is_a_text(text: str) -> None:
     assert read("document", GIVEN, text) == text
-
-
-def test_characters_of_a_script_without_blanks_count_as_words() -> None:
-    assert read("document", {"words": 12}, "雨下了三天") == "雨下了三天"
 
 
 @pytest.mark.parametrize("text", ["Here is Ann:\nshe waits.", "Ann: Here is the plan.\nBo: Yes.", "{It} rained.", "[1] rained."])

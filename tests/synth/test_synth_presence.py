@@ -75,16 +75,6 @@ def test_a_side_does_not_borrow_its_number_from_the_next_sentence() -> None:
     assert found(f"{SIDES[0]} {SIDES[2]}", SIDES) == {SIDES[0], SIDES[2]}
 
 
-def test_both_sides_are_found_if_both_are_stated() -> None:
-    assert found(f"{SIDES[0]} {FILLER} {SIDES[1]}", SIDES) == set(SIDES[:2])
-
-
-def test_sides_that_differ_only_in_words_are_distinguished() -> None:
-    sides = ("The council approved the bridge over the river Tarn.", "The council rejected the bridge over the river Tarn.")
-    assert found(f"{sides[0]} {FILLER}", sides) == {sides[0]}
-    assert found(f"{sides[1]} {FILLER}", sides) == {sides[1]}
-
-
 def test_the_verdict_is_unsure_around_the_decision() -> None:
     insight = "Alder birch cedar dogwood elder fir gorse hazel ivy juniper"
     words = insight.split()
@@ -106,24 +96,12 @@ def test_a_script_without_blanks() -> None:
     assert found("天気は晴れでした。新しい東京の橋は、長さが512メートルです。", insights) == {insights[0]}
 
 
-def test_empty_topics_and_texts() -> None:
-    assert Presence(()).of("A text.") == []
-    assert [verdict.found for verdict in Presence((TICKET, "")).of("")] == [False, False]
-
-
 @given(st.lists(st.text(max_size=40), max_size=4), st.text(max_size=200))
 def test_any_texts_are_compared(insights: list[str], text: str) -> None:
     verdicts = Presence(insights).of(text)
     assert len(verdicts) == len(insights)
     assert all(0 <= verdict.score <= 1 and (verdict.evidence == "" or verdict.found) for verdict in verdicts)
     assert all(verdict.found == (verdict.score >= 0.5) for verdict in verdicts)
-
-
-@given(st.permutations(INSIGHTS))
-def test_the_order_of_the_insights_changes_no_verdict(order: list[str]) -> None:
-    text = f"{FILLER} {TICKET} {TRUST}"
-    usual = dict(zip(INSIGHTS, Presence(INSIGHTS).of(text), strict=True))
-    assert dict(zip(order, Presence(order).of(text), strict=True)) == usual
 
 
 def verdicts_of(raw: dict[str, Any]) -> list[tuple[Finding, bool]]:
@@ -171,11 +149,6 @@ def test_another_number_date_or_name_is_not_the_insight(exact: str, other: str) 
 def test_denied_questioned_or_reversed_insights_are_left_to_a_model(text: str) -> None:
     verdict = Presence((PUMPS, *INSIGHTS)).of(f"{FILLER}\n{text}\n{FILLER}")[0]
     assert verdict.found and not verdict.sure
-
-
-def test_an_insight_with_a_denial_is_surely_found_in_its_own_words() -> None:
-    denied = PUMPS.replace("ordered", "never ordered")
-    assert Presence((denied, *INSIGHTS)).of(f"{FILLER}\n{denied}")[0].sure
 
 
 def test_a_title_is_not_enough_for_a_name() -> None:

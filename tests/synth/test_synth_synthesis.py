@@ -122,14 +122,6 @@ def test_the_same_answers_in_another_order_give_the_same_haystack_to_the_byte(na
     assert json.dumps(one.raw) == json.dumps(other.raw) and one.checks == other.checks
 
 
-def test_a_conversation_is_spoken_by_its_participants_and_other_domains_are_not() -> None:
-    for name in domain_names():
-        raw = made(name)[0].raw
-        lines = [line for one in raw["documents"] for line in one["document_text"].splitlines() if line]
-        spoken = [line for line in lines if line.split(":")[0] in ("Amara", "Jonas", "Priya")]
-        assert len(spoken) == (len(lines) if name == "conversation" else 0)
-
-
 def test_without_a_model_that_checks_the_offline_checks_decide_alone() -> None:
     result, gateway = made("news", HARD, False)
     assert {check.by for check in result.checks} == {"offline"}
@@ -145,13 +137,6 @@ def test_a_fifth_domain_is_a_user_s_file(tmp_path: Path) -> None:
     haystack = read_released(json.dumps(raw), "letters.json").haystack
     assert (haystack.domain, haystack.participants, len(haystack.documents)) == ("letters", (), 12)
     assert raw["topic_metadata"]["synthesis"]["prompts"] == load_domain("news").hashes()
-
-
-def test_another_seed_gives_another_placement() -> None:
-    first = asyncio.run(synthesize(job(), World(), FakeVerifier()))
-    other = asyncio.run(synthesize(job(seed=8), World(), FakeVerifier()))
-    assert isinstance(first, Synthesized) and isinstance(other, Synthesized)
-    assert first.raw["subtopics"] == other.raw["subtopics"] and first.raw["documents"] != other.raw["documents"]
 
 
 def unverified(world: World, eyes: Any = None, **changes: Any) -> Unverified:
@@ -188,22 +173,6 @@ def test_a_check_that_gets_no_answer_leaves_the_haystack_unverified() -> None:
         "assign_subtopic: unreadable"
     )
     assert result.usd_micros > 0 and result.checks
-
-
-def test_an_impossible_shape_costs_nothing() -> None:
-    world = World()
-    result = unverified(world, shape=replace(SMALL, documents=4))
-    assert result.error == "shape" and "4 documents are too few for difficulty.least 5; raise documents" in result.message
-    assert not world.calls and result.usd_micros == 0
-
-
-def test_a_bug_is_raised() -> None:
-    class Broken(World):
-        def _do_document(self, given: Any, bad: bool, chance: Any) -> Any:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(synthesize(job(domain=domain()), Broken(), FakeVerifier()))
 
 
 def test_an_error_of_the_store_is_raised() -> None:

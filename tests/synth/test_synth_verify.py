@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from verify_world import (
     ALL,
@@ -11,7 +9,6 @@ from verify_world import (
     GIVEN,
     HINT,
     INSURANCE,
-    RESCUE,
     STEWARDS,
     TICKET,
     Model,
@@ -58,12 +55,6 @@ class TestDocuments:
         asked = next(row for row in made.checks if row.object == "s2-i1")
         assert (asked.by, asked.key, asked.evidence, asked.found) == ("model/insights_present", "key1", "14 stewards", "yes")
 
-    def test_the_model_says_no(self) -> None:
-        made = verifier(Model({"insights_present": {}}))
-        found = run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
-        assert found.missing == ("s2-i1",) and found.evidence == {}
-        assert next(row for row in made.checks if row.object == "s2-i1").evidence == ""
-
     @pytest.mark.parametrize(
         "claimed",
         [
@@ -82,13 +73,6 @@ class TestDocuments:
         # The row keeps the evidence, though it does not count.
         assert row.evidence == (claimed if row.found == "yes" else f"not the text's words: {claimed}")
 
-    @pytest.mark.parametrize(
-        "claimed", ["the licence asks for 14 stewards", "The licence ... 14 stewards", "[14 stewards]; on their feet"]
-    )
-    def test_punctuation_and_ellipses_in_evidence_are_ignored(self, claimed: str) -> None:
-        found = run(verifier(Model({"insights_present": {0: claimed}})).document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
-        assert found.missing == ()
-
     def test_in_another_language_only_a_clear_absence_is_sure(self) -> None:
         model = Model({"insights_present": {0: TICKET}})
         made = Verifier("cell", model, {**GIVEN, "language": "German"})
@@ -105,26 +89,12 @@ class TestDocuments:
         assert told == [(0, "s1-i1", "yes"), (1, "s1-i1", "no"), (2, "s1-i1", "yes")]
         assert sum(row.round == 2 for row in made.checks) == len(ALL)
 
-    def test_without_a_model_the_offline_verdict_counts(self) -> None:
-        made = verifier()
-        run(made.document(document("s2-i1"), f"{FILLER} {HINT}", ALL, 0))
-        assert {row.by for row in made.checks} == {"offline"}
-
-    def test_sure_verdicts_cost_nothing(self) -> None:
-        model = Model({"insights_present": {}})
-        found = run(verifier(model).document(document("s1-i1", "s2-i2"), f"{TICKET} {FILLER} {RESCUE}", ALL, 0))
-        assert not found.missing and not found.extraneous and model.asked == []
-
     def test_planned_insights_that_are_nearly_found_are_asked_about(self) -> None:
         nearly = "Adults and children pay for a ticket."
         for planned, asked in (("s1-i1", 1), ("s2-i2", 0)):
             model = Model({"insights_present": {}})
             run(verifier(model).document(document(planned), nearly, ALL, 0))
             assert len(model.asked) == asked
-
-    def test_ids_beyond_the_list_are_ignored(self) -> None:
-        model = Model({"insights_present": {7: "what"}})
-        assert run(verifier(model).document(document("s2-i1"), HINT, ALL, 0)).missing == ("s2-i1",)
 
     @pytest.mark.parametrize(
         "outcome", [Failed("rate", "slow", retryable=True), Refusal("no", "never"), Malformed("no_json", "prose")]
@@ -150,10 +120,6 @@ class TestChapters:
         right, row = self.chapter(f"{STEWARDS} {FILLER} {TICKET}")
         assert not right and (row.found, row.evidence) == ("s1-i1", TICKET)
 
-    def test_a_chapter_without_any_insight_fails(self) -> None:
-        right, row = self.chapter(FILLER)
-        assert not right and (row.found, row.evidence) == ("no", "")
-
     @pytest.mark.parametrize(
         ("place", "right", "found"), [(2, True, "s2-i1"), (0, False, "s1-i1"), (None, False, "no"), (9, False, "no")]
     )
@@ -163,12 +129,6 @@ class TestChapters:
         assert (passed, row.found, row.by, row.key) == (right, found, "model/chapter_check", "key1")
         given = model.asked[0][1]
         assert [one["id"] for one in given["insights"]] == [1, 2, 3, 4] and len(given["subtopics"]) == 2
-
-    def test_a_sure_chapter_asks_no_model(self) -> None:
-        for text in (STEWARDS, FILLER, f"{STEWARDS} {TICKET}"):
-            model = Model({"chapter_check": 2})
-            self.chapter(text, model)
-            assert model.asked == []
 
 
 class TestOutlines:
@@ -190,11 +150,6 @@ class TestOutlines:
         assert [one["text"] for one in model.asked[0][1]["subtopics"]] == ["Managing stress", "Coping with anxiety", "Food"]
         assert made.checks[1].by == "model/overlapping_subtopics" and made.checks[1].key == "key1"
 
-    def test_a_subtopic_that_overlaps_only_a_dropped_one_stays(self) -> None:
-        listed = [("s1", "Ticket prices"), ("s2", "Ticket prices and first aid"), ("s3", "First aid and night guards")]
-        model = Model({"overlapping_subtopics": ((0, 1), (1, 2))})
-        assert run(verifier(model).subtopics(listed, 0)) == {"s2"}
-
     def test_settled_subtopics_are_not_compared_again(self) -> None:
         listed = [("s1", "Ticket prices"), ("s2", "Prices of tickets"), ("s3", "Ticket prices and more")]
         model = Model({"overlapping_subtopics": ((0, 1), (0, 2))})
@@ -212,23 +167,11 @@ class TestOutlines:
         assert run(made.insights(outline(s1_i2="The money was well spent.").subtopics, 0)) == {"s1-i2"}
         assert "s1-i2" not in [row[0] for row in rows(made, "insight_distinct") + rows(made, "insight_subtopic")]
 
-    def test_an_insight_in_a_script_without_capitals_stays(self) -> None:
-        made = verifier()
-        subtopic = PlannedSubtopic("s1", "雨", "雨", "", (insight("s1-i1", "雨が三日間ウルムで降った。"),))
-        assert run(made.insights([subtopic], 0)) == set()
-        assert ("s1-i1", "", "yes", "no", "offline") in rows(made, "insight_specific")
-
     def test_a_duplicate_in_another_subtopic_is_dropped(self) -> None:
         again = "A ticket costs adults 28 pounds of money, and children under 12 come free."
         made = verifier()
         assert "s2-i2" in run(made.insights(outline(s2_i2=again).subtopics, 0))
         assert ("s2-i2", "s1-i1", "yes", "no", "offline") in rows(made, "insight_distinct")
-
-    def test_sides_of_a_conflict_are_no_duplicates(self) -> None:
-        sides = (insight("s1-i1", TICKET, "s1-i9"), insight("s1-i9", TICKET.replace("28", "30"), "s1-i1"))
-        model = Model({"duplicate_insights": lambda given: tuple((0, 1) for _ in given["insights"][1:2])})
-        subtopic = PlannedSubtopic("s1", "Money", "Money", "", sides)
-        assert run(verifier(model).insights([subtopic], 0)) == set() and model.asked == []
 
     @pytest.mark.parametrize(
         ("text", "kept"),
@@ -244,11 +187,6 @@ class TestOutlines:
         made = verifier()
         assert run(made.insights([PlannedSubtopic("s1", "Money", "Money", "", sides)], 0)) == (set() if kept else {"s1-i9"})
         assert rows(made, "insight_conflict") == [("s1-i9", "s1-i1", "yes", "yes" if kept else "no", "offline")]
-
-    def test_a_subtopic_without_the_insight_s_number_leaks_nothing(self) -> None:
-        sold = insight("s1-i1", "Ticket prices for adults rose by 4 percent.")
-        made = verifier()
-        assert run(made.insights([PlannedSubtopic("s1", "Prices", "Ticket prices for adults", "", (sold,))], 0)) == set()
 
     def test_an_insight_given_away_by_its_subtopic_is_dropped(self) -> None:
         made = verifier()
@@ -268,25 +206,11 @@ class TestOutlines:
         assert found["s1-i1"] == found["s2-i1"] == "none"
         assert all(given["subtopics"] == [{"id": 1, "text": "Money"}, {"id": 2, "text": "Safety"}] for _, given in model.asked)
 
-    def test_of_two_duplicates_the_one_that_passed_before_stays(self) -> None:
-        made = verifier()
-        plain = outline()
-        assert run(made.insights(plain.subtopics, 0)) == set()
-        first = replace(plain.subtopics[0], insights=(*plain.subtopics[0].insights, insight("s1-i9", STEWARDS)))
-        assert run(made.insights([first, plain.subtopics[1]], 1)) == {"s1-i9"}
-        row = next(row for row in made.checks if (row.kind, row.subject) == ("insight_distinct", "s1-i9"))
-        assert (row.object, row.found) == ("s2-i1", "no")
-
     def test_in_another_language_offline_checks_drop_nothing(self) -> None:
         german = Verifier("cell", Model(), {**GIVEN, "language": "German"})
         texts = {"s1_i1": "der preis ist hoch.", "s1_i2": "viele leute kamen.", "s2_i1": "es regnete.", "s2_i2": "man wartete."}
         assert run(german.insights(outline(**texts).subtopics, 0)) == set()
         assert run(verifier().insights(outline(**texts).subtopics, 0)) != set()
-
-    def test_without_a_model_only_a_sure_misassignment_drops(self) -> None:
-        made = verifier()
-        assert run(made.insights(outline(s1_i1="The gate opens at 9 on Friday.").subtopics, 0)) == set()
-        assert {row[4] for row in rows(made, "insight_subtopic")} == {"offline"}
 
     def test_an_insight_that_passed_is_not_assigned_again(self) -> None:
         model = Model({"assign_subtopic": lambda given: 0 if given["insight"] in (TICKET, INSURANCE) else 1})

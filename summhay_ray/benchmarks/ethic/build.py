@@ -20,23 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    Counted,
-    Inputs,
-    Item,
-    ModelSpec,
-    RawAnswer,
-    Rows,
-    RunStore,
-    Section,
-    Stage,
-    Tables,
-    Unreadable,
-    system,
-    user,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
 from summhay_ray.benchmarks.ethic.citation_marks import MARK, TARGET_MARK, join_citations, mark_citations
 from summhay_ray.benchmarks.ethic.records import LOOKUP, jsonl
@@ -83,19 +67,19 @@ class _Made:
         ]
 
 
-class EthicBuild(Benchmark[EthicBuildSpec]):
+class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
     """Builds one set of records."""
 
     kind = "ethic_build"
     stages = (
-        Stage("label", output_tokens=60, example="None"),
-        Stage("question", output_tokens=40, example="Question: Who is named?\nAnswer: Anna"),
-        Stage("summarize", output_tokens=150, example="A summary."),
+        benchmark.Stage("label", output_tokens=60, example="None"),
+        benchmark.Stage("question", output_tokens=40, example="Question: Who is named?\nAnswer: Anna"),
+        benchmark.Stage("summarize", output_tokens=150, example="A summary."),
     )
     tables = (MADE, LABELS)
-    counted = Counted("documents", MADE.name, prefix="c")
+    counted = benchmark.Counted("documents", MADE.name, prefix="c")
 
-    def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: EthicBuildSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         check_models((entry.model for entry in spec.model_entries()), self.own_models, inputs.folder)
 
@@ -137,7 +121,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     def _random(self, *names: str) -> random.Random:
         return random.Random(json.dumps([self.spec.seed, *names]))
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """One item per document, collection or decision. Raises SpecError for two of one domain with the same name."""
         sources: Mapping[str, Sequence[tuple[Any, Any]]] = {
             "text": self._texts,
@@ -152,9 +136,9 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
                         f"spec: {source.path!r}: {document.name!r} occurs twice in {source.domain}; write another domain"
                     )
                 seen.add(name)
-                yield Item(name, data={"kind": kind, "place": place, "domain": source.domain})
+                yield benchmark.Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """The records of one source, and the labels of its chunks."""
         place: int = item.data["place"]
         match item.data["kind"]:
@@ -166,7 +150,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
                 made = await self._build_collection(*self._collections[place], ask)
         return {MADE.name: made.records, LABELS.name: made.labels}
 
-    async def _build_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
+    async def _build_text(self, source: TextSource, text: sources.Text, ask: benchmark.Ask) -> _Made:
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
         borders = chunks(whole, self.spec.chunk_tokens)
         parts = [prompts.material(whole[begin:end]) for begin, end in borders]
@@ -199,7 +183,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             made.add("Organizing", prompts.organizing(shown), (gold,), order=order, **made_by)
         return made
 
-    async def _build_collection(self, source: CollectionSource, collection: sources.Collection, ask: Ask) -> _Made:
+    async def _build_collection(self, source: CollectionSource, collection: sources.Collection, ask: benchmark.Ask) -> _Made:
         documents = dict(collection.documents)
         if source.most_documents is not None and len(documents) > source.most_documents:
             kept = sorted(self._random("documents", collection.name).sample(sorted(documents), source.most_documents))
@@ -224,7 +208,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             made.add("Attributing", instruction, shared or ("None",), background_of=other.name)
         return made
 
-    async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
+    async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: benchmark.Ask) -> _Made:
         """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
         gold labels are the segments where a mark replaced a citation of the decision.
         """
@@ -255,19 +239,21 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             made.add("Attributing", instruction, gold or ("None",), context=shown, chunks=cut, **marked_by)
         return made
 
-    async def _ask(self, stage: str, model: ModelSpec, part: str, instruction: str, ask: Ask) -> RawAnswer:
+    async def _ask(
+        self, stage: str, model: benchmark.ModelSpec, part: str, instruction: str, ask: benchmark.Ask
+    ) -> benchmark.RawAnswer:
         """A model's answer about one part of a source."""
-        question = [system(prompts.SYSTEM), user(prompts.framed(part, instruction))]
+        question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.framed(part, instruction))]
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
 
-    async def _add_recalling(self, made: _Made, what: str, parts: Sequence[str], ask: Ask) -> None:
+    async def _add_recalling(self, made: _Made, what: str, parts: Sequence[str], ask: benchmark.Ask) -> None:
         labels = await self._labels(parts, what, ask)
         made.label(parts, labels)
         labeled = self._by("labeler", self.spec.labeler)
         every = tuple(dict.fromkeys(itertools.chain(*labels)))
         made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
 
-    async def _add_question(self, made: _Made, parts: Sequence[str], ask: Ask) -> None:
+    async def _add_question(self, made: _Made, parts: Sequence[str], ask: benchmark.Ask) -> None:
         """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
         assert self.spec.questioner is not None
         number = self._random("question", made.name).randrange(len(parts)) + 1
@@ -275,13 +261,13 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         written = _QUESTION.search(reply.text)
         answer = lenient_metrics.items(written["answer"]) if written else ()
         if written is None or not set(answer) - {lenient_metrics.NONE}:
-            raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
+            raise benchmark.Unreadable(reply, "a line Question: and a line Answer: with what it names")
         made.label([parts[number - 1]], [answer], number)
         made_by = self._by("questioner", self.spec.questioner)
         question = " ".join(written["question"].split())
         made.add(LOOKUP, prompts.lookup(question), answer, section=number, **made_by)
 
-    async def _forms(self, parts: Sequence[str], target: str, ask: Ask) -> set[str]:
+    async def _forms(self, parts: Sequence[str], target: str, ask: benchmark.Ask) -> set[str]:
         """The forms in which a decision is cited: those that the labeler lists and that occur in the text."""
         forms: set[str] = set()
         instruction = f"{prompts.CITATIONS_OF_TARGET}{prompts.TARGET}{target}{prompts.CUE}"
@@ -291,18 +277,18 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             named = [label for label in listed if label and label.casefold().strip(".") != lenient_metrics.NONE]
             found = [label for label in named if label in part]
             if named and not found and len(named) == sum(map(bool, listed)):
-                raise Unreadable(reply, "citations as they stand in the text, or None")
+                raise benchmark.Unreadable(reply, "citations as they stand in the text, or None")
             forms.update(found)
         return forms
 
-    async def _labels(self, parts: Sequence[str], what: str, ask: Ask) -> list[tuple[str, ...]]:
+    async def _labels(self, parts: Sequence[str], what: str, ask: benchmark.Ask) -> list[tuple[str, ...]]:
         """The labels of each chunk; empty if the labeler says None."""
         labels = []
         for part in parts:
             reply = await self._ask("label", self.spec.labeler, part, prompts.RECALLING[what] + prompts.CUE, ask)
             read = lenient_metrics.items(reply.text)
             if not read:
-                raise Unreadable(reply, "a list, or None")
+                raise benchmark.Unreadable(reply, "a list, or None")
             labels.append(tuple(label for label in read if label != lenient_metrics.NONE))
         return labels
 
@@ -318,7 +304,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         }
         return _Made(domain, source.name, context, meta, self.spec.tasks)
 
-    def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
+    def _by(self, role: str, model: benchmark.ModelSpec) -> dict[str, Any]:
         """The meta fields of a model in this role: name, sampling, and revision of a local model."""
         revision = self.models.revision(model.model).get("extra_body", {})
         return {
@@ -327,7 +313,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             **{f"{role}_{name}": value for name, value in revision.items()},
         }
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
         """Table `made`: number, mean tokens and mean labels of the records, by task and domain."""
         made = tables[MADE.name].with_columns(
             pl.col("meta").map_elements(lambda meta: json.loads(meta)["tokens"], return_dtype=pl.Int64).alias("tokens"),
@@ -338,12 +324,12 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         )
         return {"made": counted.sort("task", "domain")}
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         """The table of built records."""
         text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
-        return [Section("Records", text=text, table=scores["made"])]
+        return [benchmark.Section("Records", text=text, table=scores["made"])]
 
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)
         return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})

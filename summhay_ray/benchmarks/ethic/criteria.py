@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 
+from summhay_ray import judge
 from summhay_ray.benchmark import Ask, RawAnswer
 from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA as NAMES
 from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import shown_with_savings
 from summhay_ray.errors import SpecError
-from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
+from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.outcome import Answer, Outcome
 
 STAGE = "judge"
@@ -28,9 +29,9 @@ def criteria(prompts: Mapping[str, str]) -> dict[str, Criterion]:
     """The criteria con, faith and rel. `prompts`: prompts that replace ours. Raises SpecError if one lacks a placeholder."""
     own = json.loads(resources.files("summhay_ray.benchmarks.ethic").joinpath("criteria.json").read_text(encoding="utf-8"))
     ours = {
-        "con": CRITERIA["consistency"],
+        "con": judge.criteria()["consistency"],
         "faith": Criterion("faithfulness", Scale(SCALE[0], SCALE[-1]), own["faith"], own["version"]),
-        "rel": CRITERIA["relevance"],
+        "rel": judge.criteria()["relevance"],
     }
     try:
         return {name: Criterion(name, ours[name].scale, prompts[name]) if name in prompts else ours[name] for name in NAMES}

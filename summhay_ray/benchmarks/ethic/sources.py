@@ -1,7 +1,8 @@
 """Read the user's documents that ETHIC's tasks are built from: texts, transcripts, collections.
 
-A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), or a file of a folder. A collection is a line
-of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack in SummHay's released format.
+A text is a file, a line of JSON lines (`text`, `document` or `divided_document`), a file of a folder, or a document of a
+haystack. A collection is a line of JSON lines (`id`, `background`, `documents` of `id` and `text`), or a subtopic of a haystack.
+Haystacks are files in SummHay's released format, or our samples.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from summhay_ray.benchmark import Inputs
 from summhay_ray.errors import SpecError
 from summhay_ray.haystack import load_sample, read_released
+from summhay_ray.records import Haystack
 from summhay_ray.text import parsed_json
 
 _TEXT_FIELDS = ("text", "document", "divided_document")
@@ -103,7 +105,9 @@ def _is_text(value: Any) -> bool:
 
 
 def read_texts(entry: str, inputs: Inputs) -> list[Text]:
-    """The documents of a file, or of a folder's files, sorted by name, without blank ones. Raises SpecError."""
+    """The documents of a file, a folder's files or a haystack, sorted by name, without blank ones. Raises SpecError."""
+    if entry.startswith(SAMPLE) or entry.endswith(".json"):
+        return [Text(document.document_id, document.text) for document in _read_haystack(entry, inputs).documents]
     files = [name for name in inputs.digests() if name == entry or name.startswith(entry.rstrip("/") + "/")]
     if not inputs.settled or not files:
         path, files = inputs.path(entry), [entry]
@@ -132,12 +136,9 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
 
     A subtopic's collection has the documents that contain any of its insights; its background is the query and the insights.
     """
-    if entry.startswith(SAMPLE) and not inputs.settled:
-        inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
-    content = inputs.text(entry)
     if entry.endswith(".jsonl"):
-        return [_collection(row, where, entry) for where, row in _lines(content, entry)]
-    haystack = read_released(content, entry).haystack
+        return [_collection(row, where, entry) for where, row in _lines(inputs.text(entry), entry)]
+    haystack = _read_haystack(entry, inputs)
     gold, collections = haystack.gold(), []
     for subtopic in haystack.subtopics:
         insights = haystack.insights_of(subtopic.subtopic_id)
@@ -148,6 +149,13 @@ def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
             name = f"{haystack.name}-{subtopic.subtopic_id}"
             collections.append(Collection(name, query, documents, haystack.haystack_id))
     return collections
+
+
+def _read_haystack(entry: str, inputs: Inputs) -> Haystack:
+    """A file in SummHay's released format, or one of our samples. Raises SpecError."""
+    if entry.startswith(SAMPLE) and not inputs.settled:
+        inputs.give(entry, json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii"))
+    return read_released(inputs.text(entry), entry).haystack
 
 
 def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -86,15 +86,11 @@ class EthicJudge(ModelSpec):
     LATER = ModelSpec.LATER | {"role", "members"}
 
 
-def _data(value: Any) -> Any:
-    return [value] if isinstance(value, str | dict) else value
-
-
 class EthicSpec(Spec):
     """Records x models, and judges of Summarizing."""
 
     kind: str = Field(default="ethic", description="the benchmark")
-    data: Annotated[list[Text | HubSpec], BeforeValidator(_data)] = Field(
+    data: Annotated[list[Text | HubSpec], BeforeValidator(lambda one: [one] if isinstance(one, str | dict) else one)] = Field(
         default=["sample/ethic"],
         min_length=1,
         description="files of records (JSON lines, zip, Parquet), sample/ethic, run/ID of an ethic_build, or "

@@ -11,24 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    ByQuery,
-    Counted,
-    Inputs,
-    Item,
-    NoReply,
-    Queue,
-    RawAnswer,
-    Rows,
-    RunStore,
-    Section,
-    Stage,
-    Tables,
-    system,
-    user,
-)
+from summhay_ray import benchmark
+from summhay_ray.benchmark import system, user
 from summhay_ray.benchmarks.ethic import contexts, lenient_metrics, report, scores
 from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, rate, released_value
 from summhay_ray.benchmarks.ethic.prompts import CUE
@@ -51,16 +35,16 @@ _OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
-class Ethic(Benchmark[EthicSpec]):
+class Ethic(benchmark.Benchmark[EthicSpec]):
     """One run of ETHIC."""
 
     kind = "ethic"
-    stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
+    stages = (benchmark.Stage("answer", output_tokens=400), benchmark.Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
-    counted = Counted("records", prefix="e")
+    counted = benchmark.Counted("records", prefix="e")
     rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
-    def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
+    def __init__(self, spec: EthicSpec, inputs: benchmark.Inputs) -> None:
         super().__init__(spec, inputs)
         check_models((model.model for model in (*spec.models, *spec.raters)), self.own_models, inputs.folder)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
@@ -80,26 +64,26 @@ class Ethic(Benchmark[EthicSpec]):
         _ = self.records
         return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
 
-    def queues(self) -> Mapping[str, Queue]:
+    def queues(self) -> Mapping[str, benchmark.Queue]:
         """See `Workload`. An item calls its model and all judges; it runs locally if all of them are local."""
         settings = self.models.settings()
         judges = [judge.model for judge in self.spec.raters]
         local = all(settings[judge].local for judge in judges)
         return {
-            model.label: Queue((model.model, *judges), computes=local and settings[model.model].local)
+            model.label: benchmark.Queue((model.model, *judges), computes=local and settings[model.model].local)
             for model in self.spec.models
         }
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """One item per model and record of its tasks, model by model and document by document."""
         for model in self.spec.models:
             for place, record in enumerate(self.records):
                 if model.asked is None or record.task in model.asked:
                     data = {"place": place, "task": record.task, "domain": record.domain, "document": record.document}
                     name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
-                    yield Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
+                    yield benchmark.Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """The model's answer and, for Summarizing, the judges' ratings."""
         model, record = self._by_label[item.queue], self.records[item.data["place"]]
         prompt = self._prompt(model, record)
@@ -112,11 +96,11 @@ class Ethic(Benchmark[EthicSpec]):
                 room = f"{prompt.tokens} tokens and an answer of up to {model.max_tokens} exceed the window of {model.model}"
                 if self.spec.over_length == "truncate-middle":
                     room += ", and no room is left for the context; lower max_tokens, or raise context_window"
-                raise NoReply("answer", Failed("context_window", room))
+                raise benchmark.NoReply("answer", Failed("context_window", room))
             # A call needs a name, since a model may be its own judge. The scripts read the thinking, too.
             messages = [*([system(prompt.system)] if prompt.system else []), user(prompt.user)]
             reply = await ask("answer", messages, model=model, keep_thinking=True)
-        except NoReply as none:
+        except benchmark.NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
             ask.record(none)
             return {ANSWERS.name: [row("failed", "")]}
@@ -154,7 +138,7 @@ class Ethic(Benchmark[EthicSpec]):
         first = self.spec.system if prefix else record.system
         return first or "", text
 
-    def _row(self, item: Item, record: Record, prompt: _Prompt, outcome: str, key: str) -> EthicAnswer:
+    def _row(self, item: benchmark.Item, record: Record, prompt: _Prompt, outcome: str, key: str) -> EthicAnswer:
         sections = lenient_metrics.sections(record.context) if record.task == "Summarizing" else {}
         return EthicAnswer(
             item_id=item.id,
@@ -173,7 +157,9 @@ class Ethic(Benchmark[EthicSpec]):
             key=key,
         )
 
-    async def _rated(self, item: Item, record: Record, reply: RawAnswer, ask: Ask) -> list[SectionRating]:
+    async def _rated(
+        self, item: benchmark.Item, record: Record, reply: benchmark.RawAnswer, ask: benchmark.Ask
+    ) -> list[SectionRating]:
         text = lenient_metrics.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
         rated = lenient_metrics.rated_pairs(record.user, record.context, record.domain, text, reply.text)
         numbers = [str(number) for number in lenient_metrics.sections(record.context)]
@@ -200,22 +186,22 @@ class Ethic(Benchmark[EthicSpec]):
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
 
-    def score(self, tables: Tables) -> Tables:
+    def score(self, tables: benchmark.Tables) -> benchmark.Tables:
         return scores.score(tables, self._how)
 
-    def by_query(self, tables: Tables) -> ByQuery:
+    def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
         """See `Workload`. A system is a model, a figure its score in a task, a query a record."""
         return scores.by_query(tables, self._how)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         return [section for section in report.sections(scores) if section.table is not None and section.table.height]
 
-    def query_of(self, item: Item) -> str:
+    def query_of(self, item: benchmark.Item) -> str:
         """See `Workload`: the record, as TASK/DOMAIN/ID."""
         record = self.records[item.data["place"]]
         return f"{record.task}/{record.domain}/{record.id}"
 
-    async def references(self, item: Item) -> Sequence[str]:
+    async def references(self, item: benchmark.Item) -> Sequence[str]:
         """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
         Attributing the background."""
         record = self.records[item.data["place"]]
@@ -231,7 +217,7 @@ class Ethic(Benchmark[EthicSpec]):
         # Only the whole context shows that there is nothing to name.
         return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
 
-    def guess(self, item: Item, stage: str, size: str) -> str | None:
+    def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
         """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
         if stage == STAGE:
             return "4"
@@ -241,7 +227,7 @@ class Ethic(Benchmark[EthicSpec]):
         word = "Segment" if item.data["domain"] == "Law" else "Section"
         return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
-    def cited_answers(self, run: RunStore) -> CitedAnswers:
+    def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
         """See `Workload`: the sentences of every summary, and the numbered sections that it covers."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
         rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
@@ -257,7 +243,7 @@ class Ethic(Benchmark[EthicSpec]):
         }
         return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         """`tasks`: one row per task, domain and model."""
         return {
             "tasks": [

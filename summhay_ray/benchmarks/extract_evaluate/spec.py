@@ -20,15 +20,6 @@ PRICE = 30.0
 """The paper's price in dollars per million input tokens (section 3.1, footnote 4)."""
 
 
-def _criterion(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _pair(value: Any) -> Any:
-    """A list as a tuple: YAML and JSON have no tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _metric(value: Any) -> Any:
     """Expand the short forms: `NAME`, and `{NAME: MODEL}` for a metric with its model."""
     if isinstance(value, str):
@@ -44,7 +35,8 @@ class CriterionSpec(Strict):
 
     name: str = Field(min_length=1, description="consistency, relevance, faithfulness, or your own, with scale and prompt")
     human: str = Field(default="", description="the field of `scores` with the human scores; empty: the criterion's name")
-    scale: Annotated[tuple[int, int], BeforeValidator(_pair)] | None = Field(
+    # YAML and JSON have lists in place of tuples.
+    scale: Annotated[tuple[int, int], BeforeValidator(lambda one: tuple(one) if isinstance(one, list) else one)] | None = Field(
         default=None, description="[low, high], whole numbers; null: the criterion's own"
     )
     prompt: str | None = Field(default=None, description="path of a prompt file with [[SOURCE]] and [[SUMMARY]]; null: ours")
@@ -56,19 +48,19 @@ class CriterionSpec(Strict):
     def _complete(self) -> CriterionSpec:
         if self.scale is not None:
             judge.Scale(*self.scale)
-        if self.name not in judge.CRITERIA and (self.scale is None or self.prompt is None):
-            known = ", ".join(judge.CRITERIA)
+        if self.name not in judge.criteria() and (self.scale is None or self.prompt is None):
+            known = ", ".join(judge.criteria())
             raise ValueError(f"{self.name!r} is no criterion that has a prompt here ({known}); give it a scale and a prompt")
         return self
 
     @property
     def on(self) -> judge.Scale:
         """The scale: the spec's, else the criterion's own."""
-        return judge.Scale(*self.scale) if self.scale else judge.CRITERIA[self.name].scale
+        return judge.Scale(*self.scale) if self.scale else judge.criteria()[self.name].scale
 
     def made(self, prompt: str) -> judge.Criterion:
         """The criterion. `prompt`: the text of its prompt file; empty: ours. Raises ValueError if a placeholder is missing."""
-        own = judge.CRITERIA.get(self.name)
+        own = judge.criteria().get(self.name)
         text = prompt or (own.prompt if own else "")
         return judge.Criterion(self.name, self.on, text, own.version if own and not prompt else 1)
 
@@ -93,7 +85,12 @@ class MetricSpec(Strict):
         return self
 
 
-CriterionEntry = Annotated[CriterionSpec, BeforeValidator(_criterion, json_schema_input_type=Text | CriterionSpec)]
+CriterionEntry = Annotated[
+    CriterionSpec,
+    BeforeValidator(
+        lambda value: {"name": value} if isinstance(value, str) else value, json_schema_input_type=Text | CriterionSpec
+    ),
+]
 MetricEntry = Annotated[MetricSpec, BeforeValidator(_metric, json_schema_input_type=Text | dict[str, str] | MetricSpec)]
 
 

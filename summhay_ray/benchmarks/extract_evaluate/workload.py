@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, extract_code, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
@@ -280,7 +280,8 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
             ask.fail("rate", outcome)
             return {}
         rating = outcome.value
-        [first, *_] = judge.rating_requests(criterion, shown_of(rater.extract, values), self._settings(rater))
+        settings = rater.rater(self.models.revision(rater.model))
+        [first, *_] = judge.rating_requests(criterion, shown_of(rater.extract, values), settings)
         prompt_tokens = count_tokens(first.messages[0].content)
         row = RatingRow(
             **{name: data[name] for name in ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")},
@@ -298,9 +299,6 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
     @property
     def _script(self) -> Script:
         return extracts.script_of(self.spec.script, self.spec.compat)
-
-    def _settings(self, rater: RaterSpec) -> judge.Rater:
-        return rater.rater(self.models.revision(rater.model))
 
     # --- scores ----------------------------------------------------------------------------------------------
 

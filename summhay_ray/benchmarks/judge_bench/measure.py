@@ -9,31 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from summhay_ray import judge as judging
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Source, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.haystack import parse_system
-from summhay_ray.judge import (
-    DEFAULT_SHARE,
-    BadName,
-    Composed,
-    Named,
-    Verdict,
-    bench,
-    blend,
-    fit,
-    is_tied,
-    least_certain,
-    name_of,
-    panel,
-    strategy_of,
-    usable_verdict,
-)
+from summhay_ray.judge.fit import held_out, measure
 from summhay_ray.loops import run_loop
 from summhay_ray.metrics import alpha
 from summhay_ray.outcome import MICROS, Answer, Malformed, Outcome
 from summhay_ray.records import COVERAGE_VALUE
 
-AskJudge = Callable[[BenchJudge, Named, Wanted], Judged]
+AskJudge = Callable[[BenchJudge, judging.Named, Wanted], Judged]
 """(judge, the part of it to ask, the insights of each summary) -> the outcomes."""
 
 Pair = tuple[int, int]
@@ -46,11 +32,11 @@ class Measure:
     `held_out`: the free judge is fitted on the other topics.
     """
 
-    def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, held_out: bool) -> None:
+    def __init__(self, summaries: Sequence[judging.bench.AnnotatedSummary], file: str, held_out: bool) -> None:
         self._summaries, self._file, self._held_out = summaries, file, held_out
         self.all: Wanted = [range(len(summary.insights)) for summary in summaries]
         self._summarizers = [parse_system(summary.system).model or "unknown" for summary in summaries]
-        self._free: dict[bool, list[list[bench.Rated]]] = {}
+        self._free: dict[bool, list[list[judging.bench.Rated]]] = {}
         """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
@@ -61,19 +47,19 @@ class Measure:
         missing = [outcome for row in outcomes for outcome in row if not isinstance(outcome, Answer)]
         failures = Counter(outcome.error for outcome in missing)
         usd = None if judged.micros is None else judged.micros / MICROS
-        bias = bench.measured_bias(judge.name, self._summaries, verdicts, self._summarizers)
+        bias = judging.bench.measured_bias(judge.name, self._summaries, verdicts, self._summarizers)
         votes = judged.votes
         members = None
         if votes:
             worth = [[COVERAGE_VALUE[label] for label in labels] for labels in votes]
             alike = sum(len(set(labels)) == 1 for labels in votes)
             agreed = alpha([*zip(*worth, strict=True)])
-            members = PanelVotes(len(votes[0]), len(votes), alike, sum(map(is_tied, votes)), agreed)
+            members = PanelVotes(len(votes[0]), len(votes), alike, sum(map(judging.is_tied, votes)), agreed)
         fitted = ", fitted on its other topics" if self._held_out and any(map(is_free, judge.named.leaves())) else ""
         source = f"{len(self._summaries)} annotated summaries of {self._file}{fitted}"
         return BenchRow(
             judge=judge.name,
-            figures=bench.agreement(self._summaries, verdicts, self._summarizers),
+            figures=judging.bench.agreement(self._summaries, verdicts, self._summarizers),
             usd=usd,
             usd_per_200=None if usd is None else usd / len(self._summaries) * 200,
             usd_source=None if usd is None else judged.source,
@@ -87,7 +73,7 @@ class Measure:
         """The outcomes of a judge for the wanted insights. A cascade passes on the least certain insights of the whole file."""
         parts: list[Judged] = []
 
-        async def ask(named: Named, pairs: Sequence[Pair], share: float) -> list[Outcome[Verdict]]:
+        async def ask(named: judging.Named, pairs: Sequence[Pair], share: float) -> list[Outcome[judging.Verdict]]:
             places: list[list[int]] = [[] for _ in wanted]
             for summary, place in pairs:
                 places[summary].append(place)
@@ -95,21 +81,26 @@ class Measure:
             found = parts[-1].outcomes
             return [found[summary][place] for summary, place in pairs]
 
-        def least_sure(named: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
-            return least_certain(uncertainties or (), DEFAULT_SHARE if named.share is None else named.share)
-
-        def usable_of(pair: Pair, verdict: Verdict) -> Verdict | Malformed:
-            return usable_verdict(verdict, len(self._summaries[pair[0]].bullets))
+        def least_sure(named: judging.Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
+            return judging.least_certain(uncertainties or (), judging.DEFAULT_SHARE if named.share is None else named.share)
 
         votes = list[Sequence[str]]()
 
-        def voted(named: Named, pair: Pair, said: Sequence[Outcome[Verdict]]) -> None:
+        def voted(named: judging.Named, pair: Pair, said: Sequence[Outcome[judging.Verdict]]) -> None:
             labels = [outcome.value.coverage for outcome in said if isinstance(outcome, Answer)]
             if named == judge.named and len(labels) == len(said):
                 votes.append(labels)
 
         pairs = [(summary, place) for summary, places in enumerate(wanted) for place in places]
-        composed = Composed(ask, usable_of, blend, panel, least_sure, voted)
+        n_bullets = [len(summary.bullets) for summary in self._summaries]
+        composed = judging.Composed(
+            ask,
+            lambda pair, verdict: judging.usable_verdict(verdict, n_bullets[pair[0]]),
+            judging.blend,
+            judging.panel,
+            least_sure,
+            voted,
+        )
         outcomes: Outcomes = [{} for _ in wanted]
         for (summary, place), outcome in zip(pairs, run_loop(lambda: composed.judge(judge.named, pairs)), strict=True):
             outcomes[summary][place] = outcome
@@ -120,27 +111,27 @@ class Measure:
         source: Source = "estimated" if "estimated" in sources else "spent" if "spent" in sources else "free"
         return Judged(outcomes, known, source, votes)
 
-    def _part(self, judge: BenchJudge, named: Named, wanted: Wanted, ask: AskJudge) -> Judged:
+    def _part(self, judge: BenchJudge, named: judging.Named, wanted: Wanted, ask: AskJudge) -> Judged:
         """The outcomes of a judge that is not composed of others: stored predictions, the free judge, or one that is asked."""
         if named.kind == "stored":
-            key = named.text.removeprefix(bench.STORED_PREFIX)
-            verdicts = bench.stored_verdicts(self._summaries, key)
+            key = named.text.removeprefix(judging.bench.STORED_PREFIX)
+            verdicts = judging.bench.stored_verdicts(self._summaries, key)
             absent = Malformed("missing_prediction", f"{key} has no usable prediction for the insight")
             outcomes: Outcomes = []
             for row, places in zip(verdicts, wanted, strict=True):
                 found = {place: row[place] for place in places}
                 outcomes.append({place: absent if verdict is None else Answer(verdict) for place, verdict in found.items()})
-            return Judged(outcomes, bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
+            return Judged(outcomes, judging.bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
         if not is_free(named):
             return ask(judge, named, wanted)
         # If it sees all insights of a summary at once, all of them count as its input, as in a run.
         together = named.kind == "offline"
         if together not in self._free:
             if self._held_out:
-                self._free[together] = fit.held_out(fit.measure(self._summaries), together)
+                self._free[together] = held_out(measure(self._summaries), together)
             else:
                 texts = [([insight.text for insight in summary.insights], summary.bullets) for summary in self._summaries]
-                self._free[together] = [bench.rate(row, bullets, together) for row, bullets in texts]
+                self._free[together] = [judging.bench.rate(row, bullets, together) for row, bullets in texts]
         rows = zip(self._free[together], wanted, strict=True)
         return Judged([{place: Answer(rated[place].verdict) for place in places} for rated, places in rows])
 
@@ -148,11 +139,11 @@ class Measure:
 def _names(judge: BenchJudge) -> tuple[str, ...]:
     """The judge's other names in runs."""
     if judge.named.kind == "stored":
-        return bench.STORED_NAMES.get(judge.named.text.removeprefix(bench.STORED_PREFIX), ())
+        return judging.bench.STORED_NAMES.get(judge.named.text.removeprefix(judging.bench.STORED_PREFIX), ())
     if judge.entry is not None:
         return ()
     try:
-        names = (judge.named.text, name_of(*strategy_of(judge.named)).text)
-    except BadName:
+        names = (judge.named.text, judging.name_of(*judging.strategy_of(judge.named)).text)
+    except judging.BadName:
         names = (judge.named.text, "")
     return tuple(dict.fromkeys(name for name in names if name not in (judge.name, "")))

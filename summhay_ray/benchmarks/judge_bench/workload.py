@@ -15,15 +15,8 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from summhay_ray import benchmark
+from summhay_ray.benchmarks.judge_bench import result
 from summhay_ray.benchmarks.judge_bench.measure import Measure
-from summhay_ray.benchmarks.judge_bench.result import (
-    BenchResult,
-    Judged,
-    Outcomes,
-    Wanted,
-    agreement_section,
-    bias_section,
-)
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import AskModel, guarded
 from summhay_ray.benchmarks.summhay import SummHay
@@ -115,14 +108,14 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return {**{model: benchmark.Queue((model,)) for model in settings}, "": benchmark.Queue(tuple(settings))}
 
     @functools.cached_property
-    def parts(self) -> Sequence[tuple[BenchJudge, Named, Wanted]]:
+    def parts(self) -> Sequence[tuple[BenchJudge, Named, result.Wanted]]:
         """The parts of judges that are asked: the judge, the part, and the insights of each summary that it is asked about."""
-        found: list[tuple[BenchJudge, Named, Wanted]] = []
+        found: list[tuple[BenchJudge, Named, result.Wanted]] = []
 
-        def collect(judge: BenchJudge, leaf: Named, wanted: Wanted) -> Judged:
+        def collect(judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> result.Judged:
             found.append((judge, leaf, wanted))
             unknown = Failed("planned", "not asked yet")
-            return Judged([dict.fromkeys(places, unknown) for places in wanted])
+            return result.Judged([dict.fromkeys(places, unknown) for places in wanted])
 
         for judge in self._known.judges:
             if any(map(is_asked, judge.named.leaves())):
@@ -140,7 +133,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                     data = {"part": index, "summary": summary, "places": list(places)}
                     yield benchmark.Item(item_id, model, data, group=f"{index}/{summary}", size=len(places))
 
-    def _questions(self, judge: BenchJudge, leaf: Named, wanted: Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
+    def _questions(self, judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """The questions to a part as (item id, index of the summary, indices of the insights)."""
         who = self._known.identity(judge, leaf)
         alone = asks_alone(self._known.asked(judge, leaf)[0].strategy)
@@ -192,7 +185,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             judged[place] = outcome
         return judged
 
-    def score(self, tables: benchmark.Tables) -> BenchResult:
+    def score(self, tables: benchmark.Tables) -> result.BenchResult:
         """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
         outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
         for row in VERDICTS.records(tables[VERDICTS.name]):
@@ -208,17 +201,19 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             costs.setdefault(answer.cell_id, {})[answer.key] = usd[answer.key]
         return self.measured(outcomes, costs)
 
-    def report(self, scores: BenchResult) -> Sequence[benchmark.Section]:
-        return [agreement_section(scores.judges), bias_section(scores.judges)] if scores.judges else []
+    def report(self, scores: result.BenchResult) -> Sequence[benchmark.Section]:
+        return [result.agreement_section(scores.judges), result.bias_section(scores.judges)] if scores.judges else []
 
-    def measured(self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})) -> BenchResult:
+    def measured(
+        self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    ) -> result.BenchResult:
         """The figures of all judges, from the outcomes of the items.
 
         `costs`: item -> key of each of its answers -> its cost in micro-dollars.
         """
 
-        def known(judge: BenchJudge, leaf: Named, wanted: Wanted) -> Judged:
-            judged: Outcomes = [{} for _ in wanted]
+        def known(judge: BenchJudge, leaf: Named, wanted: result.Wanted) -> result.Judged:
+            judged: result.Outcomes = [{} for _ in wanted]
             spent: dict[str, int] = {}
             for item_id, summary, places in self._questions(judge, leaf, wanted):
                 answered = outcomes.get(item_id, {})
@@ -226,9 +221,9 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                 judged[summary] |= {place: answered.get(place) or answered.get(_WHOLE) or _UNPAID for place in places}
             # By key, so that an answer shared by several items counts once.
             total = sum(spent.values())
-            return Judged(judged, total, "spent" if total else "free")
+            return result.Judged(judged, total, "spent" if total else "free")
 
-        return BenchResult(
+        return result.BenchResult(
             n_summaries=len(self._summaries),
             n_insights=sum(map(len, self._measure.all)),
             judges=[self._measure.row(judge, known) for judge in self._known.judges],
@@ -237,7 +232,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
             held_out=self.spec.held_out,
         )
 
-    def details(self, scores: BenchResult) -> Mapping[str, Any]:
+    def details(self, scores: result.BenchResult) -> Mapping[str, Any]:
         return {"judges": [row.to_json() for row in scores.judges]}
 
     def own_code(self) -> Sequence[str]:

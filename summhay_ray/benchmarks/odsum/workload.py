@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from summhay_ray import benchmark, retrieve, summarize
-from summhay_ray.benchmarks import retrieval
+from summhay_ray.benchmarks import retrieval, summarizing
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection, as_file_name, json_lines
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
@@ -23,16 +23,6 @@ from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, extract_code
-from summhay_ray.benchmarks.summarizing import (
-    SummarizerSpec,
-    check_strategy,
-    guarded,
-    read_summary,
-    reduce_identity,
-    reducer_of,
-    strategy_name,
-    unused_retrievers,
-)
 from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
 from summhay_ray.inputs import write_new
@@ -83,12 +73,14 @@ class Odsum(OnCollection[OdsumSpec]):
             return
         try:
             for summarizer in self.spec.summarizers:
-                check_strategy(summarizer.strategy)
+                summarizing.check_strategy(summarizer.strategy)
                 if summarizer.prompt:
                     summarize.check_prompt(self._prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
-            retrieval.check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
+            for index, entry in enumerate(self.spec.retrievers):
+                with retrieval.naming(index):
+                    retrieval.make_retriever(entry, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
@@ -112,8 +104,8 @@ class Odsum(OnCollection[OdsumSpec]):
     @classmethod
     def retrieval_fields(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         """A spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
-        summarizing = ("summarizers", "strategies", "metrics", "words")
-        return {name: value for name, value in fields.items() if name not in summarizing}
+        others = ("summarizers", "strategies", "metrics", "words")
+        return {name: value for name, value in fields.items() if name not in others}
 
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are identified by their content."""
@@ -135,13 +127,13 @@ class Odsum(OnCollection[OdsumSpec]):
             **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
-    def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
+    def _semantic(self, summarizer: summarizing.SummarizerSpec) -> dict[str, Any]:
         """The fields that identify a summarizer."""
         own = summarizer.model_dump(
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
         own |= {"prompt": self._prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
-        return {**own, **reduce_identity(self.models, summarizer)}
+        return {**own, **summarizing.reduce_identity(self.models, summarizer)}
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
@@ -173,7 +165,7 @@ class Odsum(OnCollection[OdsumSpec]):
                     yield self._item(query.query_id, place, summarizer, only, self._ranked.cuts(only)[0] if only else None)
 
     def _item(
-        self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None
+        self, query_id: str, place: int, summarizer: summarizing.SummarizerSpec, retriever: str | None, k: int | None
     ) -> benchmark.Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
         where = cut if retriever and summarizer.answers is None else ""
@@ -264,7 +256,9 @@ class Odsum(OnCollection[OdsumSpec]):
             async def summarized() -> Any:
                 return await make_summarizer(spec.strategy).summarize(task, bare)
 
-            outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarized(), ask.planning))
+            outcome = summarizing.read_summary(
+                await summarizing.guarded("strategy_error", spec.strategy_label, summarized(), ask.planning)
+            )
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)
             return {}
@@ -289,7 +283,7 @@ class Odsum(OnCollection[OdsumSpec]):
         """Query id -> the corpus's query."""
         return {query.query_id: query for query in self.collection.corpus.queries}
 
-    def _task(self, item: benchmark.Item, spec: SummarizerSpec, numbers: Sequence[int]) -> Task:
+    def _task(self, item: benchmark.Item, spec: summarizing.SummarizerSpec, numbers: Sequence[int]) -> Task:
         corpus, query = self.collection.corpus, self.collection.by_id[item.data["query_id"]]
         return Task(
             haystack=corpus.haystack,
@@ -298,7 +292,7 @@ class Odsum(OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self._prompts.get(spec.prompt or "", ""),
             sampling=self.models.sampling(spec),
-            reducer=reducer_of(self.models, spec),
+            reducer=summarizing.reducer_of(self.models, spec),
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,
@@ -329,7 +323,7 @@ class Odsum(OnCollection[OdsumSpec]):
 
     def warnings(self) -> Sequence[str]:
         """See `Workload`: retrievers without effect."""
-        return unused_retrievers(self.spec.summarizers, [*self.retrievers])
+        return summarizing.unused_retrievers(self.spec.summarizers, [*self.retrievers])
 
     async def references(self, item: benchmark.Item) -> Sequence[str]:
         """See `Workload`. The reference summaries of the item's query."""
@@ -339,7 +333,7 @@ class Odsum(OnCollection[OdsumSpec]):
         """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
         if stage != "summarize":
             return super().guess(item, stage, size)
-        spec: SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
+        spec: summarizing.SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
         words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
         return _WORD * words[size]
 
@@ -370,8 +364,11 @@ class Odsum(OnCollection[OdsumSpec]):
             summaries = tables.run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
             found += self.spec.tells_foreign("rouge: summaries with their references", texts)
-        details = {**results.details, "cut_texts": retrieval.cut_texts(tables.run)}
-        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
+        return replace(
+            results,
+            make_details=lambda: {**results.details, "cut_texts": retrieval.cut_texts(tables.run)},
+            warnings=(*results.warnings, *self.collection.warnings, *found),
+        )
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
@@ -409,7 +406,7 @@ class Odsum(OnCollection[OdsumSpec]):
             run.commit_units(COLLECTION, {COLLECTION: {"odsum_documents": documents, "odsum_queries": queries}})
 
     def own_code(self) -> Sequence[str]:
-        strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
+        strategies = [summarizing.strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
         extracts_code = extract_code(*(geval.extract for geval in self.spec.gevals.values()))
         return [
             *super().own_code(),

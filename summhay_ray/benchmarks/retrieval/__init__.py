@@ -7,7 +7,6 @@ queries, and offers `summhay retrieve` through a subclass of `Retrieving`.
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     RetrieverEntry,
-    check_made,
     check_retrievers,
     every,
     files,
@@ -55,7 +54,6 @@ __all__ = [
     "Retrievers",
     "Retrieving",
     "StoredModels",
-    "check_made",
     "check_retrievers",
     "cut_texts",
     "cut_warnings",

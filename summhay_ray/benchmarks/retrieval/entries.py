@@ -382,13 +382,6 @@ def naming(index: int) -> Iterator[None]:
         raise SpecError(f"spec: retrievers[{index}]: {str(error).removeprefix('spec: ')}") from error
 
 
-def check_made(entries: Sequence[str | Entry], seed: int, read: Read) -> None:
-    """Raises SpecError for a retriever that cannot be made."""
-    for index, entry in enumerate(entries):
-        with naming(index):
-            make_retriever(entry, seed, read)
-
-
 def with_retrievers(spec: S, inputs: Inputs) -> S:
     """The spec with the retrievers' model folders resolved (see `at_home`), after checking models and run files.
 

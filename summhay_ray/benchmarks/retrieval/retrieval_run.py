@@ -13,25 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import (
-    Ask,
-    Benchmark,
-    ByQuery,
-    Counted,
-    Inputs,
-    Item,
-    ModelSpec,
-    Prepared,
-    Queue,
-    Results,
-    Rows,
-    RunStore,
-    RunTables,
-    Section,
-    Stage,
-    Table,
-    Tables,
-)
+from summhay_ray import benchmark
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, check_retrievers, own_code, services, with_retrievers
 from summhay_ray.benchmarks.retrieval.rankings import (
     CUT_TEXTS,
@@ -65,7 +47,7 @@ class RetrievalFields(OfWordsSpec):
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
     depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")
 
-    def model_entries(self) -> Sequence[ModelSpec]:
+    def model_entries(self) -> Sequence[benchmark.ModelSpec]:
         """See `Spec`: the retrievers' service models."""
         return list(services(self.retrievers).values())
 
@@ -104,14 +86,14 @@ class Corpora:
         return ""
 
 
-class Retrieving(Benchmark[S]):
+class Retrieving(benchmark.Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
-    stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
-    tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
-    counted = Counted("corpora", item="corpus")
+    stages = (benchmark.Stage("embed"), benchmark.Stage("rerank"), benchmark.Stage("search"), benchmark.Stage(STAGE))
+    tables: ClassVar[Sequence[benchmark.Table]] = (*RANKING_TABLES, CUT_TEXTS)
+    counted = benchmark.Counted("corpora", item="corpus")
 
-    def __init__(self, spec: S, inputs: Inputs) -> None:
+    def __init__(self, spec: S, inputs: benchmark.Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.retrievers = Retrievers(self.spec, inputs)
 
@@ -132,7 +114,7 @@ class Retrieving(Benchmark[S]):
             **_filled(qrels=self.corpora.relevance(), queries=queries),
         }
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[benchmark.Item]:
         """See `Workload`. One item per corpus and retriever, or several for many queries; one per query if a service is
         called."""
         known = functools.cache(self.retrievers.identity)
@@ -155,34 +137,36 @@ class Retrieving(Benchmark[S]):
                         share = {} if n <= 1 else {"share": [place, n]}
                         item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
                         asked = len(queries[place::n])
-                        yield Item(item_id, data={**data, "queries": asked, **share}, source=item_id, size=asked, reads=corpus_id)
+                        yield benchmark.Item(
+                            item_id, data={**data, "queries": asked, **share}, source=item_id, size=asked, reads=corpus_id
+                        )
                     continue
                 for query_id in queries:
                     item_id = semantic_hash({**content, "query": query_id})[:32]
-                    yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
+                    yield benchmark.Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
 
-    def queues(self) -> Mapping[str, Queue]:
-        return {"": Queue(tuple(self.retrievers.services))}
+    def queues(self) -> Mapping[str, benchmark.Queue]:
+        return {"": benchmark.Queue(tuple(self.retrievers.services))}
 
-    def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
+    def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only the results of local models."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpora.corpus(corpus_id)
             if retriever in self.retrievers.asking:
                 self.retrievers.compute_local_part(corpus, retriever)
-                return Prepared()
+                return benchmark.Prepared()
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]
             rankings, missing = self.retrievers.rankings_by_query(corpus, retriever, queries)
         # A user-defined retriever may raise anything: that becomes a failure row, and other rows continue.
         except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=STAGE)
+            return benchmark.Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
         rows = {**self._rows(corpus, retriever, found), **self.retrievers.cut_rows(corpus_id, retriever)}
-        return Prepared(rows, shared=missing)
+        return benchmark.Prepared(rows, shared=missing)
 
-    async def answer(self, item: Item, ask: Ask) -> Rows:
+    async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`. The ranking of a retriever that calls a service; for any other, the reason that it has none."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
@@ -198,28 +182,28 @@ class Retrieving(Benchmark[S]):
             **self.retrievers.cut_rows(corpus.corpus_id, retriever, query.query_id),
         }
 
-    def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
+    def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> benchmark.Rows:
         whole, budget = retriever in self.retrievers.unordered, self.spec.token_budget
         depth = max(self.spec.depth, *self.spec.k)
         by_query = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
         return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}
 
-    def score(self, tables: RunTables) -> Tables:
+    def score(self, tables: benchmark.RunTables) -> benchmark.Tables:
         """See `Workload`. The retrieval table: a row per retriever and k."""
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
         return {"retrieval": retrieval_table(ranked, ks, expected, self.retrievers.unordered)}
 
-    def by_query(self, tables: RunTables) -> ByQuery:
+    def by_query(self, tables: benchmark.RunTables) -> benchmark.ByQuery:
         """See `Workload`. A system is a retriever."""
         return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.retrievers.unordered, self.retrievers)
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
 
-    def computations(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+    def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus for local models to read."""
         return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
@@ -227,20 +211,23 @@ class Retrieving(Benchmark[S]):
         """See `Workload`. The vectors and scores that the rankings of a corpus need."""
         return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+    def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`. Empty, since the plan does not depend on rankings."""
-        return Prepared()
+        return benchmark.Prepared()
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
         """See `Workload`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])
 
-    def results(self, tables: RunTables) -> Results:
+    def results(self, tables: benchmark.RunTables) -> benchmark.Results:
         """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "corpus_id", "query_id"), *cut_warnings(tables.run)]
-        details = {**results.details, "cut_texts": cut_texts(tables.run)}
-        return replace(results, details=details, warnings=(*results.warnings, *found))
+        return replace(
+            results,
+            make_details=lambda: {**results.details, "cut_texts": cut_texts(tables.run)},
+            warnings=(*results.warnings, *found),
+        )
 
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *own_code(self.spec.retrievers)]
@@ -251,17 +238,17 @@ def _filled(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def retrieval_alone(kind: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A spec's fields converted for a retrieval-only run. Raises SpecError if the benchmark has none."""
-    if issubclass(benchmark, Retrieving):
+    if issubclass(kind, Retrieving):
         return fields
-    if not hasattr(benchmark, "retrieval_fields"):
-        raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
-    converted: Mapping[str, Any] = benchmark.retrieval_fields(fields, where)
+    if not hasattr(kind, "retrieval_fields"):
+        raise SpecError(f"{where}: a spec of kind {kind.kind!r} has no retrievers; give a spec with retrievers")
+    converted: Mapping[str, Any] = kind.retrieval_fields(fields, where)
     return converted
 
 
-def write_trec(run: RunStore, folder: Path) -> list[Path]:
+def write_trec(run: benchmark.RunStore, folder: Path) -> list[Path]:
     """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths.
 
     A query id that occurs in several corpora is prefixed with its corpus id. Raises UserError, before writing, for an existing

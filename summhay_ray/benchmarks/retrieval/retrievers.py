@@ -37,18 +37,12 @@ class Retrievers(dict[str, str | Entry]):
         self.asking = frozenset(label for label, entry in self.items() if services([entry]))
         """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
         self._embedded_texts = functools.lru_cache(service_models.LISTS_KEPT)(service_models.EmbeddedTexts)
+        self._models = functools.cache(lambda: stored_models.StoredModels(inputs.store, spec))
+        self._known_models = functools.cache(lambda: stored_models.StoredModels(inputs.store, None))
+        """The local models' stored results, for planning."""
         self._made: dict[str, Any] = {}
         self._cuts: dict[tuple[str, str, str], Mapping[str, stored_models.Cut]] = {}
         """What models cut in the latest ranking of a corpus, by a retriever, of a query ("" for all queries)."""
-
-    @functools.cached_property
-    def _models(self) -> stored_models.StoredModels:
-        return stored_models.StoredModels(self._inputs.store, self._spec)
-
-    @functools.cached_property
-    def _known_models(self) -> stored_models.StoredModels:
-        """The local models' stored results, for planning."""
-        return stored_models.StoredModels(self._inputs.store, None)
 
     def made(self, label: str) -> Any:
         """The retriever of this name, made on first use: user code is not imported earlier."""
@@ -196,7 +190,7 @@ class Retrievers(dict[str, str | Entry]):
 
     def compute_part(self, corpus: Corpus, part: Mapping[str, Any]) -> Mapping[str, float]:
         """Compute one part of `corpora_to_compute` over its corpus. Returns what `Workload.compute` does."""
-        before = replace(self._models.computed)
+        before = replace(self._models().computed)
         place, n = part["share"]
         made = [one for retriever in part["retrievers"] for one in local_parts(self.made(retriever), self.services)]
         requested = stored_models.RequestedTexts()
@@ -206,8 +200,8 @@ class Retrievers(dict[str, str | Entry]):
             else:
                 retrieve.rankings(one, corpus, corpus.queries[place::n], stored_models.NotedModels(self._models))
         for encoding, texts in requested.texts:
-            self._models.compute_share(encoding, texts, (place, n))
-        return self._models.computed.since(before)
+            self._models().compute_share(encoding, texts, (place, n))
+        return self._models().computed.since(before)
 
     # --- identity of the retrievers -----------------------------------------------------------------------------------------
 

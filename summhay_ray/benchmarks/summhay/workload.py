@@ -14,16 +14,9 @@ from typing import Any, ClassVar, TypeVar
 import polars as pl
 
 from summhay_ray import benchmark, retrieve
+from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.rating import extract_code
-from summhay_ray.benchmarks.retrieval import (
-    CUT_TEXTS,
-    UNORDERED,
-    cut_warnings,
-    files,
-    own_code,
-    retrieval_section,
-    with_retrievers,
-)
+from summhay_ray.benchmarks.retrieval import own_code
 from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
@@ -35,7 +28,9 @@ from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_ce
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, open_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE as HAYSTACK_STAGE
+from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
@@ -88,13 +83,13 @@ class Summaries(OfHaystacks[S]):
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.by_query, scores.judge)
-        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
-        return [section for section in (claims, retrieval) if section is not None]
+        ranked = None if scores.retrieval is None else retrieval.retrieval_section(scores.retrieval, budget)
+        return [section for section in (claims, ranked) if section is not None]
 
     def full_report(self, scores: ScoreResult, tables: benchmark.RunTables) -> Sequence[benchmark.Section]:
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
-        return sections(scores, tables.options.judge, tables.options.over)
+        return sections(scores, tables.options.judge)
 
     def details(self, scores: ScoreResult) -> Mapping[str, Any]:
         return scores.details()
@@ -111,7 +106,9 @@ class Summaries(OfHaystacks[S]):
             *(warning for haystack in metadata for warning in haystack.warnings),
             *_unread_citations(tables.run, tables.options.compat),
         ]
-        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge_of_record(tables.run, tables.options.judge))
+        judge = judge_of_record(tables.run, tables.options.judge)
+        compared = scores_of_record(found.scores, tables.options.judge) if tables.options.whole else None
+        return replace(found, warnings=tuple(warnings), notes=notes, judge=judge, compared=compared)
 
     def samples(self, run: benchmark.RunStore, judge: str = "") -> Samples:
         """See `Workload`: each summary with its judgments."""
@@ -170,12 +167,12 @@ class SummHay(Summaries[SummhaySpec]):
         benchmark.Stage("summarize"),
         JUDGE_STAGE,
     )
-    tables = (*TABLES, CUT_TEXTS)
+    tables = (*TABLES, retrieval.CUT_TEXTS)
     counted = benchmark.Counted("cells", "judgments")
-    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, UNORDERED: list[str] | None}
+    record_fields: ClassVar[Mapping[str, Any]] = {**OfHaystacks.record_fields, retrieval.UNORDERED: list[str] | None}
 
     def __init__(self, spec: SummhaySpec, inputs: benchmark.Inputs) -> None:
-        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        super().__init__(retrieval.with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.grid = Grid(self.spec, inputs, self.models)
         self.own_models = (lambda: Replay(self.grid.haystacks.file),)
         self._contexts = Contexts(self.grid)
@@ -299,7 +296,7 @@ class SummHay(Summaries[SummhaySpec]):
         """See `Workload`. Adds queries in which word retrievers find nothing, and texts that models do not read."""
         scored = super().results(tables)
         unmatched = self.grid.retrievers.unmatched_words(tables.run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(tables.run)))
+        return replace(scored, warnings=(*scored.warnings, *unmatched, *retrieval.cut_warnings(tables.run)))
 
     def record(self, store: benchmark.Store) -> dict[str, Any]:
         """See `Workload`: enough to rebuild the grid without the spec's files."""
@@ -308,9 +305,9 @@ class SummHay(Summaries[SummhaySpec]):
             "spec": self.spec.model_dump(mode="json"),
             **self.grid.entries.recorded(),
             **self.grid.haystacks.recorded(store),
-            "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
+            "inputs": self.inputs.keep(store, retrieval.files(self.spec.retrievers)),
             "answers": {file: store.put_object(INPUT, self.inputs.read(file)) for file in given},
-            UNORDERED: sorted(self.grid.retrievers.unordered),
+            retrieval.UNORDERED: sorted(self.grid.retrievers.unordered),
         }
 
     def by_store(self) -> Mapping[str, str]:
@@ -320,8 +317,12 @@ class SummHay(Summaries[SummhaySpec]):
         self.grid.haystacks.keep(store)
 
     def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Writes the tables of the haystacks."""
-        open_haystacks(run, self.grid.haystacks)
+        """See `Workload`. Writes the tables of those haystacks that the run does not hold yet."""
+        haystacks, kept = self.grid.haystacks, run.finished(HAYSTACK_STAGE)
+        # Sorted by id, as the tables are, so that each commit holds neighbours.
+        absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
+        for block in blocks_of(absent):
+            run.commit_units(HAYSTACK_STAGE, {one: haystack_rows(haystacks.file(one)) for one in block})
 
     def own_code(self) -> Sequence[str]:
         spec = self.spec

@@ -8,6 +8,7 @@ benchmark's `score`, `expected_rows` has access to these items, for the `mean_in
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -60,18 +61,38 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
                 given = f"{type(frame).__name__} as {name!r}"
                 raise BadBenchmark(f"{workload.kind}: score gives {given}; expected a polars DataFrame; {_MEND}")
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
+    asked = ""
+    if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
+        asked = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
+
+    sections = functools.cache(functools.partial(_sections, workload, tables, scores, asked, items if is_own else None))
+    details = functools.cache(functools.partial(_details, workload, scores, asked))
+    if is_own:
+        # A mistake in a user's benchmark is reported as soon as its run ends.
+        sections()
+        details()
+    warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
+    return Results(scores, sections, details, tuple(warnings))
+
+
+def _sections(
+    workload: Workload[Any], tables: RunTables, scores: Any, asked: str, items: pl.DataFrame | None
+) -> Sequence[Section]:
+    """The benchmark's sections, the first with a note on how much was `asked`. `items`: of a user's own benchmark; else None."""
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.full_report(scores, tables) if tables.options.whole else workload.report(scores))
     for section in sections:
         if not isinstance(section, Section):
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
-    if is_own:
+    if items is not None:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
-    asked = ""
-    if not workload.imported and (n_asked := len(run.finished(ITEM))) < (total := workload.n_items()):
-        asked = f"{n_asked:,} of {total:,} {workload.counted.items} so far: the figures are of these"
     if asked and sections:
         sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
+    return sections
+
+
+def _details(workload: Workload[Any], scores: Any, asked: str) -> Mapping[str, Any]:
+    """The benchmark's fields of the JSON document, with its scores if they are frames, and how much was `asked`."""
     with reading(f"{workload.kind}: details", _MEND):
         details: dict[str, Any] = {"so_far": asked} if asked else {}
         if isinstance(scores, Mapping):
@@ -80,9 +101,7 @@ def scored(workload: Workload[Any], tables: RunTables) -> Results:
                 name: [{column: _json_value(value) for column, value in row.items()} for row in some]
                 for name, some in rows.items()
             }
-        details |= workload.details(scores)
-    warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
-    return Results(details, scores, sections, tuple(warnings))
+        return details | dict(workload.details(scores))
 
 
 def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:

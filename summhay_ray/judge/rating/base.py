@@ -137,13 +137,15 @@ def _enclosed(name: str, value: str) -> text.Block:
     return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)
 
 
-_PROMPTS = resources.files("summhay_ray.judge.rating").joinpath("prompts")
-CRITERIA: Mapping[str, Criterion] = {
-    name: Criterion(name, scale, _PROMPTS.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
-    for name, scale in (("consistency", Scale(1, 5)), ("relevance", Scale(1, 5)), ("faithfulness", Scale(1, 7)))
-}
-"""The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales. The wording of the prompts is our
-own."""
+@functools.cache
+def criteria() -> Mapping[str, Criterion]:
+    """The three criteria of Extract-then-Evaluate (Wu et al., EACL 2024, appendix A) on its scales: `consistency`, `relevance`
+    and `faithfulness`. The wording of the prompts is our own."""
+    prompts = resources.files("summhay_ray.judge.rating").joinpath("prompts")
+    return {
+        name: Criterion(name, Scale(1, highest), prompts.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
+        for name, highest in (("consistency", 5), ("relevance", 5), ("faithfulness", 7))
+    }
 
 
 async def rate_text(

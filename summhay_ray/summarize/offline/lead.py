@@ -6,13 +6,12 @@ citations may have high precision, but recall is low.
 
 from __future__ import annotations
 
-import itertools
 from typing import ClassVar
 
 import numpy as np
 
 from summhay_ray.llm import Request
-from summhay_ray.summarize.offline.index import NOTHING_SAID, Floats, SentenceIndex, as_bullet, as_text, index_of
+from summhay_ray.summarize.offline.index import NOTHING_SAID, as_bullet, as_text, index_of
 from summhay_ray.summarize.offline.reading import read
 
 # Leading sentences are introductory: the lead is the first sentence at least half as similar to the query as the best one.
@@ -35,17 +34,14 @@ class Lead:
         if not relevance.any() and index.is_english_with(question.query):
             return f"- {NOTHING_SAID}" if question.n_words is None else NOTHING_SAID
         ranking = np.argsort(-np.round(index.document_similarities(query), 12), kind="stable").tolist()
-        leads = ((place, _lead(index, relevance, place)) for place in ranking)
-        found = ((index.texts[lead], index.numbers[place]) for place, lead in leads if lead is not None)
-        chosen = itertools.islice(found, question.n_insights)
+        chosen: list[tuple[str, int]] = []
+        for place in ranking:
+            sentences = np.flatnonzero(index.documents == place)
+            if len(chosen) == question.n_insights:
+                break
+            if sentences.size:
+                lead = sentences[np.argmax(relevance[sentences] >= _NEAR * relevance[sentences].max())]
+                chosen.append((index.texts[lead], index.numbers[place]))
         if question.n_words is None:
             return "\n".join(as_bullet(sentence, [number]) for sentence, number in chosen)
         return as_text(sentence for sentence, _ in chosen)
-
-
-def _lead(index: SentenceIndex, relevance: Floats, place: int) -> int | None:
-    """The lead sentence of a document; None for a document without sentences."""
-    sentences = np.flatnonzero(index.documents == place)
-    if sentences.size == 0:
-        return None
-    return int(sentences[np.argmax(relevance[sentences] >= _NEAR * relevance[sentences].max())])

@@ -15,12 +15,10 @@ import polars as pl
 import pytest
 
 import summhay_ray
-from summhay_ray.benchmarks.ethic import contexts, read_label_sheet
+from summhay_ray.benchmarks.ethic import read_label_sheet
 from summhay_ray.benchmarks.ethic.records import COUNTS, Record, check_counts, read_records
-from summhay_ray.benchmarks.ethic.spec import ContextSpec
 from summhay_ray.engine import PlanResult, RunResult
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core
 
@@ -163,21 +161,6 @@ def test_contexts_are_cut_as_the_spec_says(tmp_path: Path) -> None:
     assert scores == {"full": 1.0, "window": pytest.approx(0.8), "blocks": 1.0}
 
 
-def test_views_are_as_long_as_the_spec_says_and_mark_what_is_left_out() -> None:
-    text = " ".join(f"Größe {place} ü." for place in range(400)) + " Otto said it. " + "Nothing more. " * 400
-    for sinks, window, block, top in ((0, 50, 16, 0), (10, 20, 16, 0), (10, 50, 20, 3), (64, 64, 32, 200)):
-        how = ContextSpec(strategy="blocks" if top else "window", sinks=sinks, window=window, block=block, top=max(1, top))
-        view = contexts.shown(text, "What did Otto say?", how)
-        parts = view.split(contexts.GAP)
-        assert all(part in text for part in parts) and text.endswith(parts[-1])
-        # A token may hold a part of a letter, and two texts that are joined may have a token less.
-        assert abs(sum(map(count_tokens, parts)) - min(count_tokens(text), sinks + window + block * top)) <= 2 * len(parts)
-        assert (view == text) == (top == 200) and ("Otto" in view) == bool(top)
-    # What follows each other is one.
-    close = ContextSpec(strategy="blocks", sinks=16, window=16, block=16, top=2)
-    assert contexts.GAP not in contexts.shown("one two " * 30, "?", close)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -228,12 +211,6 @@ def test_records_are_read_from_lines_zips_and_parquet(tmp_path: Path, shared_dat
 
 def _copies(record: Record, task: str, domain: str, n: int) -> list[Record]:
     return [replace(record, task=task, domain=domain, id=str(place)) for place in range(n)]
-
-
-def test_counts_are_those_of_all_files_together(tmp_path: Path) -> None:
-    files = [written(tmp_path, row(), name="one.jsonl"), written(tmp_path, row(ID="b"), name="two.jsonl")]
-    with pytest.raises(SpecError, match="^[^;]*Recalling, Books: 2 records"):
-        run(tmp_path / "store", data=files, released_counts=True)
 
 
 def test_citations_of_a_decision_become_marks_and_its_segments_the_gold(tmp_path: Path) -> None:
@@ -361,20 +338,6 @@ def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
     assert made.filter(pl.col("task") == "Summarizing").height == 3
     answers = {one["record"]: one["answer"] for one in made.to_dicts() if one["task"] == "Attributing"}
     assert answers == {"pills": ["[2]", "[3]"], "pills again": ["[2]", "[3]"], "glaciers": ["None"]}
-
-
-def test_equal_numbers_of_two_files_are_two_documents(tmp_path: Path) -> None:
-    def file(name: str, *texts: str) -> dict[str, str]:
-        documents = [{"id": number, "text": text} for number, text in enumerate(texts, start=1)]
-        return {"path": written(tmp_path, {"id": name, "background": name, "documents": documents}, name=f"{name}.jsonl")}
-
-    spec = {"kind": "ethic_build", "tasks": ["Attributing"], "executor": "inline"}
-    sources = [file("pills", "Ten took pills.", "Two took none."), file("glaciers", "Ice.", "Two  took none.")]
-    built = summhay_ray.run({**spec, "collections": sources}, store=str(tmp_path / "store"))
-    made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
-    assert made["answer"].to_list() == [["[2]"], ["[2]"]]
-    with pytest.raises(SpecError, match="'pills' occurs twice in Medicine"):
-        summhay_ray.run({**spec, "collections": [sources[0], sources[0]]}, store=str(tmp_path / "store"))
 
 
 def test_a_record_tells_who_made_it_and_of_what(built: tuple[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -16,14 +15,12 @@ from simulated_provider import Simulated, in_thread
 import summhay_ray
 from summhay_ray import cli
 from summhay_ray.benchmarks.extract_evaluate import read_pairs
-from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
-from summhay_ray.benchmarks.rating import ExtractSpec, shown_with_savings
+from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.comparison import SystemComparison
 from summhay_ray.engine import SpecError
 from summhay_ray.errors import UserError
-from summhay_ray.judge import CRITERIA, Criterion, Rater, Scale
-from summhay_ray.llm import Request
+from summhay_ray.judge import criteria
 from summhay_ray.metrics import concordance
 from summhay_ray.text import count_tokens
 
@@ -112,7 +109,7 @@ def test_without_a_key(tmp_path: Path) -> None:
     assert shares == [pytest.approx(1.0)] * 2
     titles = [section.title for section in found.sections]
     assert found.to_json()["criteria"] == {
-        "faithfulness": {"scale": [1, 7], "version": 1, "prompt_hash": CRITERIA["faithfulness"].prompt_hash}
+        "faithfulness": {"scale": [1, 7], "version": 1, "prompt_hash": criteria()["faithfulness"].prompt_hash}
     }
     curve = next(one.table for one in found.sections if one.title.startswith("Pearson by length"))
     assert curve is not None and set(curve.filter(pl.col("method") == "full")["pearson"]) == {full["pearson"]}
@@ -176,32 +173,6 @@ def test_what_cannot_be_read_is_a_failure_and_0_as_released(tmp_path: Path, prov
     [released] = rows(summhay_ray.score(found.run, store, compat="release").scores["correlations"], method="full")
     # Four of twelve are rated, all 6 and all of true summaries: deviations 4, -2, -2 with scores 1, 0, -1 (thirds of 100).
     assert released["n"] == 12 and released["pearson"] == pytest.approx((4 + 2) / (24 * 2) ** 0.5)
-
-
-def test_only_malformed_ratings_count_as_0_as_released() -> None:
-    """A call that failed brought no answer to read: it is left out in both modes."""
-    kinds = ("rated", "rated", "malformed", "failed")
-    names = {"dataset": "logs", "criterion": "faithfulness", "rater": "keen", "method": "full", "budget": 0}
-    items = [{"item_id": kind + str(n), **names, "doc_id": f"log-{n}", "system_id": kind} for n, kind in enumerate(kinds)]
-    cell = ("dataset", "doc_id", "system_id", "method", "budget", "criterion", "rater")
-    rating = {"rating": 6.0, "prompt_tokens": 9, "usd_micros": 0}
-    people = [{**{name: item[name] for name in (*cell[:3], "criterion")}, "score": float(n)} for n, item in enumerate(items)]
-    metric = {"dataset": pl.String, "doc_id": pl.String, "system_id": pl.String, "metric": pl.String, "score": pl.Float64}
-    extract = {"dataset": pl.String, "method": pl.String, "budget": pl.Int64, "tokens": pl.Int64, "n_sentences": pl.Int64}
-    tables = {
-        "items": pl.DataFrame(items),
-        "failures": pl.DataFrame([{"item_id": item["item_id"], "kind": kinds[n]} for n, item in enumerate(items) if n > 1]),
-        "extract_ratings": pl.DataFrame([{**{name: item[name] for name in cell}, **rating} for item in items[:2]]),
-        "human_scores": pl.DataFrame(people),
-        "metric_scores": pl.DataFrame(schema=metric),
-        "extracts": pl.DataFrame(schema={**extract, "index": pl.List(pl.Int64)}),
-    }
-    for failed_as, n in ((None, 2), (0.0, 3)):
-        settings = Settings(seed=0, resamples=100, splits=0, price_per_mtok=30.0, failed_as=failed_as)
-        [full] = measured(tables, settings)["correlations"].to_dicts()
-        assert (full["n"], full["n_expected"]) == (n, 4)
-    # Ratings 6, 6, 0 with scores 0, 1, 2: deviations 2, 2, -4 and -1, 0, 1.
-    assert full["pearson"] == pytest.approx(-6 / (24 * 2) ** 0.5)
 
 
 def test_a_panel_of_raters_has_their_mean_and_keeps_what_each_says(tmp_path: Path, provider: Simulated) -> None:
@@ -347,25 +318,6 @@ def test_concordance_by_hand() -> None:
     assert concordance([3.0, 3.0], [3.0, 3.0]) is None and concordance([], []) is None
 
 
-def test_a_rater_of_references_reads_an_extract_of_them() -> None:
-    """G-EVAL holds a summary against a reference: that is what the lever cuts down, and a short one stays."""
-    asked, told = Criterion("mine", Scale(1, 5), "[[REFERENCE]] [[SUMMARY]]", needs=("REFERENCE", "SUMMARY")), []
-
-    class Planning:
-        planning = True
-
-        def spares(self, stage: str, whole: Request, made: Request) -> None:
-            told.append((stage, count_tokens(whole.prompt) - count_tokens(made.prompt)))
-
-    lever, long = ExtractSpec(tokens=20), {"REFERENCE": " ".join(FACTS), "SUMMARY": FACTS[4]}
-    shown = shown_with_savings(Planning(), "rate", Rater("m"), asked, long, lever)  # type: ignore[arg-type]
-    assert FACTS[4] in shown["REFERENCE"] and count_tokens(shown["REFERENCE"]) <= 20
-    assert told == [("rate", count_tokens(long["REFERENCE"]) - count_tokens(shown["REFERENCE"]))]
-    assert (
-        shown_with_savings(Planning(), "rate", Rater("m"), asked, {**long, "REFERENCE": "Short."}, lever)["REFERENCE"] == "Short."
-    )  # type: ignore[arg-type]
-
-
 def test_an_extract_in_which_no_sentence_fits_is_not_rated(tmp_path: Path, provider: Simulated) -> None:
     path, store = (
         spec(tmp_path, raters=[paid(provider, "openai/keen")], budgets=[5, 64], methods=["lead"], full=["whole"]),
@@ -403,52 +355,8 @@ def test_pairs_that_nobody_scored_are_not_expected_to_correlate(tmp_path: Path) 
     assert (within["n"], within["n_expected"]) == (2, 3)
 
 
-class Shortest:
-    """An extractor of one's own."""
-
-    name = ""
-
-    def rank(self, document: Any, summary: str, compat: str = "default") -> Iterator[int]:
-        return iter(sorted(range(len(document.sentences)), key=lambda number: len(document.sentences[number])))
-
-
-def test_a_method_of_one_s_own_in_a_lever_is_a_part_of_what_the_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from summhay_ray import plugins
-    from summhay_ray.api import load
-
-    lever = {"model": "offline/rater", "extract": {"method": f"{__name__}:Shortest", "tokens": 20}}
-    path = spec(tmp_path, raters=[lever], methods=[], full=["whole"])
-    before = load(path)
-    assert before.own_code() == [f"{__name__}:Shortest"]
-    plugins.code_identity.cache_clear()
-    monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
-    assert load(path).run_id != before.run_id
-    plugins.code_identity.cache_clear()
-
-
-def test_prompts_that_begin_alike_go_to_one_worker(tmp_path: Path) -> None:
-    from summhay_ray.api import load
-
-    workload = load(spec(tmp_path, criteria=["faithfulness", "relevance"], methods=["lead", "rouge-1"], budgets=[64]))
-    groups: dict[str, set[str]] = {}
-    for item in workload.items():
-        groups.setdefault(item.group, set()).add(item.id.split("/offline")[0])
-    shown, criteria = ("full", "full-release", "lead@64"), ("faithfulness", "relevance")
-    of_document = {f"logs/log-0/{system}/{one}/{criterion}" for system in SYSTEMS for one in shown for criterion in criteria}
-    assert groups["logs/log-0/offline/rater"] == of_document
-    assert groups["logs/log-0/half/rouge-1@64/offline/rater"] == {
-        f"logs/log-0/half/rouge-1@64/{criterion}" for criterion in criteria
-    }
-
-
-def test_same_rounds_halves_up() -> None:
-    from summhay_ray.benchmarks.extract_evaluate.agreement import agreement
-
-    assert agreement([2.5, 3.5], [3.0, 4.0]).same == 1 and agreement([2.5], [2.0]).same == 0
-
-
 def test_full_as_released_is_cut_by_characters() -> None:
-    source, template = "word " * 9000, CRITERIA["relevance"].prompt
+    source, template = "word " * 9000, criteria()["relevance"].prompt
     cut = cut_as_released(source, "short", template, 8000)
     room = 8000 - count_tokens(template) - count_tokens("short") - 1
     assert cut == source[:room] and count_tokens(cut) < 8000 / 4

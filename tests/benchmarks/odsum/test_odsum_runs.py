@@ -31,19 +31,6 @@ def spec_of(folder: Path, **fields: Any) -> Path:
     return write_spec(folder, {**base, **fields})
 
 
-def test_without_summarizers_a_run_is_retrieval_alone(tmp_path: Path) -> None:
-    found = summhay("run", spec_of(tmp_path), "--store", tmp_path / "store")
-    rows = {(row["retriever"], row["k"]): row for row in found["retrieval"]}
-    # The row without a k is at the token budget, which shows all that the oracle retrieves.
-    assert list(rows) == [(name, k) for name in ("bm25-split", "oracle") for k in (1, 2, None)] and found["summaries"] == []
-    assert rows["oracle", None] == {**rows["oracle", 2], "k": None}
-    oracle = rows["oracle", 2]
-    assert (oracle["n"], oracle["precision"], oracle["recall"], oracle["ndcg"], oracle["ap"]) == (5, 1.0, 1.0, 1.0, 1.0)
-    # One gold document of two in two of the five queries, all of one in the others.
-    assert rows["oracle", 1]["recall"] == pytest.approx((3 * 1.0 + 2 * 0.5) / 5)
-    assert any("blank" in warning for warning in found["warnings"])
-
-
 def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, summarizers=["offline/lead"])
     places = ["--trec", tmp_path / "trec", "--beir", tmp_path / "beir"]
@@ -253,13 +240,6 @@ def test_what_is_exported_is_read_again(tmp_path: Path) -> None:
     again = {"corpus": "out/collection", "summarizers": [{"answers": f"out/summaries/{file.name}", "name": "again"}]}
     scored = summhay("run", spec_of(tmp_path, **{**fields, **again}), "--store", tmp_path / "store")
     assert [row["rouge1"] for row in scored["summaries"]] == pytest.approx([row["rouge1"] for row in found["summaries"]])
-
-
-def test_samples_of_a_rating_are_drawn_at_the_temperature_that_the_release_has(tmp_path: Path) -> None:
-    several = {"geval": "offline/rater", "samples": 3}
-    for geval, temperature in ((several, 1.0), ({"geval": "offline/rater"}, 0.0), ("geval", 0.0)):
-        [rater] = load(spec_of(tmp_path, summarizers=["offline/lead"], metrics=[geval])).spec.raters()
-        assert (rater.temperature, rater.max_tokens) == (temperature, 16)
 
 
 @pytest.mark.parametrize(

@@ -211,14 +211,11 @@ def test_a_spec_names_ones_own_judge_as_a_command_does() -> None:
     ("model", "variable"),
     [
         ("gpt-4o", "OPENAI_API_KEY"),
-        ("o1", "OPENAI_API_KEY"),
-        ("o3-mini", "OPENAI_API_KEY"),
         ("o4-mini", "OPENAI_API_KEY"),
         ("ft:gpt-4o:me:x", "OPENAI_API_KEY"),
         ("claude-3-5-sonnet-20240620", "ANTHROPIC_API_KEY"),
         ("gemini/gemini-1.5-pro", "GEMINI_API_KEY"),
         ("command-r", "COHERE_API_KEY"),
-        ("groq/llama-3.3-70b-versatile", "GROQ_API_KEY"),
         ("mistral/mistral-large-latest", "MISTRAL_API_KEY"),
     ],
 )

@@ -38,19 +38,6 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_its_items_are_the_summaries_and_nothing_without_one(run: RunStore) -> None:
-    workload = rejudging(run, "offline")
-    items, summaries = list(workload.items()), run.table("summaries")
-    assert run.table("failures").height == N_QUERIES, "of replay/gpt-4o, which has no summary"
-    assert sorted(item.id for item in items) == summaries["cell_id"].to_list()
-    assert (workload.n_items(), sum(item.size for item in items)) == (N_QUERIES, N_INSIGHTS)
-    bullets: dict[str, list[str]] = {}
-    for source in {item.source for item in items}:
-        made = workload.prepare(source, [item for item in items if item.source == source])
-        bullets |= {cell: list(one["bullets"]) for cell, one in made.own.items()}
-    assert bullets == dict(summaries.select("cell_id", "bullets").iter_rows())
-
-
 def test_its_id_is_of_the_run_and_of_what_its_judges_say(run: RunStore, tmp_path: Path) -> None:
     def run_id(*judges: str, text: str = "seed: 3", of: RunStore = run) -> str:
         return rejudging(of, *judges, spec=write(tmp_path, text)).run_id
@@ -185,14 +172,6 @@ def test_a_plan_knows_the_summaries(run: RunStore, judged: RunStore) -> None:
     assert shared.input_tokens < each.input_tokens
     tenth = planned("cascade(offline,openai/gpt-4o,0.1)")
     assert [(stage.model, stage.calls) for stage in tenth.stages] == [("openai/gpt-4o", 2)], "a tenth of 22, about"
-
-
-def test_summaries_that_are_judged_here_compute_and_others_call(run: RunStore) -> None:
-    [free] = rejudging(run, "offline").queues().values()
-    assert (free.computes, free.at_once, free.together) == (True, 128, 16)
-    [paid] = rejudging(run, "blend(openai/gpt-4o,offline)").queues().values()
-    assert (paid.computes, paid.at_once, paid.together) == (False, None, 16)
-    assert sorted(paid.models) == ["offline/judge", "openai/gpt-4o"]
 
 
 def test_settings_come_from_the_spec_or_the_run(run: RunStore, tmp_path: Path) -> None:

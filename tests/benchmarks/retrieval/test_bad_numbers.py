@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ import pytest
 from number_service import Damage, Served, number_service
 
 from summhay_ray import api, cli
-from summhay_ray.llm import vectors_of
-from summhay_ray.store import LogIndex, LogWriter, Store
+from summhay_ray.store import LogIndex, Store
 
 pytestmark = pytest.mark.core
 NAN = float("nan")
@@ -193,31 +191,6 @@ def test_vectors_are_held_against_those_of_other_runs(service: Served, tmp_path:
     service.damage = None
     again, _ = run(other, store)
     assert (again.status, again.calls["made"]) == ("done", 1)
-
-
-@pytest.mark.parametrize(("documents", "change"), [(True, lambda values: values * NAN), (False, lambda values: values[:, :8])])
-def test_what_an_earlier_version_kept_is_asked_for_again(
-    documents: bool, change: Callable[[Any], Any], service: Served, expected: Any, tmp_path: Path
-) -> None:
-    spec, whole, store = fields(service, "embed"), Store(str(tmp_path / "whole")), Store(str(tmp_path / "store"))
-    run(spec, tmp_path / "whole")
-    index, writer, changed = LogIndex(whole.files), LogWriter(store.files, 1), 0
-    index.refresh()
-    for key in index.answers:
-        record = index.read(key) or {}
-        values = vectors_of(record["text"])
-        if (len(values) > 1) == documents and not changed:
-            changed, values = 1, change(values)
-        packed_values = base64.b64encode(values.tobytes()).decode()
-        writer.append([{**record, "text": json.dumps({"dimensions": values.shape[1], "float32": packed_values})}])
-    writer.close()
-    if documents:
-        assert [stage.calls for stage in api.plan({**spec, "kind": "retrieval"}, str(tmp_path / "store")).stages] == [1]
-    found, ranked = run(spec, tmp_path / "store")
-    # Of two lengths, it is not known which is right.
-    assert changed and found.status == "done" and ranked.equals(expected["embed"])
-    assert found.calls["made"] == 1 if documents else 1 <= found.calls["made"] <= 5
-    assert run(spec, tmp_path / "store")[0].calls["made"] == 0
 
 
 def test_a_service_that_contradicts_itself_is_given_up(service: Served, tmp_path: Path) -> None:

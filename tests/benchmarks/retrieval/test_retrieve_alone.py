@@ -19,7 +19,7 @@ from summhay_ray import api
 from summhay_ray.cli.app import app
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_beir_qrels, read_qrels, read_run, with_qrels
-from summhay_ray.store import RunStore, Store, rows
+from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
 
@@ -226,33 +226,6 @@ def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Pat
     again = api.specs.retrieve(back, store=str(tmp_path / "store"), executor="inline")
     rows = [row for row in first.to_json()["retrieval"] if row["retriever"] == "random"]
     assert rows[0]["n"] == 4 and (again.status, again.to_json()["retrieval"]) == ("done", rows)
-
-
-def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The figures are those of the whole table, which is never read."""
-    store = str(tmp_path / "store")
-    monkeypatch.setattr(rows, "TOGETHER", 1)
-    first = api.specs.retrieve(FIELDS, store=store, executor="inline")
-    read, pieces = RunStore.tables, RunStore.pieces
-    whole: set[str] = set()
-    heights: list[int] = []
-
-    def tables(run: RunStore, names: Sequence[str], *unit: str) -> Any:
-        whole.update(names)
-        return read(run, names, *unit)
-
-    def counted(run: RunStore, *asked: Any) -> Any:
-        for piece in pieces(run, *asked):
-            heights.append(piece.height)
-            yield piece
-
-    monkeypatch.setattr(RunStore, "tables", tables)
-    monkeypatch.setattr(RunStore, "pieces", counted)
-    again = api.score(first.run, store)
-    assert again.details["retrieval"] == first.to_json()["retrieval"]
-    assert "retrieved" in whole and "ranked" not in whole
-    # They are read a second time for queries without a word in any document.
-    assert len(list(filter(None, heights))) == 2 * 2 and sum(heights) == 2 * api.table(first.run, "ranked", store).height
 
 
 def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None:

@@ -86,20 +86,18 @@ def cells_of(ran: Ran, rows: pl.DataFrame) -> set[str]:
     return set(rows["cell_id"].to_list())
 
 
-@pytest.mark.parametrize("which", ["clean", "mixed"])
-def test_rows_in_are_rows_out_plus_failures(which: str, request: pytest.FixtureRequest) -> None:
-    run: Ran = request.getfixturevalue(which)
-    summaries, scores, failures = (run.table(name) for name in ("summaries", "scores", "failures"))
-    n_queries = {"clean": 4, "mixed": 4 + 4 + 1}[which]
+def test_rows_in_are_rows_out_plus_failures(mixed: Ran) -> None:
+    summaries, scores, failures = (mixed.table(name) for name in ("summaries", "scores", "failures"))
+    n_queries = 4 + 4 + 1
     lost = failures.filter(pl.col("stage") != "judge")
-    assert cells_of(run, summaries).isdisjoint(cells_of(run, lost))
-    assert summaries.height + lost.height == n_queries * N_UNITS * N_SUMMARIZERS == run.document["cells"]["total"]
-    insights = insights_of(run)
+    assert cells_of(mixed, summaries).isdisjoint(cells_of(mixed, lost))
+    assert summaries.height + lost.height == n_queries * N_UNITS * N_SUMMARIZERS == mixed.document["cells"]["total"]
+    insights = insights_of(mixed)
     expected = {row["cell_id"]: insights[row["haystack_id"], row["subtopic_id"]] for row in summaries.iter_rows(named=True)}
     judged = Counter(scores["cell_id"].to_list()) + Counter(failures.filter(pl.col("stage") == "judge")["cell_id"].to_list())
     assert judged == Counter(expected)
-    assert run.document["cells"]["done"] == summaries.height
-    assert run.document["cells"]["failed"] == lost.height
+    assert mixed.document["cells"]["done"] == summaries.height
+    assert mixed.document["cells"]["failed"] == lost.height
 
 
 def test_every_failure_has_its_class(mixed: Ran) -> None:
@@ -183,21 +181,3 @@ def test_text_comes_back_as_it_was(mixed: Ran, files: Mapping[str, dict[str, Any
     assert documents["text"].str.len_chars().max() == LONG_LINE
     queries = {row["query"] for row in mixed.table("subtopics").iter_rows(named=True)}
     assert {subtopic["query"] for subtopic in files["hostile"]["subtopics"]} <= queries
-
-
-def test_the_run_is_exported_with_its_text_unchanged(mixed: Ran, files: Mapping[str, dict[str, Any]], tmp_path: Path) -> None:
-    summhay("export", mixed.document["run"], "--store", mixed.store, "--out", tmp_path)
-    exported = json.loads((tmp_path / "hostile.json").read_text(encoding="ascii"))
-    raw = files["hostile"]
-    assert exported["documents"] == raw["documents"]
-    assert [subtopic["insights"] for subtopic in exported["subtopics"]] == [one["insights"] for one in raw["subtopics"]]
-    again = summhay("import", tmp_path / "hostile.json", "--store", tmp_path / "store")
-    # Four queries, all but one with insights, each shown something in six ways; a cell without a summary is not exported.
-    assert again["summaries"] == 3 * (N_UNITS - 1) * N_SUMMARIZERS
-    assert again["judgments"] == again["summaries"] // 3 * (6 + 4 + 6)
-
-
-def test_a_second_run_makes_no_call(mixed: Ran) -> None:
-    again = summhay("run", mixed.store.parent / "spec.yaml", "--store", mixed.store, code=4)
-    assert again["calls"]["made"] == 0
-    assert again["systems"] == mixed.document["systems"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, answered, loaded, rows
 
-from summhay_ray import api, cli, plugins
+from summhay_ray import api, plugins
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
@@ -176,17 +176,6 @@ def test_a_plan_that_a_class_ends_is_a_line(field: str, ends: str, tmp_path: Pat
     ) as refused:
         api.plan({**spec, **fields(field, "ending:Called")}, str(tmp_path / "store"))
     assert refused.value.exit_code == 1
-
-
-def test_whatever_ends_a_command_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def ended(*told: Any, **named: Any) -> None:
-        raise SystemExit(0)
-
-    monkeypatch.setattr(api, "plan", ended)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["plan", "spec.yaml"])
-    out, complaint = capsys.readouterr()
-    assert (stop.value.code, out) == (1, "") and complaint.startswith("summhay: code of a module that was called ended")
 
 
 @pytest.fixture

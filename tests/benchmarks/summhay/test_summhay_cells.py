@@ -135,36 +135,6 @@ def test_two_systems_never_share_a_key(tmp_path: Path) -> None:
     assert sorted(grid.grid.systems.values()) == ["keywords_offline/lead", "released/keywords_offline/lead"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"retrievers": ["bm52"]}, "no retriever is named 'bm52'; did you mean 'bm25'?"),
-        ({"retrievers": ["released/vector"]}, "news holds no scores of 'released/vector'; it holds: none"),
-        ({"retrievers": ["vectors"]}, "no retriever is named 'vectors'"),
-        ({"orderings": ["tpo"]}, "did you mean 'top'?"),
-        ({"summarizers": ["offline/suport"]}, "no offline model is named 'offline/suport'; did you mean 'offline/support'?"),
-        ({"summarizers": [{"model": "offline/lead", "strategy": "driect"}]}, "did you mean 'direct'?"),
-        ({"judges": [{"model": "offline/judge", "strategy": "per_insihgt"}]}, "did you mean 'per_insight'?"),
-        ({"summarizers": ["mystery/model"]}, "model 'mystery/model' has no known price"),
-        ({"haystacks": ["sample/new"]}, "did you mean 'news'?"),
-        ({"haystacks": ["absent.json"]}, "no file 'absent.json'"),
-        ({"haystacks": ["sample/news", "copy.json"]}, "haystacks[1]: 'copy.json' has the same content as 'sample/news'"),
-        ({"summarizers": [{"model": "offline/lead", "prompt": "absent.txt"}]}, "no file 'absent.txt'"),
-        ({"summarizers": [{"model": "offline/lead", "prompt": "empty.txt"}]}, "prompt 'empty.txt'"),
-        ({"judges": [{"model": "offline/judge", "prompt": "empty.txt"}]}, "prompt 'empty.txt'"),
-        ({"retrievers": ["no_such_module:Mine"]}, "cannot be imported"),
-    ],
-    ids=str,
-)
-def test_names_are_checked_before_anything_is_asked(tmp_path: Path, fields: dict[str, Any], expected: str) -> None:
-    (tmp_path / "copy.json").write_text(json.dumps(load_sample("news")), encoding="utf-8")
-    (tmp_path / "empty.txt").write_text("Say something.", encoding="utf-8")
-    with pytest.raises(SpecError) as error:
-        grid_of(tmp_path, **fields)
-    assert expected in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 def test_a_released_retriever_is_offered_for_its_plain_name(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="did you mean 'released/minilm'"):
         grid_of(with_scores(tmp_path, "minilm"), haystacks=["scored.json"], retrievers=["minilm"])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from synth_runs import run_inline, small
 
@@ -64,18 +63,6 @@ def test_a_haystack_goes_by_its_name_its_id_and_its_cell(done: RunStore) -> None
     # 2 are asked about, and 1 distracts, of 2 insights each.
     assert (described.subtopics, described.distractors, described.insights) == (2, 1, 4)
     assert found["haystack"]["models"]["write"]["model"] == "offline/writer"
-
-
-def test_its_checks_are_counted_by_kind(done: RunStore) -> None:
-    found = explain(done, "ferry")
-    checks = done.table("checks", [found["cell_id"]])
-    kinds = {row["kind"]: row for row in found["checks_by_kind"]}
-    assert sum(row["n"] for row in kinds.values()) == checks.height
-    for kind, row in kinds.items():
-        of_kind = checks.filter(pl.col("kind") == kind)
-        assert row["unexpected"] == of_kind.filter(pl.col("expected") != pl.col("found")).height
-        assert row["by"] == {"offline": of_kind.height}
-    assert found["amiss"] == [], "the offline writer writes what it is told to"
 
 
 MENDED = [

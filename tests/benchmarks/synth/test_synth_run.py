@@ -15,11 +15,9 @@ from synth_runs import SMALL, run_inline, small, write_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import make_haystack as making
-from summhay_ray.benchmarks.synth.topics import made_by
 from summhay_ray.engine import PlanResult, RunResult, SpecError, open_run, plan, results_of, workload_of
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import read_released
-from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import Unverified
 
 pytestmark = pytest.mark.core
@@ -99,18 +97,6 @@ def test_the_released_json_says_how_it_was_made(done: RunStore, tmp_path: Path) 
     assert told["words"] == sum(len(one["document_text"].split()) for one in raw["documents"])
 
 
-def test_each_insight_is_in_the_documents_that_the_checks_found_it_in(done: RunStore) -> None:
-    grid = small(**TWO)
-    cell = grid.recipe.cell_id(grid.recipe.topics[0])
-    made = made_by(done)[cell]
-    haystack = read_released(done.store.get_object("haystack", made.digest), f"{made.name}.json").haystack
-    rows = done.table("checks", [cell]).filter((pl.col("kind") == "document_insight") & (pl.col("found") == "yes"))
-    last = rows.sort("round").unique(subset=["subject", "object"], keep="last").select("subject", "object").rows()
-    truth = {(one.document_id, insight) for one in haystack.documents for insight in one.insight_ids}
-    assert truth <= set(last)
-    assert min(map(len, haystack.gold().values())) >= 2, "difficulty.least"
-
-
 def test_again_asks_nothing_and_export_import_export_is_lossless(done: RunStore, tmp_path: Path) -> None:
     before = done.digests()
     again, result = run_inline(small(**TWO), done.store)
@@ -164,17 +150,6 @@ def test_a_plan_bounds_what_is_asked(paid: Paid) -> None:
     assert after.spent_usd == pytest.approx(sum(row["usd"] for row in real.values()))
 
 
-def test_a_plan_takes_off_what_unfinished_topics_have_paid(paid: Paid, tmp_path: Path) -> None:
-    grid, store, before = small(**TWO, **PAID), Store(str(tmp_path)), paid.planned
-    _, short = run_inline(grid, store, 0.002)
-    assert short.calls["made"] > 0 and short.left is not None
-    after = plan(grid, store, budget_usd=0.0001)
-    assert sum(stage.reused for stage in after.stages) == short.calls["made"]
-    assert (short.left["calls"], short.left["usd"]) == (sum(stage.calls for stage in after.stages), after.usd)
-    assert after.usd["expected"] < before.usd["expected"] and after.usd["min"] <= before.usd["min"]
-    assert "budget_usd is 0.0001" in after.warnings[0]
-
-
 def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = making.synthesize
 
@@ -209,26 +184,6 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
     assert [one.name for one in later.scores.haystacks] == ["a_tram", "bug", "odd"]
     assert [one.name for one in later.scores.failed] == ["gave_up"] and later.cells == {"total": 4, "done": 3, "failed": 1}
     assert again.table("made").height == 3
-
-
-def test_explain_goes_from_a_cell_to_its_checks_and_from_an_answer_to_its_prompt(done: RunStore) -> None:
-    grid = small(**TWO)
-    cell = grid.recipe.cell_id(grid.recipe.topics[1])
-
-    def explain(key: str) -> dict[str, Any]:
-        return api.explain(done.run_id, key, done.store.uri)
-
-    found = explain(cell[:12])
-    assert (found["cell_id"], found["topic"]["name"], found["haystack"]["name"]) == (cell, "ferry", "ferry")
-    assert sum(row["n"] for row in found["checks_by_kind"]) == done.table("checks", [cell]).height
-    # Each topic is gone through anew: one answer of each stage is enough.
-    for key in done.table("raw_answers", [cell])["key"].to_list()[:2]:
-        told = explain(key)
-        assert told["raw_answer"]["key"] == key and "\nInput:\n{" in told["prompt"]
-    with pytest.raises(StoreError, match="no cell or answer"):
-        explain("feed" * 8)
-    with pytest.raises(StoreError, match="too short"):
-        explain(cell[:4])
 
 
 def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) -> None:

@@ -93,10 +93,6 @@ def test_what_is_wrong_is_one_line(fields: dict[str, Any], said: str) -> None:
     assert said in refusal(**fields)
 
 
-def test_a_model_of_several_stages_is_named_once() -> None:
-    assert refusal(limits={"openai/gpt-4o": {"rpm": 5}}).endswith("known: offline/writer")
-
-
 def test_a_spec_without_a_kind_is_known_by_its_topics(tmp_path: Path) -> None:
     path = write(tmp_path, {**SMALL, "seed": 3})
     found = api.load(path, ["seed=4", "difficulty.least=1"])
@@ -106,14 +102,6 @@ def test_a_spec_without_a_kind_is_known_by_its_topics(tmp_path: Path) -> None:
         api.load({"haystacks": ["sample/news"], "retrievers": ["full"], "topics": ["a"], **LEAD})
     with pytest.raises(SpecError, match="spec: haystacks: unknown field"):
         api.load({**SMALL, "kind": "synth", "haystacks": ["sample/news"]})
-
-
-def test_only_a_synthesis_is_synthesized(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"run\.yaml: is of kind summhay"):
-        api.synth(
-            write(tmp_path, {"haystacks": ["sample/news"], "retrievers": ["full"], **LEAD}, "run.yaml"), str(tmp_path / "s")
-        )
-    assert not (tmp_path / "s").exists()
 
 
 def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
@@ -152,11 +140,6 @@ def test_another_language_needs_models_that_know_it(tmp_path: Path) -> None:
     assert api.load({**fields, "models": {**written, "check": PAID}}).recipe.domain.language == "German"
 
 
-def test_a_window_that_cannot_hold_the_answer_is_refused_as_such() -> None:
-    with pytest.raises(SpecError, match=r"models.write: .*3,000 .*4,000 .*max_tokens$"):
-        api.load({**SMALL, "models": {"write": {**PAID, "context_window": 3000, "max_tokens": 4000}}})
-
-
 def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"long.txt": "word " * 130_000})
     topics = [{"topic": "a", "context": [str(tmp_path / "long.txt")]}]
@@ -176,22 +159,6 @@ def test_where_a_model_is_reached_is_no_part_of_what_is_made() -> None:
 def test_made_up_topics_differ_and_a_longer_list_begins_with_the_shorter(seed: int, few: int, more: int) -> None:
     long = list(made_up(seed, few + more))
     assert len(set(long)) == few + more and list(made_up(seed, few)) == long[:few]
-
-
-def test_a_topic_stands_twice_where_something_else_is_another() -> None:
-    assert small(topics=["a ferry", {"topic": "a ferry", "participants": ["Ann"]}]).n_items() == 2
-
-
-def test_made_up_topics_are_of_the_seed() -> None:
-    one, two = (small(topics={"made_up": 200}, seed=seed).recipe.topics for seed in (1, 2))
-    assert len({topic.name for topic in one}) == 200 and one[0] != two[0]
-    mixed = small(topics=["a ferry", {"made_up": 2}], seed=1).recipe.topics
-    assert [topic.topic for topic in mixed] == ["a ferry", *(topic.topic for topic in one[:2])]
-
-
-def test_a_budget_of_a_stage_that_is_asked_is_taken() -> None:
-    assert small(stage_budgets_usd={"check": 5}, models={"check": HOSTED}).spec.stage_budgets_usd == {"check": 5.0}
-    assert small(stage_budgets_usd={"check": None, "write": 1}).spec.stage_budgets_usd == {"write": 1.0}
 
 
 def test_the_id_is_of_what_is_made() -> None:

@@ -74,7 +74,7 @@ class Grid:
         check_retrievers_of(self.retrievers, self.haystacks.metadata)
         try:
             for ordering in spec.orderings:
-                summarize.check_ordering(ordering)
+                summarize.find_ordering(ordering)
             for summarizer in spec.summarizers:
                 check_strategy(summarizer.strategy)
         except (UnknownName, judge.BadName) as error:

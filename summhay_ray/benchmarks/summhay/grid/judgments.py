@@ -33,7 +33,7 @@ from summhay_ray.judge import (
     outcomes_of,
     panel,
     usable_bullet,
-    usable_on,
+    usable_verdict,
 )
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
@@ -165,7 +165,8 @@ async def _judge(
                 value = outcome.value.expected
                 votes.append(Vote(**{**fields, "value": value}, panel=named.text, member=member.text, tied=tied))
 
-    composed = Composed(ask_one, usable_on(summary.bullets), blend, panel, chosen, voted, ask.planning)
+    n_bullets = len(summary.bullets)
+    composed = Composed(ask_one, lambda _, verdict: usable_verdict(verdict, n_bullets), blend, panel, chosen, voted, ask.planning)
     judged = await composed.judge(spec.named, insights)
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, judged, strict=True)):

@@ -12,7 +12,6 @@ import polars as pl
 
 from summhay_ray import records
 from summhay_ray.benchmark import RawAnswer, RunStore, Table
-from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks
 from summhay_ray.haystack import ReleasedFile
 
 TABLES = (
@@ -47,15 +46,6 @@ def rows_of(run: RunStore, name: str, cells: Sequence[str] | None = None) -> lis
     if cells is None or "cell_id" not in run.declared[name].schema.names:
         return BY_NAME[name].records(run.table(name, cells))
     return BY_NAME[name].records(run.table(name).filter(pl.col("cell_id").is_in(cells)))
-
-
-def open_haystacks(run: RunStore, haystacks: Haystacks) -> None:
-    """Write the tables of those haystacks that the run does not hold yet."""
-    kept = run.finished(STAGE)
-    # Sorted by id, as the tables are, so that each commit holds neighbours.
-    absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
-    for block in blocks_of(absent):
-        run.commit_units(STAGE, {haystack_id: haystack_rows(haystacks.file(haystack_id)) for haystack_id in block})
 
 
 def blocks_of(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -105,16 +105,39 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
             for name, one in systems.items()
             for figure, how in _unbiased(one, result.biases.get(judge)).items()
         },
-        labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
+        labelled={
+            (figure, name): how
+            for name, one in systems.items()
+            if one.labels is not None
+            for figure, how in _labelled(one).items()
+        },
         costs=costs,
         limits=result.health().limits,
+        corrections={
+            "corrected": {name: _means(one, "corrected") for name, one in systems.items()},
+            "labels": {name: _means(one, "labelled") for name, one in systems.items()},
+        },
     )
+
+
+def _means(system: SystemScore, way: str) -> dict[str, comparison.Estimate]:
+    """The system's means of figures that are corrected in this way, with their intervals."""
+    values = {figure: getattr(system, f"{figure}_{way}", None) for figure in FIGURES}
+    return {name: (value, *system.ci.get(f"{name}_{way}", (None, None))) for name, value in values.items() if value is not None}
+
+
+def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScores | None:
+    """The scores by the judge of record (or `judge`), with costs, for the report; None if it has scored nothing."""
+    best = judge_of_record(result.stored, judge)
+    if not any(one.n_scored for one in result.by_query if one.judge == best):
+        return None
+    return judged_scores(result, best, {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()})
 
 
 def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
     """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
-    costs = {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()}
-    compared = comparison.every_pair(judged_scores(result, result.judge, costs), (ranking_figure(result, result.judge),))
+    scores = scores_of_record(result, result.judge)
+    compared = None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
     return None if compared is None else compared.decision
 
 
@@ -135,8 +158,7 @@ def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
     """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
-        one = None if system.labels is None else getattr(system.labels, figure)
-        if one is not None:
+        if (one := getattr(system.labels, figure)) is not None:
             error = getattr(system, figure) - one.value
             found[figure] = comparison.Unbiased(
                 JudgeBias(f"{system.system} {figure}", error, standard_error(one), one.n, 0), shift=error

@@ -14,9 +14,9 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_query
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
-from summhay_ray.benchmarks.summhay.results.judges import all_rows, supports_of
+from summhay_ray.benchmarks.summhay.results.judges import all_rows
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.metrics import NUGGET_SCORES, SystemScore
 
@@ -37,13 +37,11 @@ def absent_queries(metadata: Sequence[HaystackMetadata]) -> pl.DataFrame:
 class Claims:
     """The figures of a run's systems, over all haystacks or in one of them."""
 
-    def __init__(self, run: RunStore, metadata: Sequence[HaystackMetadata], repeats: Mapping[str, int]) -> None:
-        """`repeats`: key of a system -> how often it answers each query."""
-        self._repeats = repeats
-        self._absent = absent_queries(metadata)
-        supports, columns = supports_of(run), ["cell_id", *PLACE, "system", "repeat"]
-        wanted = self._absent.height or supports
-        summaries = run.table("summaries", columns=columns) if wanted else BY_NAME["summaries"].frame(()).select(columns)
+    def __init__(self, run: RunStore, absent: pl.DataFrame, supports: Sequence[RunStore], repeats: Mapping[str, int]) -> None:
+        """`absent`: `absent_queries`. `supports`: `supports_of` the run. `repeats`: key of a system -> how often it answers each
+        query."""
+        self._absent, self._repeats = absent, repeats
+        summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
         self._answers = answers.join(summaries, on="cell_id")
         self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
@@ -160,12 +158,10 @@ def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | Non
     )
 
 
-def retrieval_of(
-    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, expected: pl.DataFrame
-) -> pl.DataFrame | None:
+def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: pl.DataFrame) -> pl.DataFrame | None:
     """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
 
-    `gold`: `gold_by_insight` of the haystacks. `expected`: a row for each system and query that was asked (`PLACE`, retriever).
+    `expected`: a row for each system and query that was asked (`PLACE`, retriever).
     """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
@@ -184,7 +180,8 @@ def retrieval_of(
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty and label in n_queries)
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
-    asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
+    gold = gold_by_query(run, gold_by_insight(metadata))
+    asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _retrieved(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)
 

@@ -16,12 +16,12 @@ import polars as pl
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
-from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores, ranking_figure, spent
+from summhay_ray.benchmarks.summhay.results.compare import against_ideal, spent
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult
-from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
+from summhay_ray.comparison import ENDS
+from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 from summhay_ray.sections import Pivot
@@ -39,9 +39,9 @@ _FLOORED = ("coverage", "coverage_floor", "joint", "joint_floor")
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: the
-    population that differences generalize to."""
+def sections(result: ScoreResult, judge: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress, except those that compare its systems. `judge`: the judge of
+    record, if not the run's own."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
@@ -57,18 +57,12 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
-    dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
-    compared = every_pair(judged_scores(result, best, dollars), (ranking_figure(result, best),), over)
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
     made = [
         (raw, _release(result, best)),
         (by, nuggets_section(result.by_query, best)),
         *([(raw, _people(result, best))] if of_paper else []),
         (by, _labelled(result, best)),
-        *(
-            ("" if by in section.title else by, section)
-            for section in ([] if compared is None else comparison_sections(compared))
-        ),
         *((raw, section) for section in _cost(costs, result, best)),
         (raw, _retrieval(run, result, best, metadata)),
         (by, _lost(result, best)),
@@ -509,7 +503,7 @@ def _labelled(result: ScoreResult, judge: str) -> Section | None:
     figures = [name for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)]
     title = f"Corrected by {result.n_labels} labels of people, each system by its own"
     labelled = [name for name in figures if name.endswith("by labels")]
-    return Section(title, text, frame, dict.fromkeys(figures, "%"), name="labels", higher_is_better=labelled)
+    return Section(title, text, frame, dict.fromkeys(figures, "%"), name="labels", tab="judge", higher_is_better=labelled)
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
@@ -527,7 +521,9 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         "(paper, Table 6); coverage: the mean of the systems."
     )
     frame = _frame(rows).with_columns(pl.col("coverage", "bias", "bias ±").cast(pl.Float64))
-    yield Section("Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges")
+    yield Section(
+        "Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges", tab="judge"
+    )
     if len(result.biases) > 1:
         yield from _agreement(run)
     yield from panels_section(
@@ -578,4 +574,4 @@ def _agreement(run: RunStore) -> Iterator[Section]:
     if rows:
         text = "On the insights that both judges scored; the viewer lists the summaries on which judges disagree."
         units = {**dict.fromkeys(("same label", "same bullet"), "%"), "coverage less the other's": "points"}
-        yield Section("Agreement of the judges", text, _frame(rows), units, name="agreement")
+        yield Section("Agreement of the judges", text, _frame(rows), units, name="agreement", tab="judge")

@@ -27,6 +27,7 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     judges_of,
     judging_ids,
     known_biases,
+    supports_of,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
@@ -58,8 +59,6 @@ class ScoreResult:
     """The release's table, with equal weight for each insight. The judge of record comes first."""
     by_query: list[metrics.SystemScore]
     """The same systems, in the same order, with equal weight for each query: the figures that are shown, ranked and compared."""
-    position: list[metrics.PositionSensitivity]
-    """For the figures with equal weight for each query."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
@@ -72,14 +71,22 @@ class ScoreResult:
     """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
     expected: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
-    retrieval: pl.DataFrame | None = field(default=None, repr=False)
-    """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
     so_far: str = ""
     """How many cells of an unfinished run have been asked; the figures cover these. Empty for a finished run."""
     n_labels: int = 0
     """People's labels that correct the figures."""
     labelled_mean: Mapping[str, metrics.Corrected] = field(default_factory=dict)
     """Coverage and joint by the judge of record, corrected by the labels of all systems; means over systems."""
+
+    @functools.cached_property
+    def position(self) -> list[metrics.PositionSensitivity]:
+        """The sensitivity to the position of documents, from the figures with equal weight for each query."""
+        return metrics.position_sensitivity(self.by_query)
+
+    @functools.cached_property
+    def retrieval(self) -> pl.DataFrame | None:
+        """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
+        return retrieval_of(self.stored, stored_metadata(self.stored.store, self.stored.record), self.expected)
 
     @functools.cached_property
     def haystacks(self) -> Mapping[str, list[metrics.SystemScore]]:
@@ -169,28 +176,30 @@ class Scorer:
     """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
     biases: Mapping[str, metrics.JudgeBias | None]
     """The bias of each judge; judges are in the order in which scores are listed."""
-    claims: Claims
+    claims: Claims | None
+    """None if every query has an answer and no support run has judged a bullet."""
     ids: Mapping[str, str]
     """Name of each haystack, followed by its id if several have that name -> its id."""
 
     def pooled(self, weighting: metrics.Weighting) -> list[metrics.SystemScore]:
         """The scores over all haystacks."""
         scores = metrics.system_scores(self.sums, self.expected, self.bullets, weighting)
-        return self._finished(metrics.with_nuggets(scores, self.nuggets))
+        return self._finished(scores)
 
     def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
         """Name of a haystack -> the scores in it."""
         found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
-        return {
-            name: self._finished(metrics.with_nuggets(found.get(one, []), self.nuggets.filter(haystack_id=one)), one)
-            for name, one in self.ids.items()
-        }
+        return {name: self._finished(found.get(one, []), one) for name, one in self.ids.items()}
 
     def _finished(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
-        """The scores without their judges' biases and with the figures of `Claims`, judge by judge."""
+        """The scores with the figures of nuggets and of `Claims`, and without their judges' biases, judge by judge."""
+        if self.nuggets.height:
+            own = self.nuggets.filter(haystack_id=haystack_id) if haystack_id else self.nuggets
+            scores = metrics.with_nuggets(scores, own)
         places = {judge: place for place, judge in enumerate(self.biases)}
         ordered = sorted(scores, key=lambda score: places[score.judge])
-        return self.claims.added_to([metrics.corrected(score, self.biases[score.judge]) for score in ordered], haystack_id)
+        corrected = [metrics.corrected(score, self.biases[score.judge]) for score in ordered]
+        return self.claims.added_to(corrected, haystack_id) if self.claims else corrected
 
 
 def score_run(
@@ -208,17 +217,17 @@ def score_run(
     StoreError for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
     """
     check_judged(run)
+    run = run.at()
     of_record = judge_of_record(run, judge)
     judges = judges_of(run) if judge or (rejudged and judging_ids(run, "rejudges")) else None
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, run.record)
-    gold = gold_by_insight(metadata)
     own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
     scored_by = own if judges is None else [judged.judge for judged in judges]
     unasked, so_far = _unasked(run, judges, scored_by or own)
-    scorer, failures = _scorer(run, metadata, gold, judges, scored_by, compat, unasked)
+    scorer, failures = _scorer(run, metadata, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
     scorers = sorted(named, key=lambda name: (name != of_record, name))
     shared = Counter(one.name for one in metadata)
@@ -237,14 +246,12 @@ def score_run(
         judge=of_record,
         systems=pooled,
         by_query=by_query,
-        position=metrics.position_sensitivity(by_query),
         failures=failures,
         stored=run,
         scorer=scorer,
         biases=scorer.biases,
         queries=queries.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT),
         expected=scorer.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
-        retrieval=retrieval_of(run, metadata, gold, scorer.expected),
         so_far=so_far,
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
@@ -260,7 +267,6 @@ def _gold_of(metadata: Sequence[HaystackMetadata]) -> Callable[[str], Gold]:
 def _scorer(
     run: RunStore,
     metadata: Sequence[HaystackMetadata],
-    gold: pl.DataFrame,
     judges: Sequence[JudgedBy] | None,
     scored_by: list[str],
     compat: metrics.Compat,
@@ -268,16 +274,15 @@ def _scorer(
 ) -> tuple[Scorer, list[Failure]]:
     """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
 
-    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own. `scored_by`: their names. `unasked`:
+    `judges`: None for the run's own. `scored_by`: their names. `unasked`:
     see `_unasked`.
     """
-    run = run.at()
     # The last repeat of each system, in the order of its first summary.
     last = pl.col("repeat").max()
     pieces = [one.group_by(SYSTEM, maintain_order=True).agg(last) for one in run.pieces("summaries", (*SYSTEM, "repeat"))]
     summaries = pl.concat(pieces).group_by(SYSTEM, maintain_order=True).agg(last)
     systems = _expected_systems(run, summaries), scored_by
-    kinds = _kinds(metadata, systems, summaries)
+    kinds, gold = _kinds(metadata, systems, summaries), gold_by_insight(metadata)
     gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *metrics.VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
@@ -302,19 +307,26 @@ def _scorer(
         figures = said.with_columns(
             figure(mine["bullets"]).cast(pl.Float64).alias(name) for name, figure in metrics.BULLET_FIGURES.items()
         )
-        return metrics.insight_sums(insights), figures, metrics.nugget_sums(insights.join(nuggets, on=on)), failures
+        of_nuggets = metrics.nugget_sums(insights.join(nuggets, on=on)) if nuggets.height else nuggets
+        return metrics.insight_sums(insights), figures, of_nuggets, failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     sums, bullets, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
     expected, none = _expected(metadata, systems, kinds, unasked), _rows((), kinds, names)
+    by_query = pl.DataFrame()
+    if nuggets.height:
+        of_none = metrics.nugget_sums(none.join(nuggets, on=on))
+        by_query = metrics.nugget_scores_by_query([of_none, *judged], expected, nuggets)
     of_bullets = pl.concat([_rows((), kinds, (*_SUMMARY, *metrics.BULLET_FIGURES)), *bullets])
+    absent, supports = absent_queries(metadata), supports_of(run)
+    repeats = {system[0]: n for system, n in systems[0].items()}
     scorer = Scorer(
         sums=metrics.added([metrics.insight_sums(none), *sums]),
         expected=expected,
-        bullets=of_bullets.join(_typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"),
-        nuggets=metrics.nugget_scores_by_query([metrics.nugget_sums(none.join(nuggets, on=on)), *judged], expected, nuggets),
+        bullets=of_bullets.join(_typed(absent, kinds, PLACE), on=PLACE, how="anti"),
+        nuggets=by_query,
         biases={},
-        claims=Claims(run, metadata, {system[0]: repeats for system, repeats in systems[0].items()}),
+        claims=Claims(run, absent, supports, repeats) if absent.height or supports else None,
         ids={},
     )
     return scorer, [failure for odd in failures for failure in odd]
