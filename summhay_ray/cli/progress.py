@@ -241,6 +241,8 @@ def _state(model: ModelProgress) -> str:
     if model.refused_s >= TOLD_AFTER_S:
         left = _time(max(0.0, LONGEST_PAUSE_S - model.refused_s))
         parts.append(f"nothing but 429 for {_time(model.refused_s)}, given up in {left}")
+    if model.fallbacks:
+        parts.append(f"{model.fallbacks} calls at the standard price for lack of flex capacity")
     return ", ".join(parts)
 
 

@@ -75,23 +75,39 @@ def run(
 
 
 @with_options
-def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = False, **options: Unpack[PlanOptions]) -> None:
+def plan(
+    spec: SpecArgument,
+    store: StoreOption = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also compare dollars and hours: standard, flex, batch; with and without cache.")
+    ] = False,
+    as_json: JsonOption = False,
+    **options: Unpack[PlanOptions],
+) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid."""
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, minutes, plan_table
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, minutes, plan_table, ways_table
 
     result = summhay_ray.plan(spec, store, **options)
     warn(result.warnings)
     if as_json:
-        document(result.to_json())
+        document({**result.to_json(), **({"compare": [way.to_json() for way in result.ways]} if compare else {})})
         return
     stages = [stage.to_json() for stage in result.stages]
     bounded = any("max_calls" in stage for stage in stages)
     tables([bounds_table(stages) if bounded else plan_table(stages)])
+    if compare:
+        ways = [way.to_json() for way in result.ways]
+        tables([ways_table(ways)])
+        missing = ((way["channel"], model, why) for way in ways for model, why in way["unavailable"].items())
+        for channel, model, why in dict.fromkeys(missing):
+            say(f"{channel}: {model}: {why}; it is counted without it")
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         say(line)
     usd = result.usd
     # What judges that read extracts save.
     spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
+    read, written = (sum(stage.get(f"cache_{way}_tokens", 0) for stage in stages) for way in ("read", "write"))
+    cached = f"{sum(stage.get('usd_cached', stage['usd']) for stage in stages):.4f} expected"
     unaskable = [
         ("too long for the model's window", result.too_long),
         ("cannot be prepared", result.no_context),
@@ -102,6 +118,11 @@ def plan(spec: SpecArgument, store: StoreOption = None, as_json: JsonOption = Fa
         *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         *([("extracts spare", f"{spared:,} input tokens, ${usd_spared:.4f} of ${usd_spared + left:.4f}")] if spared else []),
+        *(
+            [("with caches", f"{cached:.4f} expected, by {read:,} tokens read and {written:,} written")]
+            if read or written
+            else []
+        ),
         ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),

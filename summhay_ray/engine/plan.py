@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import functools
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded
 from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
@@ -32,14 +33,13 @@ from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, Unplannable, error_line
 from summhay_ray.sections import html_of
 from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
+from summhay_ray.text import count_tokens
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
 """Maximum number of reasons for certain failures that the warnings list."""
 MOST_REHEARSED = 8
 """Maximum number of items of a queue that are planned before a run's first call."""
-BATCH_H = 24
-"""Hours within which providers answer a batch."""
 PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
 
@@ -56,6 +56,14 @@ def micros_of(
         planned.expected_micros(prompt_tokens, expected, searches[1]),
         planned.least_micros(prompt_tokens, searches[0]),
         dearest.worst_micros(prompt_tokens, longest, searches[2]),
+    )
+
+
+def short_prefix(settings: ModelSettings, tokens: int) -> str:
+    """The warning that a model's provider ignores `cache_control` on shared beginnings of this many tokens."""
+    return (
+        f"{settings.model}: its prompts share a beginning of {tokens:,} tokens at most, and its provider caches none below "
+        f"{settings.cache_minimum:,}: nothing is saved there"
     )
 
 
@@ -84,6 +92,8 @@ class PlanResult:
     """Number of batches that must follow one another, each of which takes up to 24 hours; 0 without batches."""
     going: Mapping[str, Any] | None = None
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
+    ways: Sequence[ComparedWay] = field(default=(), repr=False)
+    """The dollars and hours of the same calls in other ways."""
     warnings: tuple[str, ...] = ()
     """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
     answers come from another origin."""
@@ -158,32 +168,23 @@ class CountingAsk(Ask):
         self.guessed_on = self.asked_anything = False
         self.waves = 0
         """Number of batches that must follow one another to answer the item."""
-        self._wave: list[Callable[[], None]] = []
-        """Gives each planned answer of the present batch."""
+        self._wave: list[tuple[asyncio.Future[Outcome[RawAnswer]], Ready[Outcome[RawAnswer]]]] = []
 
-    def _in_wave(
-        self, outcome: Outcome[RawAnswer], read: Callable[[], None] = lambda: None
-    ) -> asyncio.Future[Outcome[RawAnswer]]:
-        """A planned answer that comes only when the item asks nothing more: with its batch. `read`: called when it comes."""
+    def _in_wave(self, outcome: Ready[Outcome[RawAnswer]]) -> asyncio.Future[Outcome[RawAnswer]]:
+        """A planned answer that comes only when the item asks nothing more: with its batch."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome[RawAnswer]] = loop.create_future()
-
-        def come() -> None:
-            read()
-            if not future.done():
-                future.set_result(outcome)
-
-        self._wave.append(come)
+        self._wave.append((loop.create_future(), outcome))
         if len(self._wave) == 1:
             # Two turns of the loop later: requests that are made concurrently are made by then.
             loop.call_soon(loop.call_soon, self._end_wave)
-        return future
+        return self._wave[-1][0]
 
     def _end_wave(self) -> None:
         self.waves += 1
         wave, self._wave = self._wave, []
-        for come in wave:
-            come()
+        for future, outcome in wave:
+            if not future.done():
+                future.set_result(outcome.take())
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
@@ -241,13 +242,15 @@ class CountingAsk(Ask):
                 figures |= zip(("usd_micros", "min_micros", "max_micros"), micros, strict=True)
                 for stage_plan in counted:
                     planner.record(stage_plan, **figures)
+                if self._size == "expected":
+                    planner.count_cached(counted[0], request, (stage, share), tokens, expected)
             else:
                 planner.record(counted[0], reused=1)
         guess = planner.workload.guess(self.item, stage, self._size)
         batched = settings.batch is not None and not self._done
         if guess is None:
-            planned = Failed(PLANNED, "no call is made while planning")
-            return self._in_wave(planned) if batched else Ready(planned)
+            planned: Ready[Outcome[RawAnswer]] = Ready(Failed(PLANNED, "no call is made while planning"))
+            return self._in_wave(planned) if batched else planned
         same = hash((prompt, *self._prompts))
 
         def note_guess() -> None:
@@ -258,7 +261,7 @@ class CountingAsk(Ask):
         # A cheap substitute for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         guessed = Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
-        return self._in_wave(guessed, note_guess) if batched else Ready(guessed, note_guess)
+        return self._in_wave(Ready(guessed, note_guess)) if batched else Ready(guessed, note_guess)
 
 
 class Planner:
@@ -285,6 +288,12 @@ class Planner:
         self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        self.prefixes: dict[int, int] = {}
+        """Hash of a shared beginning of prompts -> its tokens; 0 if it is too short for the provider's cache."""
+        self.short: dict[str, int] = {}
+        """Model -> tokens of its longest shared beginning that is too short for its cache."""
+        self.calls: defaultdict[tuple[str, str, int, int, int, int], float] = defaultdict(float)
+        """See `PlannedCalls`."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
@@ -328,6 +337,41 @@ class Planner:
         """Add to the counts, and remember the addition for the repeats of the item."""
         counted.add(**figures)
         self._recorded.append(functools.partial(counted.add, **figures))
+
+    def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
+        """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
+        settings = self.settings[request.model]
+        length = len(request.messages[-1].content) if request.messages else 0
+        reads = writes = 0
+        if request.shared and settings.caches:
+            prefix = hash((request.model, request.messages[:-1], request.messages[-1].content[: request.shared]))
+            if prefix not in self.prefixes:
+                # All of the prompt's tokens are counted already: this is their share before the end of the shared beginning.
+                shared = tokens if request.shared == length else self._shared_tokens(request)
+                self.prefixes[prefix] = shared if shared >= settings.cache_minimum else 0
+                if not self.prefixes[prefix]:
+                    self.short[request.model] = max(self.short.get(request.model, 0), shared)
+                reads, writes = 0, self.prefixes[prefix]
+            else:
+                reads = self.prefixes[prefix]
+        self._add_cached(counted, request.model, purpose, tokens, expected, reads, writes)
+        again = functools.partial(self._add_cached, counted, request.model, purpose, tokens, expected, reads + writes, 0)
+        self._recorded.append(again)
+
+    def _shared_tokens(self, request: Request) -> int:
+        """Our count of the tokens up to the end of the shared beginning."""
+        return sum(count_tokens(message.content) for message in request.messages[:-1]) + count_tokens(
+            request.messages[-1].content[: request.shared]
+        )
+
+    def _add_cached(
+        self, counted: StagePlan, model: str, purpose: tuple[str, float], tokens: int, expected: int, reads: int, writes: int
+    ) -> None:
+        settings = self.settings[model]
+        written = writes if settings.cache else 0
+        micros = settings.in_batch.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
+        counted.add(cache_read_tokens=reads, cache_write_tokens=written, cached_micros=micros)
+        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1]
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -433,7 +477,7 @@ def plan(
     # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
-    return PlanResult(
+    made = PlanResult(
         run=workload.run_id,
         cells=total,
         cells_finished=total - left,
@@ -447,10 +491,17 @@ def plan(
         warnings=(
             *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
+            *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
             *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )
+    means: PlannedCalls = {
+        (stage.stage, stage.model, stage.input_tokens // stage.calls, stage.output_tokens // stage.calls, 0, 0): stage.calls
+        for stage in stages
+        if stage.calls
+    }
+    return replace(made, ways=compare_ways(workload.spec.model_entries(), planner.calls or means, made.minutes))
 
 
 def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:

@@ -33,6 +33,12 @@ class StagePlan:
     usd_micros: int = 0
     min_micros: int = 0
     max_micros: int = 0
+    cache_read_tokens: int = 0
+    """Input tokens that the provider is expected to read from its cache."""
+    cache_write_tokens: int = 0
+    """Input tokens that it is expected to write to its cache."""
+    cached_micros: int = 0
+    """Expected cost if the cache works: what is read and written costs the cache's rates."""
     spared_tokens: int = 0
     """Input tokens saved because a call shows only a part of a text."""
     spared_micros: int = 0
@@ -51,7 +57,8 @@ class StagePlan:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
         the lower bound is no call, and the upper bound is all calls."""
         self.reused += expected.reused
-        for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
+        cache = ("cache_read_tokens", "cache_write_tokens", "cached_micros")
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros", *cache):
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
         self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
         self.max_micros += max(most.max_micros, expected.max_micros)
@@ -76,7 +83,16 @@ class StagePlan:
         """The stage as JSON."""
         names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
         spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
-        return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
+        cache = {
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+            "usd_cached": self.cached_micros / MICROS,
+        }
+        return {
+            **{name: getattr(self, name) for name in names},
+            **(cache if self.cache_read_tokens or self.cache_write_tokens else {}),
+            **(spared if self.spared_tokens else {}),
+        }
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 
-from summhay_ray.text import Material, fill, json_line, neutral
+from summhay_ray.text import Material, fill, json_line, length_before, neutral
 
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
 _LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
@@ -79,7 +79,16 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return fill(text, {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))})
+    return fill(text, _values(insight, bullets))
+
+
+def n_shared(text: str, insight: str, bullets: Sequence[str], prompt: str) -> int:
+    """Characters at the beginning of a rendered `prompt` that the judgments of a summary's other insights share."""
+    return length_before(text, _values(insight, bullets), ["[[INSIGHT]]"], prompt)
+
+
+def _values(insight: str, bullets: Sequence[str]) -> dict[str, Material]:
+    return {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))}
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeVar
 
 from summhay_ray.judge.answer import read_verdict, read_verdicts, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
-from summhay_ray.judge.prompt import ALONE, Form, render, render_together, template
+from summhay_ray.judge.prompt import ALONE, Form, n_shared, render, render_together, template
 from summhay_ray.llm import Ask, RawAnswer, Request, Sampling
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
@@ -55,16 +55,19 @@ def _requests(
     text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
 ) -> tuple[Request, ...]:
     """A request for each insight. `text`: the template."""
+    prompts = [render(text, insight.text, bullets) for insight in insights]
+    shared = n_shared(text, insights[0].text, bullets, prompts[0]) if len(insights) > 1 else 0
     return tuple(
         Request(
             model=model,
-            messages=render(text, insight.text, bullets),
+            messages=prompt,
             sampling=sampling,
             prompt_hash=text_hash(text),
             sample=sample,
             lookup=f"{lookup}/{insight.insight_id}" if lookup else "",
+            shared=shared,
         )
-        for insight in insights
+        for insight, prompt in zip(insights, prompts, strict=True)
     )
 
 

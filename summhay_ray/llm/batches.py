@@ -92,12 +92,12 @@ def batch_body(request: Request, settings: ModelSettings) -> str:
     if batch_wire(settings.model, settings.api_base, settings.transport) == "openai":
         from summhay_ray.llm.direct import body_of
 
-        return body_of(request, settings.model).decode("utf-8")
+        return body_of(request, settings).decode("utf-8")
     sent = bounded(request.sampling)
     sent |= sent.pop("extra_body", None) or {}
     longest = sent.pop("max_completion_tokens", None) or sent.pop("max_tokens", None)
     stop = sent.pop("stop", None)
-    conversation = [{"role": one.role, "content": one.content} for one in request.messages if one.role != "system"]
+    conversation = [one for one in request.conversation(settings.cache) if one["role"] != "system"]
     told = "\n\n".join(one.content for one in request.messages if one.role == "system")
     body = {
         "model": wire_name(settings.model),
@@ -389,7 +389,8 @@ class AnthropicBatches(BatchApi):
         if {"input_tokens", "output_tokens"} <= said.keys():
             tokens = {"prompt_tokens": _count(said, "input_tokens") + read + written}
             tokens |= {"completion_tokens": _count(said, "output_tokens")}
-            usage = usage_of({**tokens, "cache_read_input_tokens": read, "cache_creation_input_tokens": written})
+            cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+            usage = usage_of({**tokens, **cache, "cache_creation": said.get("cache_creation")})
         if not isinstance(message.get("content"), list):
             return Line(key, "unreadable", Reply("", BROKEN, usage, dict(message)), None, "the message has no content")
         return Line(key, "answer", Reply(text, ended(str(message.get("stop_reason") or "")), usage, dict(message)))

@@ -82,7 +82,7 @@ class DirectTransport:
         route = route_to(url)
         key = key_for(settings, url)
         headers = {"Authorization": f"Bearer {key}"} if key else None
-        data = body_of(request, settings.model)
+        data = body_of(request, settings)
         wire.route = route
         _WIRE.set(wire)
         async with self._session.post(
@@ -158,10 +158,12 @@ def _address(task: Task, settings: ModelSettings) -> str:
     return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
 
 
-def body_of(request: Request, model: str) -> bytes:
+def body_of(request: Request, settings: ModelSettings) -> bytes:
     """The JSON body of a request. Raises ValueError for NaN and infinity, UnicodeEncodeError for lone surrogates."""
+    model = settings.model
     if not request.inputs:
-        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs))
+        fields = _chat_fields(request.sampling, model, request.n, request.logprobs, settings.service_tier)
+        return request.body(fields, settings.cache)
     name, renamed = wire_name(model), _renamed(model)
     sent = {field: value for field, value in request.sampling.items() if field != REVISION}
     if request.task == "search":
@@ -174,15 +176,16 @@ def body_of(request: Request, model: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
-    """The JSON of a chat request's fields without the messages. Raises ValueError for NaN and infinity."""
+def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None, tier: str | None) -> str:
+    """The JSON of a chat request's fields without the messages. `tier`: the service tier. Raises ValueError for NaN and
+    infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
     sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):
         renamed = {**renamed, "max_tokens": "max_completion_tokens"}
         if sent.get("reasoning_effort", default_effort(model)) != "none":
             sent.pop("temperature", None)
-    fields = {renamed.get(field, field): value for field, value in sent.items()}
+    fields = {renamed.get(field, field): value for field, value in sent.items()} | ({"service_tier": tier} if tier else {})
     return json.dumps({"model": name, **wanted(n, logprobs), **fields}, allow_nan=False)
 
 

@@ -340,6 +340,7 @@ class Ledger:
             model.answered(done.input_tokens, done.output_tokens)
         elif done.again:
             model.counts["retries"] += done.sent
+            model.counts["fallbacks"] += done.fell_back
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:

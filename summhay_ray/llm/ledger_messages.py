@@ -87,6 +87,8 @@ class Settlement(NamedTuple):
     """The pause that the provider demands, in seconds; None if it named no time."""
     excess: Excess | None = None
     """The reported usage, if it exceeds the reservation."""
+    fell_back: bool = False
+    """True if the call is sent again in the standard tier, since the requested one has no capacity."""
     doubtful: bool = False
     """True if the outcome of the call is unknown, or its answer could not be written to the log."""
 

@@ -22,8 +22,9 @@ Place = tuple[str, str]
 Wait = Literal["record", "money", "driver"]
 """What a place waits for: the next money record; money that calls in flight may release; a sign of life from the driver."""
 
-COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
-"""The counters of a model in a session; `calls` are those that were answered."""
+COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries", "fallbacks")
+"""The counters of a model in a session; `calls` are those that were answered, `fallbacks` those sent in the standard tier for
+lack of capacity in the requested one."""
 
 
 @dataclass

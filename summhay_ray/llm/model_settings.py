@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from summhay_ray.llm.prices import PRICED_BY, Price, find_batch_factor, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.prices import (
+    PRICED_BY,
+    Price,
+    ServiceTier,
+    find_batch_factor,
+    find_cache_minimum,
+    find_price,
+    find_window,
+    may_reason,
+    needs_responses,
+)
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import Sampling, Task, schema_tokens
@@ -82,6 +92,16 @@ class ModelSettings:
     """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
     token_margin: float = 1.0
     """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
+    service_tier: ServiceTier | None = None
+    """The service tier that each call requests, of which `price` is the price; None: the standard tier."""
+    standard_price: Price | None = None
+    """With a `service_tier`: the price of the standard tier."""
+    falls_back: bool = False
+    """Whether calls are served by the standard tier when the requested one is unavailable."""
+    cache: Literal["", "5m", "1h"] = ""
+    """For a provider that must be told which beginning of a prompt to cache: the lifetime to ask for; empty: none is told."""
+    cache_minimum: int = 1024
+    """Tokens of the shortest beginning that the provider caches."""
     batch: Batching | None = None
     """None: every request is asked synchronously."""
 
@@ -91,10 +111,21 @@ class ModelSettings:
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
-        api_base, transport = entry.get("api_base"), entry.get("transport")
+        api_base, transport, tier = (entry.get(name) for name in ("api_base", "transport", "service_tier"))
+        standard = find_price(model, entry.get("price"), priced_by)
+        cache: Literal["", "5m", "1h"] = ""
+        if needs_cache_control(model, api_base, transport):
+            wish: bool | Literal["5m", "1h"] = entry.get("cache", True)
+            cache = wish if isinstance(wish, str) else ("1h" if entry.get("batch") is not None else "5m") if wish else ""
+            standard = _with_cache_rates(standard, cache)
         return cls(
             model=model,
-            price=find_price(model, entry.get("price"), priced_by),
+            price=find_price(model, entry.get("price"), priced_by, tier) if tier else standard,
+            cache=cache,
+            cache_minimum=find_cache_minimum(model),
+            service_tier=tier,
+            standard_price=standard if tier else None,
+            falls_back=entry.get("fallback") is not None,
             context_window=find_window(model, entry.get("context_window")),
             api_base=api_base,
             api_key_env=entry.get("api_key_env"),
@@ -117,6 +148,12 @@ class ModelSettings:
     def local(self) -> bool:
         """Whether the model runs in the worker."""
         return is_local(self.model)
+
+    @property
+    def caches(self) -> bool:
+        """Whether the provider is known to discount a beginning of a prompt that it has read before."""
+        discounts = self.price.cached_input_per_mtok is not None and self.price.cached_input_per_mtok < self.price.input_per_mtok
+        return discounts and (bool(self.cache) or not needs_cache_control(self.model, self.api_base, self.transport))
 
     @property
     def origin(self) -> str:
@@ -142,7 +179,12 @@ class ModelSettings:
 
     def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
         """Maximum cost of a call, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
-        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
+        prices = (self.price, *([self.standard_price] if self.falls_back and self.standard_price else []))
+        return max(price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches) for price in prices)
+
+    def standard(self) -> ModelSettings:
+        """The settings of a call that the standard tier serves."""
+        return replace(self, price=self.standard_price or self.price, service_tier=None, standard_price=None, falls_back=False)
 
     def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
         """Cost of a call by our token counts with nothing cached, in micro-dollars."""
@@ -184,6 +226,34 @@ def batch_wire(model: str, api_base: str | None, transport: Transport | None) ->
     if way == "direct":
         return "openai"
     return "anthropic" if way == "litellm" and provider_of(model) == "anthropic" else ""
+
+
+_CLAUDE_AT = ("bedrock", "vertex_ai", "azure_ai", "openrouter")
+"""Further providers with models of Anthropic, which take its `cache_control`."""
+_READ, _WRITE, _WRITE_1H = 0.1, 1.25, 2.0
+"""Anthropic's rates of cache reads and writes, as multiples of the input's."""
+
+
+def needs_cache_control(model: str, api_base: str | None = None, transport: Transport | None = None) -> bool:
+    """Whether the provider caches the beginning of a prompt only if `cache_control` marks it."""
+    provider = provider_of(model)
+    if provider != "openrouter" and transport_of(model, "chat", api_base, transport) != "litellm":
+        return False
+    return provider == "anthropic" or (provider in _CLAUDE_AT and "claude" in model)
+
+
+def _with_cache_rates(price: Price, cache: str) -> Price:
+    """The price with the rates of a cache of this lifetime; rates that are not known are Anthropic's usual multiples."""
+    fresh = price.input_per_mtok
+    read, write, longer = price.cached_input_per_mtok, price.cache_write_per_mtok, price.cache_write_1h_per_mtok
+    if not cache:
+        return replace(price, cache_write_per_mtok=None, cache_write_1h_per_mtok=None)
+    return replace(
+        price,
+        cached_input_per_mtok=_READ * fresh if read is None else read,
+        cache_write_per_mtok=_WRITE * fresh if write is None else write,
+        cache_write_1h_per_mtok=None if cache == "5m" else _WRITE_1H * fresh if longer is None else longer,
+    )
 
 
 def _batching(model: str, written: Mapping[str, Any] | None, price: Mapping[str, Any] | None) -> Batching | None:

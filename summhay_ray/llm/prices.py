@@ -14,14 +14,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from summhay_ray.llm.provider_table import PROVIDERS, is_local, provider_of
 from summhay_ray.llm.reply import Usage
 
 _TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
-_WRITTEN = ("input", "output", "cached_input", "cache_write")
+_WRITTEN = ("input", "output", "cached_input", "cache_write", "cache_write_1h")
 _NANO = 10**9
+ServiceTier = Literal["flex"]
+"""A service tier other than the standard one: slower, and cheaper."""
+FLEX_FACTOR = 0.5
+"""Price in the flex tier, as a multiple of the standard price that a spec states."""
 
 
 class Unpriced(ValueError):
@@ -122,21 +126,32 @@ PRICED_BY = ("input_per_mtok", "output_per_mtok")
 """The fields of a price that a chat model needs."""
 
 
-def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY) -> Price:
+def find_price(
+    model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY, tier: ServiceTier | None = None
+) -> Price:
     """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
 
-    `priced_by`: the fields of a price that the message asks for. Raises Unpriced if there is no price, or if the provider charges
-    other fees than for tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
+    `priced_by`: the fields of a price that the message asks for; `tier`: None for the standard tier, whose price a spec states.
+    Raises Unpriced if there is no price, or if the provider charges other fees than for tokens. A zero in litellm's map means
+    that the price is unknown; only the spec can declare a model free.
     """
-    if written is not None and any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN):
-        fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
+    factor = (written or {}).get("flex_factor")
+    if tier and (factor or _states_rates(written)):
+        return find_price(model, written, priced_by).times(factor or FLEX_FACTOR)
+    if written is not None and _states_rates(written):
+        fresh, answer, read, write, longer = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
         search = written.get("per_search") or 0.0
-        return (
-            Price(fresh or 0, answer or 0, read, write, per_search=search) if fresh or answer or read or write or search else FREE
-        )
+        if not (fresh or answer or read or write or longer or search):
+            return FREE
+        return Price(fresh or 0, answer or 0, read, write, per_search=search, cache_write_1h_per_mtok=longer)
     if is_local(model):
         return FREE
     entry = _entry(_litellm_map(), model)
+    if tier:
+        entry = _in_tier(entry, tier)
+        if not (entry.get("input_cost_per_token") and entry.get("output_cost_per_token")):
+            mend = "leave service_tier out, or write price: {...}, the standard price, beside it"
+            raise Unpriced(f"model {model!r} has no known price for service_tier: {tier}; {mend}")
     if (service := _price_of_service(entry)) is not None:
         return service
     fee = next((name for name in _FEES if entry.get(name)), None)
@@ -150,6 +165,18 @@ def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequenc
     return price
 
 
+def _states_rates(written: Mapping[str, Any] | None) -> bool:
+    """Whether a price in a spec states rates, and not only factors."""
+    return written is not None and any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN)
+
+
+def _in_tier(entry: Mapping[str, Any], tier: ServiceTier) -> dict[str, Any]:
+    """An entry of litellm's map with the prices of a service tier. Without one for long prompts, these cost the standard rate."""
+    longer = {name: value for name, value in entry.items() if re.search(r"_above_\d+k_tokens$", name)}
+    others = {name: value for name, value in entry.items() if "cost" not in name}
+    return others | longer | {name.removesuffix(f"_{tier}"): value for name, value in entry.items() if name.endswith(f"_{tier}")}
+
+
 BATCH_FACTOR = 0.5
 """A request in a batch costs half at the providers that offer batches."""
 
@@ -158,7 +185,7 @@ def find_batch_factor(model: str, written: Mapping[str, Any] | None) -> float:
     """The price of a request in a batch, as a part of the standard price: from the spec, from litellm's map, or one half."""
     if written is not None:
         factor = written.get("batch_factor")
-        if factor is not None or any(written.get(f"{name}_per_mtok") is not None for name in _WRITTEN):
+        if factor is not None or _states_rates(written):
             return BATCH_FACTOR if factor is None else float(factor)
     entry = _entry(_litellm_map(), model)
     pairs = ((entry.get(f"{name}_batches"), entry.get(name)) for name in ("input_cost_per_token", "output_cost_per_token"))
@@ -199,9 +226,11 @@ def _mapped_price(entry: Mapping[str, Any], tier: str) -> Price:
     reasoning = mtok("output_cost_per_reasoning_token") or mtok("output_cost_per_reasoning_token", "") or 0.0
     read = mtok("cache_read_input_token_cost") or mtok("input_cost_per_token_cache_hit")
     write, first = mtok("cache_creation_input_token_cost"), mtok("cache_creation_input_token_cost", "")
+    write_1h = mtok("cache_creation_input_token_cost_above_1hr") or mtok("cache_creation_input_token_cost_above_1hr", "")
     # If a tier has no cache rates in the map, reads get no discount, and writes cost at least as much as input.
     write = max(first, fresh) if write is None and first is not None else write
-    return Price(fresh, answer, read, write, reasoning_per_mtok=reasoning if reasoning > answer else None)
+    dearer = reasoning if reasoning > answer else None
+    return Price(fresh, answer, read, write, reasoning_per_mtok=dearer, cache_write_1h_per_mtok=write_1h)
 
 
 def _dated_price(model: str) -> Price | None:
@@ -233,6 +262,11 @@ def needs_responses(model: str) -> bool:
     """Whether, according to litellm's map, the provider offers the model only in OpenAI's Responses API."""
     entry = _entry(_litellm_map(), model)
     return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
+
+
+def find_cache_minimum(model: str) -> int:
+    """Tokens of the shortest beginning of a prompt that the provider caches: from litellm's map, else 1,024."""
+    return int(_entry(_litellm_map(), model).get("prompt_cache_min_tokens") or 1024)
 
 
 def default_effort(model: str) -> str | None:

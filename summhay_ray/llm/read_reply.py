@@ -77,12 +77,14 @@ def usage_of(said: Any) -> Usage | None:
     prompt, answer = _part(said, "prompt_tokens_details"), _part(said, "completion_tokens_details")
     cached = _first((prompt, "cached_tokens"), (said, "prompt_cache_hit_tokens"), (said, "cache_read_input_tokens"))
     written = _first((said, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens"), (prompt, "cache_write_tokens"))
+    by_lifetime = _part(said, "cache_creation") or _part(prompt, "cache_creation_token_details")
+    longer = min(_tokens(by_lifetime, "ephemeral_1h_input_tokens") or 0, written)
     reasoned = _first((answer, "reasoning_tokens"), (said, "reasoning_tokens"))
     if cached + written > read:
         read += cached + written
     if reasoned > answered or (reasoned and _tokens(said, "total_tokens") == read + answered + reasoned):
         answered += reasoned
-    usage = Usage(read, answered, cached, written, reasoned)
+    usage = Usage(read, answered, cached, written, reasoned, cache_write_1h_tokens=longer)
     return usage if max(read, answered) <= MOST_TOKENS else _within(usage, (MOST_TOKENS, MOST_TOKENS))
 
 
@@ -168,7 +170,7 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
 def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
     """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
 
-    - The charge follows the reported usage.
+    - The charge follows the reported usage, and the service tier that the provider reports.
     - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
       never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
       empty, one of several, calls tools, or its model may reason.
@@ -177,6 +179,8 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """
+    if settings.service_tier and isinstance(reply.raw, dict) and reply.raw.get("service_tier") in ("default", "standard"):
+        settings = settings.standard()
     usage = reply.usage
     if usage is not None and usage.searches and not usage.input_tokens:
         # Providers that bill by searches need not report tokens.
@@ -253,7 +257,7 @@ def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
     read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
     cached = min(said.cached_tokens, read)
     written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
-    return Usage(read, answered, cached, written, reasoned, said.searches)
+    return Usage(read, answered, cached, written, reasoned, said.searches, min(said.cache_write_1h_tokens, written))
 
 
 def _count_tokens(reply: Reply) -> int:

@@ -188,6 +188,9 @@ class Request:
     search: the results of the user's search service for the one input, in the service's format."""
     inputs: tuple[str, ...] = ()
     """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
+    shared: int = field(default=0, compare=False)
+    """Characters at the beginning of the last message that other requests share. Not part of the key; a provider that must be
+    told so caches them."""
     _key: str = field(init=False, repr=False, compare=False)
     _json: str = field(init=False, repr=False, compare=False)
 
@@ -203,6 +206,7 @@ class Request:
         logprobs: int | None = None,
         task: Task = "chat",
         inputs: Sequence[str] = (),
+        shared: int = 0,
     ) -> None:
         """Raises ValueError if messages or inputs do not suit the task, if `n` is below 1, or if `logprobs` is not 0 to 20."""
         conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
@@ -216,7 +220,7 @@ class Request:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
         parameters = sampling if isinstance(sampling, Sampling) else Sampling(sampling or {})
         given = model, conversation, parameters, prompt_hash, sample, lookup, n, logprobs, task
-        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), "", ""), strict=True):
+        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), shared, "", ""), strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -233,7 +237,21 @@ class Request:
         """The messages, `n` and `logprobs` in the form of OpenAI's protocol; for other tasks, the task and its inputs."""
         if self.inputs:
             return self._wanted
-        return {"messages": [{"role": message.role, "content": message.content} for message in self.messages], **self._wanted}
+        return {"messages": self.conversation(), **self._wanted}
+
+    def conversation(self, cache: str = "") -> list[dict[str, Any]]:
+        """The messages in the form of OpenAI's protocol.
+
+        With the lifetime of a `cache` (5m, 1h), `cache_control` in Anthropic's form marks the shared beginning.
+        """
+        made: list[dict[str, Any]] = [{"role": message.role, "content": message.content} for message in self.messages]
+        if cache and self.shared:
+            text = made[-1]["content"]
+            control = {"type": "ephemeral", **({} if cache == "5m" else {"ttl": cache})}
+            marked = {"type": "text", "text": text[: self.shared], "cache_control": control}
+            rest = text[self.shared :]
+            made[-1]["content"] = [marked, *([{"type": "text", "text": rest}] if rest else [])]
+        return made
 
     @property
     def _wanted(self) -> dict[str, Any]:
@@ -241,13 +259,14 @@ class Request:
             return {"task": self.task, "inputs": list(self.inputs)}
         return wanted(self.n, self.logprobs)
 
-    def body(self, rest: str) -> bytes:
-        """The JSON body for a chat endpoint. `rest`: the JSON object of its other fields. Raises UnicodeEncodeError for lone
-        surrogates."""
+    def body(self, rest: str, cache: str = "") -> bytes:
+        """The JSON body for a chat endpoint. `rest`: the JSON object of its other fields; `cache`: see `conversation`. Raises
+        UnicodeEncodeError for lone surrogates."""
         for message in self.messages:
             if not message.content.isascii():
                 message.content.encode()
-        return f'{{"messages":{self._messages_json()},{rest[1:]}'.encode("ascii")
+        messages = json.dumps(self.conversation(cache)) if cache and self.shared else self._messages_json()
+        return f'{{"messages":{messages},{rest[1:]}'.encode("ascii")
 
     @property
     def searches(self) -> tuple[int, int, int]:

@@ -46,6 +46,9 @@ not support TLS."""
 NO_ROUTE = "no_route"
 """Class of failures where no request can be sent: the address is not a URL, or the proxy refuses or is unusable."""
 
+NO_CAPACITY = "resource_unavailable"
+"""Class of a 429 of the flex tier: it has no capacity now. The call is sent again, however often that happens."""
+
 _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "MissingAnswer": ("row", "missing_answer"),
     "AnswerTooLarge": ("malformed", "answer_too_large"),
@@ -140,6 +143,7 @@ The patterns are searched in the body, which may repeat the prompt, so they are 
 """
 
 _EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
+_UNAVAILABLE = _pattern(r"resource[ _]unavailable")
 _QUOTA = _pattern(r"exceeded your current quota")
 # One provider words a limit per minute like an exhausted quota, but adds when to try again.
 _SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
@@ -179,7 +183,7 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
         used_up = _EXHAUSTED.search(text) or (_QUOTA.search(text) and after_s is None and not _SOON.search(text))
         if used_up or (after_s or 0.0) > LONGEST_PAUSE_S:
             return Decision("model", "quota_exhausted")
-        return Decision("rate_limit", "rate_limit", after_s)
+        return Decision("rate_limit", NO_CAPACITY if _UNAVAILABLE.search(text) else "rate_limit", after_s)
     for named, words, decision in _BY_TEXT:
         if word in named and words.search(text):
             return decision

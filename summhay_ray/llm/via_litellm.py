@@ -90,7 +90,9 @@ class LitellmTransport:
                 more = {"query": query, "documents": documents, "top_n": len(documents), **sampling}
                 response = await self._litellm.arerank(**how, **more)
             else:
-                response = await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
+                tier = {"service_tier": settings.service_tier} if settings.service_tier else {}
+                asked = {**request.asked, "messages": request.conversation(settings.cache)}
+                response = await self._litellm.acompletion(**how, **asked, **bounded(request.sampling), **tier)
         return bodies.reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def close(self) -> None:

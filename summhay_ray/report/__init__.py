@@ -16,6 +16,7 @@ from summhay_ray.report.run_tables import (
     plan_table,
     runs_table,
     usage_table,
+    ways_table,
 )
 from summhay_ray.report.sections import TextTable, fitted, folded, markdown, section_table, shown
 from summhay_ray.report.synth import (
@@ -68,6 +69,7 @@ __all__ = [
     "minutes",
     "names_line",
     "plan_table",
+    "ways_table",
     "rejudge_table",
     "report",
     "runs_table",

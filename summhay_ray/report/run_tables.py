@@ -11,6 +11,7 @@ from summhay_ray.report.sections import TextTable
 
 _PLAN = ("Stage", "Model", "Calls", "Reused", "Tokens in", "Tokens out", "$ least", "$ expected", "$ most", "Minutes")
 _USAGE = ("Stage", "Model", "Calls", "Tokens in", "Tokens out", "Dollars", "At most", "Cached", "Saved $")
+_WAYS = ("Channel", "Cache", "Dollars", "Hours", "Waves", "Not available for")
 _BESIDE_BOUNDS = ("Stage", "Model", "Calls", "Dollars", "Tokens in", "Tokens out", "Cached", "Saved $")
 _FAILURE = (
     ("Item", "item_id"),
@@ -45,6 +46,22 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
         for stage in stages
     )
     return TextTable("Planned calls", _PLAN, rows, heads=2)
+
+
+def ways_table(ways: Sequence[Mapping[str, Any]]) -> TextTable:
+    """Dollars and hours of the same calls in each way, from the `compare` of `summhay plan --compare --json`."""
+    rows = tuple(
+        (
+            way["channel"],
+            "with" if way["cache"] else "without",
+            f"{way['usd']:.4f}",
+            "-" if way["hours"] is None else f"up to {way['hours']:.0f}" if way["waves"] else f"{way['hours']:.2f}",
+            str(way["waves"]) if way["waves"] else "-",
+            ", ".join(way["unavailable"]) or "-",
+        )
+        for way in ways
+    )
+    return TextTable("The same calls in other ways", _WAYS, rows, heads=2)
 
 
 def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:

@@ -56,6 +56,8 @@ class Task:
     form: Form = "bullets"
     n_words: int = 250
     """Maximum words of an answer; for form `answer` only."""
+    shares: Literal["nothing", "documents", "prompt"] = "nothing"
+    """What other tasks of the model begin with, too: this task's documents, or its whole prompt."""
     step: Step = "write"
     notes: tuple[str, ...] = ()
     """The earlier summaries that a reduce or refine step starts from."""

@@ -24,7 +24,19 @@ from importlib import resources
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.summarize.base import Form, Shown, Task
-from summhay_ray.text import END_MARK, Block, Material, UnusableAnswer, fill, headed, inline, neutral, text_hash, without_thinking
+from summhay_ray.text import (
+    END_MARK,
+    Block,
+    Material,
+    UnusableAnswer,
+    fill,
+    headed,
+    inline,
+    length_before,
+    neutral,
+    text_hash,
+    without_thinking,
+)
 
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the first word of its header lines; `Document` for any other domain."""
@@ -44,6 +56,8 @@ _COUNTS = ("[N_documents]", "[N_articles]", "[N_conversations]")
 _TOPICS = ("[TOPIC]", "[SCENARIO]")
 _ASKS = ("[SUBTOPIC]", "[QUERY]")
 _MORE = ("[PARTICIPANTS]", "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
+_BY_QUERY = (*_ASKS, "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
+"""The placeholders whose values differ between the queries of a haystack."""
 _KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
 _LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
 _MARKUP = {"[INST]"}
@@ -56,6 +70,11 @@ def render(task: Task) -> str:
     The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
     for the form without documents.
     """
+    return fill(_template(task), _values(task))
+
+
+def _values(task: Task) -> dict[str, Material | Block | int]:
+    """The values of the placeholders."""
     haystack = task.haystack
     section = documents_section(task.shown, haystack.domain)
     lines = {
@@ -64,7 +83,7 @@ def render(task: Task) -> str:
         "[SUBTOPIC]": task.subtopic.text,
         "[QUERY]": task.subtopic.query,
     }
-    values: dict[str, Material | Block | int] = {
+    return {
         **dict.fromkeys(_DOCUMENTS, section),
         # Built-in templates write the end mark themselves.
         **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
@@ -75,7 +94,13 @@ def render(task: Task) -> str:
         "[NOTES]": Material("\n\n".join(map(neutral, task.notes))),
         **{name: inline(text) for name, text in lines.items()},
     }
-    return fill(_template(task), values)
+
+
+def n_shared(task: Task, prompt: str) -> int:
+    """Characters at the beginning of the task's prompt that other tasks share."""
+    if task.shares == "nothing":
+        return 0
+    return len(prompt) if task.shares == "prompt" else length_before(_template(task), _values(task), _BY_QUERY, prompt)
 
 
 def template_hash(task: Task) -> str:
@@ -143,13 +168,15 @@ def _own(name: str) -> str:
 
 async def call(task: Task, ask: Ask) -> Outcome[RawAnswer]:
     """The model's answer to the prompt of the task's step, or the reason for its absence."""
+    prompt = render(task)
     request = Request(
         model=task.model,
-        messages=render(task),
+        messages=prompt,
         sampling=task.sampling,
         prompt_hash=template_hash(task),
         sample=task.sample,
         lookup=task.lookup,
+        shared=n_shared(task, prompt),
     )
     return final(await ask(request))
 

@@ -27,7 +27,7 @@ import functools
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NewType
 
 Material = NewType("Material", str)
@@ -145,6 +145,12 @@ def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
 
     # The longest first, since one may be a prefix of another.
     return re.sub("|".join(map(re.escape, sorted(values, key=len, reverse=True))), put, template)
+
+
+def length_before(template: str, values: Mapping[str, Material | Block | int], names: Sequence[str], filled: str) -> int:
+    """Characters of `filled`, the template with these values, before the first placeholder among `names`; all if it has none."""
+    cut = min((place for place in map(template.find, names) if place >= 0), default=len(template))
+    return len(filled) - len(fill(template[cut:], values))
 
 
 def _untagged(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:

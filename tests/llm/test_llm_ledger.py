@@ -101,7 +101,7 @@ def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     seen = desk.books.snapshot(3.0)
     assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 1, 1, 0)
     shown = {"in_flight": 0, "queued": 0, "cap": 4, "paused_s": 2.0, "refused_s": 1.0}
-    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 1}
+    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 1, "fallbacks": 0}
     assert seen["models"] == {"m": {**shown, **counted}}
 
 

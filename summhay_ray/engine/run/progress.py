@@ -48,6 +48,8 @@ class ModelProgress:
     paused_s: float = 0.0
     refused_s: float = 0.0
     """Seconds since which it has answered only 429s; after `LONGEST_PAUSE_S` the model is stopped."""
+    fallbacks: int = 0
+    """Calls of this start that the standard service tier served, for lack of capacity in the requested one."""
     stopped: str = ""
     """Class of the error that stopped the model; empty if it is not stopped."""
 
@@ -277,6 +279,7 @@ class Timeline:
             retries=numbers.get("retries", 0),
             paused_s=numbers.get("paused_s", 0.0),
             refused_s=numbers.get("refused_s", 0.0),
+            fallbacks=numbers.get("fallbacks", 0),
             stopped=snapshot.get("stopped", {}).get(name, {}).get("error", ""),
         )
 

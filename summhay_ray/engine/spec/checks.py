@@ -76,6 +76,8 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     except (TypeError, ValueError, RecursionError) as error:
         return f"extra: cannot be sent as JSON ({error}); write text, numbers, true, false, null, lists and mappings"
     tiers = [held.get("service_tier") for held in (extra, body) if isinstance(held, Mapping)]
+    if "flex" in tiers:
+        return "extra.service_tier: write service_tier: flex beside extra, where it is no part of an answer's key"
     if not priced and any(tier not in (None, "auto", "default", "standard") for tier in tiers):
         return "extra.service_tier: the known price is the standard tier's; write price: {...} beside it"
     return ""

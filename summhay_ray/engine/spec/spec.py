@@ -82,7 +82,13 @@ class PriceSpec(Strict):
     output_per_mtok: float | None = Field(default=None, ge=0)
     cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
     cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    cache_write_1h_per_mtok: float | None = Field(
+        default=None, ge=0, description="the same, where the cache keeps it for an hour"
+    )
     per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
+    flex_factor: float | None = Field(
+        default=None, gt=0, le=1, description="the same with service_tier: flex; null: the known one, or 0.5"
+    )
     batch_factor: float | None = Field(
         default=None, gt=0, le=1, description="price in a batch, as a part of the standard price; null: the known one, or 0.5"
     )
@@ -91,8 +97,9 @@ class PriceSpec(Strict):
     def _whole(self) -> PriceSpec:
         rates = ("input_per_mtok", "output_per_mtok")
         missing = [name for name in rates if getattr(self, name) is None]
-        others = ("cached_input_per_mtok", "cache_write_per_mtok", "per_search")
-        if len(missing) == 1 or (missing and (self.batch_factor is None or any(getattr(self, name) for name in others))):
+        others = ("cached_input_per_mtok", "cache_write_per_mtok", "cache_write_1h_per_mtok", "per_search")
+        factors = self.batch_factor, self.flex_factor
+        if len(missing) == 1 or (missing and (factors == (None, None) or any(getattr(self, name) for name in others))):
             raise ValueError(f"{missing[0]}: field required")
         return self
 
@@ -143,6 +150,17 @@ class Reach(Strict):
         default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
+    service_tier: Literal["flex"] | None = Field(
+        default=None, description="flex: a slower and cheaper service; its price must be known. Not part of an answer's key"
+    )
+    fallback: Literal["standard"] | None = Field(
+        default=None,
+        description="standard: the tier that serves a call while flex has no capacity; null: wait",
+    )
+    cache: bool | Literal["5m", "1h"] = Field(
+        default=True,
+        description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
+    )
     batch: Annotated[BatchSpec | None, BeforeValidator(_batch, json_schema_input_type=bool | BatchSpec | None)] = Field(
         default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
     )
@@ -355,6 +373,10 @@ class Spec(Strict):
         for model in self.model_entries():
             if wrong := flaw(model.extra, model.api_base, model.api_key_env, model.price is not None):
                 raise SpecError(f"{where}: {model.label}: {wrong}")
+            if model.service_tier and model.batch:
+                raise SpecError(f"{where}: {model.label}: service_tier: a batch has a price of its own; leave one of the two out")
+            if model.fallback and not model.service_tier:
+                raise SpecError(f"{where}: {model.label}: fallback: is for a service tier; write service_tier: flex beside it")
             if model.transport == "direct" and not address_of(model.model, model.api_base):
                 mend = "write api_base: URL beside it, or leave transport out"
                 raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")

@@ -9,7 +9,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
@@ -198,4 +198,13 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
         reducer=reducer_of(grid.entries.models, spec),
+        shares=_shares(grid, cell, haystack),
     )
+
+
+def _shares(grid: Grid, cell: Cell, haystack: Haystack) -> Literal["nothing", "documents", "prompt"]:
+    """What the prompts of other cells begin with, too: all queries show the whole haystack in document order alike."""
+    alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"
+    if alike and len(haystack.subtopics) > 1:
+        return "documents"
+    return "prompt" if grid.spec.repeats > 1 else "nothing"
