@@ -113,8 +113,11 @@ class Account:
                 self.reserved[scope] += micros
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
-                # An allowance is for single calls.
-                self._largest[scope] = max(self._largest[scope], 0 if is_batch(key) else micros)
+                # An allowance is for single calls, by their size and their rate.
+                if not is_batch(key):
+                    self._largest[scope] = max(self._largest[scope], micros)
+                elif self._before is not None:
+                    self._before[1][scope] += micros
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
         """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
