@@ -34,10 +34,11 @@ READERS = {
     ("store/drivers.py", "time.time"),
     ("store/clean.py", "time.time"),
     ("engine/start.py", "time.time"),
+    ("engine/run/batch_queue.py", "time.time"),
 }
 """A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; how old a file is
 that no manifest names, of a run that nobody drives; how old a run's newest money record is, where a user gives an age for its
-release."""
+release; how long a batch waits, of which its provider keeps the time, through any number of starts."""
 
 
 @pytest.fixture
