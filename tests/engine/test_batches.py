@@ -152,9 +152,16 @@ def test_batches_that_are_cancelled_are_booked_and_what_they_lack_is_asked_again
         with pytest.raises(SystemExit) as stop:
             cli.main(["stop", left["run"], "--store", str(store), "--cancel-batches"])
         assert stop.value.code == 2
-        # Less than its longest wait after its submission, the next one is cancelled, too, until nothing is left.
-        hurried = spec_of(tmp_path / "hurried", simulated, batch={"max_wait_h": 12 / 3600})
-        check_books(simulated, run(hurried, store))
+        check_books(simulated, run(spec, store))
+
+
+@pytest.mark.timeout(300)
+def test_a_batch_is_cancelled_after_its_longest_wait_and_the_rest_is_asked_again(tmp_path: Path) -> None:
+    with provider(batch_duration=16.0) as simulated:
+        spec = spec_of(tmp_path, simulated, batch={"max_wait_h": 10 / 3600, "min_requests": N_SUMMARIES // 2})
+        check_books(simulated, run(spec, tmp_path / "store"))
+        assert {batch["status"] for batch in batches_at(simulated)} == {"cancelled"}
+        assert simulated.stats()["channels"]["batch"]["served"] < N_SUMMARIES
 
 
 @pytest.mark.timeout(300)
