@@ -2,6 +2,7 @@
 
     python tools/lost_nodes.py nodes   # of three Ray nodes over S3 one is killed and its folders deleted, 10 times
     python tools/lost_nodes.py cluster # the whole cluster, driver too, 3 times; the job is submitted again
+    python tools/lost_nodes.py driver  # the driver alone, 3 times; the same command goes on
     python tools/lost_nodes.py kills   # everything is killed 0, 1 and 5 times; how much of a budget can be used
     python tools/lost_nodes.py puts    # requests to S3 a call and a cell, and their price for a million calls
     python tools/lost_nodes.py far     # the speed over a slow S3 against the disk's, at calls of 1 s and of 50 ms
@@ -14,7 +15,8 @@ Each prints a table, then one line a law: `held` or `BROKEN`; the exit code is 1
 imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short
 forms, of about a minute each on a machine that does nothing else:
 
-    nodes --trials 1 --items 60 · cluster --trials 1 --items 60 · kills --kills 1 --executor inline --worst-cases 300
+    nodes --trials 1 --items 60 · cluster --trials 1 --items 60 · driver --trials 1
+    kills --kills 1 --executor inline --worst-cases 300
     puts --executor inline --items 60 · far --seconds 5 --latency 1 · restart --answers 5000
     frozen --seconds 12 --freeze 15 · outage --seconds 15 --out 12 · told --what asking
 
@@ -26,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import re
@@ -201,6 +204,40 @@ def lost(asked: argparse.Namespace, everything: bool) -> Found:
         found.law(f"all cells done within an undisturbed run's budget plus {risk} worst cases", is_done(row))
         found.law(f"calls sent - distinct keys <= {2 * n}", row["twice"] <= 2 * n)
         found.law("exit 0 only where all cells are done", is_done(row) or codes[-1] != "0")
+    return found
+
+
+def driver(asked: argparse.Namespace) -> Found:
+    """The driver is killed in the middle and started again, while its nodes stay; then what is uncertain is released."""
+    found = Found()
+    fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
+    need = undisturbed_usd(**fields)
+    budget = asked.budget * need
+    for trial in range(1, asked.trials + 1):
+        with contextlib.ExitStack() as stack:
+            provider = stack.enter_context(provider_of(asked.latency))
+            new_store, _ = stack.enter_context(bucket())
+            one = stack.enter_context(job(provider, new_store(), limits={"concurrency": asked.in_flight}, **fields))
+            nodes = stack.enter_context(nodes_of(asked.nodes, one))
+            again = (sys.executable, str(ROOT / "jobs" / "run.py"))
+            where = {"RAY_ADDRESS": nodes.address, **nodes.head_folders()}
+            start = functools.partial(one.start, "--budget", str(budget), command=again, **where)
+            process = start()
+            one.wait_served(process, asked.at * one.calls)
+            in_flight = one.tally()["in_flight"]
+            kill_all([process.pid])
+            codes = _until_done(one, start)
+            row = one.totals()
+            code = one.finish("--executor", "inline", "--release-uncertain", "0s")
+            released = one.status()["usd"]
+        found.add(trial=trial, **row, in_flight=in_flight, budget=budget, exits=" ".join(codes), worst=one.worst_usd)
+        most = in_flight * one.worst_usd + 0.02 * budget
+        found.law("calls were in flight when it happened, else nothing was measured", in_flight > 0)
+        found.law("all cells done within the budget, with exit 0", is_done(row) and codes[-1] == "0")
+        found.law("uncertain <= the worst case of the calls in flight, and 2 % of the budget", row["uncertain"] <= most)
+        found.law("spent <= bill <= books <= budget", row["spent"] - 1e-6 <= row["bill"] <= row["books"] + 1e-6 <= budget + 2e-6)
+        found.law(f"calls sent - distinct keys <= {2 * asked.in_flight}", row["twice"] <= 2 * asked.in_flight)
+        found.law("--release-uncertain leaves nothing uncertain", code == 0 and released["uncertain"] == 0)
     return found
 
 
@@ -526,6 +563,12 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--items", type=int, default=150, help="cells, of seven calls each")
         one.add_argument("--nodes", type=int, default=3, help="Ray nodes, the head among them")
         one.add_argument("--at", type=float, default=0.45, help="the share of the calls after which it happens")
+    one = command("driver", driver)
+    one.add_argument("--trials", type=int, default=3)
+    one.add_argument("--items", type=int, default=110, help="cells, of seven calls each")
+    one.add_argument("--nodes", type=int, default=3, help="Ray nodes, the head among them")
+    one.add_argument("--at", type=float, default=0.4, help="the share of the calls after which it happens")
+    one.add_argument("--budget", type=float, default=1.8, help="in bills of an undisturbed run")
     one = command("kills", kills, 48)
     executors(one)
     one.add_argument("--kills", type=int, action="append", help="of everything; 0, 1 and 5 if left out")

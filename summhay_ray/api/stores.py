@@ -72,7 +72,8 @@ def release(run_id: str, store: str | None = None) -> ReleaseResult:
 
 @checked
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
-    """All failures of a run, each with its location (such as the cell or haystack) if the benchmark knows it."""
+    """All failures of a run, each with the model that was asked, and with its location (such as the cell or haystack) if the
+    benchmark knows it."""
     stored = opened_run(run_id, store)
     frame = stored.table("failures")
     with plugins.own_code_allowed(False):
@@ -81,7 +82,9 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
         except plugins.UnknownName:
             # A user-defined kind.
             places = {}
-    return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
+    rows = [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
+    # The model that was asked, rather than the one whose answer was judged.
+    return [{**row, "model": own.get("model") or row.get("model", "")} for row, own in zip(rows, frame.to_dicts(), strict=True)]
 
 
 @checked

@@ -94,11 +94,6 @@ class ExtractSpec(Strict):
 _extracted = functools.lru_cache(maxsize=512)(extracts.cut_down)
 
 
-def extract_code(*options: ExtractSpec | None) -> list[str]:
-    """User-defined methods (module:Class) among these options. A job packs their files."""
-    return [extract.method for extract in options if extract is not None and ":" in extract.method]
-
-
 @dataclass(frozen=True, slots=True)
 class RatingTable:
     """Where a benchmark keeps its ratings; `summhay compare` reads this to compare two raters."""

@@ -84,7 +84,7 @@ class SummarizerSpec(ModelSpec):
         return self.label.removesuffix(f"+{self.strategy_label}")
 
 
-def _folded(value: Any) -> Any:
+def _fold_options(value: Any) -> Any:
     """Move a strategy's options from the entry into `strategy`, as for `{model: X, strategy: map-reduce, units: chunks}`, and
     move `reduce`, which is a model, from `strategy` into the entry."""
     entry = ModelSpec.entry(value)
@@ -102,7 +102,7 @@ def _folded(value: Any) -> Any:
 
 def summarizer_entry(value: Any) -> Any:
     """A summarizer's entry as a mapping: its strategy's options inside `strategy`; a file of answers is its strategy."""
-    entry = _folded(value)
+    entry = _fold_options(value)
     return {**entry, "strategy": GIVEN} if isinstance(entry, Mapping) and entry.get("answers") is not None else entry
 
 
@@ -137,7 +137,7 @@ def _reduces(strategy: str | Mapping[str, Any]) -> bool:
     return ":" in name or summarize.SHORT_NAMES.get(name, name) == summarize.MAP_REDUCE
 
 
-def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
+def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
     """A spec's fields, in which each summarizer without a strategy is replaced by one summarizer for each of `strategies`.
 
     A summarizer that occurs more than once is named MODEL+STRATEGY. `default`: the strategies of a spec that names none.
@@ -147,7 +147,7 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
     strategies = fields.get("strategies") or default
     if not isinstance(strategies, list | tuple) or not all(isinstance(strategy, str | Mapping) for strategy in strategies):
         return fields
-    entries = [_folded(entry) for entry in fields["summarizers"]]
+    entries = [_fold_options(entry) for entry in fields["summarizers"]]
     uses = Counter(_name_of(entry) for entry in entries)
     summarizers: list[Any] = []
     for entry in entries:
@@ -155,18 +155,18 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
             summarizers.append(entry)
         elif entry.get("strategy") is not None:
             several = uses[_name_of(entry)] > 1 and not entry.get("name") and isinstance(entry["strategy"], str | Mapping)
-            summarizers.append(_named(entry, entry.get("model")) if several else entry)
+            summarizers.append(_with_name(entry, entry.get("model")) if several else entry)
         else:
             for strategy in strategies:
                 # `reduce` is only for strategies that merge summaries.
                 own = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
-                summarizers.append(_named(_folded({**own, "strategy": strategy}), _name_of(entry)))
+                summarizers.append(_with_name(_fold_options({**own, "strategy": strategy}), _name_of(entry)))
             if not strategies:
                 summarizers.append(entry)
     return {**fields, "summarizers": summarizers}
 
 
-def _named(entry: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
+def _with_name(entry: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
     reducer = _name_of(ModelSpec.entry(entry[REDUCE])) if entry.get(REDUCE) else ""
     return {**entry, "name": f"{name}+{strategy_label(entry['strategy'], reducer)}"}
 
@@ -191,7 +191,7 @@ def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
     return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
-async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
+async def guard(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
     """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises.
 
     The strategy or judge may be user-defined, and must not stop other items. While planning (`planned`), its exceptions become

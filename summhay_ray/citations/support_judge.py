@@ -31,8 +31,8 @@ from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plai
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "3"
-"""The judge's revision, part of the identity of its judgments. Change it when the judge's values change."""
+SUPPORT_REVISION = "4"
+"""The judge's revision, part of the identity of its judgments. Change it when the judge's values, or its repairs, change."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Minimum value of a document that supports a bullet, and of one that supports part of it."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
@@ -101,6 +101,8 @@ class Supports:
     added: npt.NDArray[np.bool_]
     """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
     bullets that most documents of a haystack support."""
+    likeness: Floats
+    """The similarity of a bullet's own words to the document, 0 to 1 if it is copied."""
     evidence: Sequence[Sequence[str]]
     """The most similar sentence of each document."""
     foreign: Sequence[bool]
@@ -198,7 +200,7 @@ class SupportIndex:
         if not self._few:
             added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
             added[2 * worth.sum(axis=1) > self.n_documents] = False
-        return Supports(sure, worth, added, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+        return Supports(sure, worth, added, own, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
         """The windows of two sentences of a document that are most similar to a bullet, the best first, up to a maximum number;

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from summhay_ray.report import TextTable
 
 PLAIN_WIDTH = 160
+BOARD_WIDTH = 100
+"""Maximum characters of a line of the leaderboard."""
 PROMPT_SHOWN = 1500
 
 
@@ -276,19 +278,23 @@ def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bo
     """Print the scores of a SummHay run. `everything`: print all tables, not only joint. `intervals`: print the figures'
     intervals."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
-    from summhay_ray.report import names_line, score_lines, score_tables
+    from summhay_ray.benchmarks.summhay import claims_section, compared_by_record, nuggets_section
+    from summhay_ray.comparison import board
+    from summhay_ray.report import board_table, names_line, score_lines, score_tables
 
     claims = claims_section(scores.by_query, scores.judge)
     if not any(system.n_scored for system in scores.by_query):
         sections([] if claims is None else [claims])
         say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
-    if (decision := decision_of(scores)) is not None:
-        say(decision.text)
-    for line in score_lines(scores, everything, intervals):
+    if (compared := compared_by_record(scores)) is not None:
+        say(compared.decision.text)
+    for line in score_lines(scores, everything, intervals or compared is not None):
         say(line)
-    starred(score_tables(scores, everything, intervals))
+    if compared is not None and not everything:
+        tables([board_table(board(compared), min(console().width, BOARD_WIDTH))])
+    else:
+        starred(score_tables(scores, everything, intervals))
     sections([] if claims is None else [claims])
     if everything:
         if names := names_line(scores.by_query):

@@ -144,11 +144,11 @@ def compare_runs(runs: Sequence[RunScores], systems: Sequence[str] = (), over: O
     _shared_figures(runs)
     comparison = compare_pairs(runs, _pairs(runs, systems), over=over)
     if comparison is None:
-        raise UserError(f"{_named_runs(runs)}: no two of these systems have a scored query in common")
+        raise UserError(f"{_run_names(runs)}: no two of these systems have a scored query in common")
     return comparison
 
 
-def _named_runs(runs: Sequence[RunScores]) -> str:
+def _run_names(runs: Sequence[RunScores]) -> str:
     return " and ".join(dict.fromkeys(run.run for run in runs))
 
 
@@ -157,7 +157,7 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
     if not shared:
         scored = "; ".join(f"{run.run}: {', '.join(run.units)}" for run in runs)
         raise UserError(
-            f"{_named_runs(runs)} have no figure in common ({scored}); summhay report RUN_A RUN_B puts them side by side"
+            f"{_run_names(runs)} have no figure in common ({scored}); summhay report RUN_A RUN_B puts them side by side"
         )
     return shared
 
@@ -182,11 +182,11 @@ def compare_pairs(
     frames = [run.frame.with_columns(run=pl.lit(index, pl.Int64)) for index, run in enumerate(runs)]
     queries = functools.reduce(lambda frame, other: frame.join(other, on=QUERY, how="semi"), frames)
     if queries.is_empty():
-        raise UserError(f"{_named_runs(runs)} have no query in common that is scored in both")
+        raise UserError(f"{_run_names(runs)} have no query in common that is scored in both")
     compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
     scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=QUERY, how="semi")
     asked = _Asked(runs, sides, [(place[a], place[b]) for a, b in chosen], scores.sort(*QUERY, "run", "system"), over)
-    found = [one for figure in figures or _shared_figures(runs) if (one := _compared(asked, figure)) is not None]
+    found = [one for figure in figures or _shared_figures(runs) if (one := _compare(asked, figure)) is not None]
     if not found:
         return None
     warnings = list(dict.fromkeys(warning for one in found for warning in one.warnings))
@@ -231,7 +231,7 @@ class _Asked:
         return [f"{self.runs[index].run} {system}" if len(self.runs) > 1 else system for index, system in self.sides]
 
 
-def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
+def _compare(asked: _Asked, figure: str) -> SystemComparison | None:
     """The comparison in one figure; None if no pair has a common scored query."""
     runs, sides, n_systems = asked.runs, asked.sides, len(asked.sides)
     unit, cluster, counted = runs[0].units[figure], runs[0].cluster, runs[0].counted

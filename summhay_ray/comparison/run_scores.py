@@ -119,9 +119,9 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     best possible score; and `n` of `n_expected` answers or judgments."""
     figures, keys = [*units], [*_KEYS, "figure"]
     own, value = pl.col(figures), pl.col("value")
-    scores = _keyed(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
+    scores = _by_key(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
     scores = scores.filter(pl.any_horizontal(own.is_not_null()))
-    expected = scores.select(_KEYS).clear() if by_query.expected is None else _keyed(by_query.expected)
+    expected = scores.select(_KEYS).clear() if by_query.expected is None else _by_key(by_query.expected)
     named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
     every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
     # An answer may lack a figure of `may_lack`: another figure shows that the answer exists.
@@ -151,7 +151,7 @@ def _by_figure(by_query: ByQuery, units: Mapping[str, str]) -> pl.DataFrame:
     )
 
 
-def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
+def _by_key(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with a cluster, and keys of types that can be joined."""
     whole = frame if "cluster" in frame.columns else frame.with_columns(cluster=pl.lit(""))
     numbers = selectors.by_name(*QUERY) & selectors.integer()

@@ -140,7 +140,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     yield _ranking(comparison, first)
     yield from _with_best(comparison, first)
     top, pairs = comparison.standings[first]["name"].head(SHOWN), comparison.of(first)
-    turned = (_turned(name).alias(name) for name in ("paired", "corrected", "labelled"))
+    turned = (_swap_sides(name).alias(name) for name in ("paired", "corrected", "labelled"))
     both_ways = pl.concat([pairs, pairs.with_columns(*turned, a="b", b="a")])
     a, b = (pl.col(side).struct.field("system") for side in "ab")
     shown = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
@@ -151,7 +151,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
         yield from _with_best(comparison, figure, f"forest {figure}")
 
 
-def _turned(paired: str) -> pl.Expr:
+def _swap_sides(paired: str) -> pl.Expr:
     """The differences with A and B swapped."""
     of = pl.col(paired).struct.field
     names = {"difference": "difference", "low": "high", "high": "low", "effect": "effect"}
@@ -190,7 +190,7 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best")).head(
         most or table.height
     )
-    title = comparison.judged(f"{_titled(figure)}: ranking, for {comparison.about[figure]}")
+    title = comparison.judged(f"{_title(figure)}: ranking, for {comparison.about[figure]}")
     return Section(title, text, table, {figure: unit} if unit else {}, name="ranking", tab="compare")
 
 
@@ -203,7 +203,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
     rest = f" The first {SHOWN} of {known.height} systems are shown." if known.height > SHOWN else ""
     columns = {"system": "label", **{f"{apart}{end}": f"from_best{end}" for end in ("", "_low", "_high")}}
     yield Section(
-        comparison.judged(f"Is it real? {_titled(figure)}, compared with the best by score"),
+        comparison.judged(f"Is it real? {_title(figure)}, compared with the best by score"),
         f"The mean {figure} of each system minus that of the first{', in points' * points}, with the interval of their pair, for "
         f"{comparison.about[figure]}: the pair differs where it excludes 0 (orange).{rest}",
         known.head(SHOWN).select(**{new: pl.col(old) for new, old in (columns | {"n": "n", "n_expected": "n_expected"}).items()}),
@@ -249,8 +249,8 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
     in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
     return Section(
-        comparison.judged(f"Is it real? {_titled(figure)}, pair by pair"),
-        f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
+        comparison.judged(f"Is it real? {_title(figure)}, pair by pair"),
+        f"{_title(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
         f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
         "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference so."
@@ -264,6 +264,6 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     )
 
 
-def _titled(figure: str) -> str:
+def _title(figure: str) -> str:
     """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 are unchanged."""
     return figure.capitalize() if figure.islower() else figure

@@ -51,9 +51,9 @@ def find_model(name: str) -> ModelSource:
     """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without a model."""
     short = name.rpartition("/")[2]
     if name.startswith(("/", "./", "../", "~")) or Path(name).is_dir():
-        return ModelSource(name, "folder", _checked(name, Path(name).expanduser()))
+        return ModelSource(name, "folder", _check(name, Path(name).expanduser()))
     if (root := os.environ.get(MODELS)) and (folder := Path(root).expanduser() / short).is_dir():
-        return ModelSource(name, "models", _checked(name, folder))
+        return ModelSource(name, "models", _check(name, folder))
     if short in PACKAGED and name in (short, f"sentence-transformers/{short}"):
         module, published = PACKAGED[short]
         package = util.find_spec(module)
@@ -69,7 +69,7 @@ def placed(name: str, folder: Path) -> str:
     return str(folder / name) if (folder / name).is_dir() else name
 
 
-def _checked(name: str, folder: Path) -> Path:
+def _check(name: str, folder: Path) -> Path:
     if not folder.is_dir():
         raise NoModel(f"model {name!r}: no such folder; give one that holds config.json and model.safetensors")
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():

@@ -197,6 +197,8 @@ class Ask:
         self._stages = {stage.name: stage for stage in workload.stages}
         self.raw: dict[str, RawAnswer] = {}
         self._stage_of: dict[str, str] = {}
+        self._model_of: dict[str, str] = {}
+        """Key of a request -> the model that was asked."""
         self.failures: list[Any] = []
         self.retry = False
         """Whether a later start may try the item's failures again."""
@@ -270,6 +272,7 @@ class Ask:
         return self._complete(request, stage, kept)
 
     def _keep(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
+        self._model_of[outcome.key] = request.model
         if raw is not None:
             # Vectors are large and already in the log. The row only records their cost or, if they are unusable, their beginning.
             shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
@@ -320,6 +323,7 @@ class Ask:
             self.over_budget |= outcome.error == "budget"
         if not isinstance(outcome, Refusal):
             self.retry |= outcome.retryable
+        where = {"model": self._model_of.get(outcome.key, ""), **where}
         self.failures.append(failure_row(self._workload, self.item.id, stage, outcome, where))
 
     def _model(self) -> ModelSpec:
@@ -339,7 +343,10 @@ class Ask:
 
 
 def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
-    """A failure as a row of the failures table, which the benchmark may define. The table's first key column is the item's id."""
+    """A failure as a row of the failures table, which the benchmark may define. The table's first key column is the item's id.
+
+    `where`: further columns; a `model` is left out if the table has no such column.
+    """
     table = next(table for table in all_tables(workload) if table.name == "failures")
     common = {
         table.key[0]: item_id,
@@ -351,4 +358,6 @@ def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, w
         "attempts": outcome.attempts,
         "usd_micros": outcome.usd_micros,
     }
-    return table.record(**{**dict.fromkeys(table.columns.schema.names, ""), **common, **where})
+    names = table.columns.schema.names
+    where = {name: value for name, value in where.items() if name != "model" or name in names}
+    return table.record(**{**dict.fromkeys(names, ""), **common, **where})

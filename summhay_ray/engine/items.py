@@ -189,6 +189,7 @@ class Failure:
     key: Annotated[str, "the raw answer or request concerned, empty where none was made"]
     attempts: Annotated[int, "HTTP attempts made"]
     usd_micros: Annotated[int, "what it cost in millionths of a dollar"]
+    model: Annotated[str, "the model that was asked; empty where none was"] = ""
 
 
 FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))

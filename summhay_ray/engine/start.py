@@ -22,7 +22,7 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import BadBenchmark, ReadOptions
 from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.ray.session import ray_session
-from summhay_ray.engine.read.control import release
+from summhay_ray.engine.read.control import release, running_drivers
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
@@ -74,6 +74,8 @@ _HELD = (
 )
 PLANNED_AFTER_S = 20.0
 """Maximum time that a finished run waits for its plan, which is stored with it."""
+TAKEOVER_PATIENCE_S = 2.0
+"""How long a start waits for a sign of life of an earlier driver on another machine. A driver gives one each second."""
 MakePlan = Callable[[Callable[[], bool]], PlanResult]
 """Makes a plan. It takes a function that returns True when the plan is no longer wanted."""
 
@@ -371,10 +373,16 @@ class _Start:
     def _work(self, reach: RecordedReach) -> dict[str, Any]:
         """Choose an executor and answer the remaining items; returns the ledger's last snapshot."""
         options, note = self.options, self.options.get("note")
-        work = Work(self.workload, self.run, self.state.left(), note, self.options.get("detach", False))
+        work = Work(self.workload, self.run, self.state.left(), note, self.state.total, self.options.get("detach", False))
         executor, why = choose(work, options.get("executor") or self.workload.spec.executor, options.get("address"))
-        if why and note is not None:
-            note(why)
+        if note is not None:
+            if why:
+                note(why)
+            for driver in running_drivers(self.run, TAKEOVER_PATIENCE_S):
+                note(
+                    f"run {self.run.run_id} is running ({driver}): this start takes it over, "
+                    "as soon as that driver's calls in flight have ended"
+                )
         check_keys(self.workload, options)
         try:
             # Find contradictions in the spec before the first call.

@@ -126,7 +126,7 @@ class _Scored:
 
 def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]) -> Agreement:
     """The figures of one judge. `summarizers`: the author of each summary. Deterministic to the last bit."""
-    scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
+    scored = [_score(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
     ours, labels, theirs = (
         [value for judged, _ in kept for value in getattr(judged, field)] for field in ("ours", "labels", "theirs")
@@ -163,7 +163,7 @@ def measured_bias(
     The squared standard error is that of a mean over subtopics (`unit_means`), plus the additional variance between topics, since
     scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
     """
-    scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
+    scored = [_score(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
     if not kept:
         return None
@@ -270,7 +270,7 @@ def biases_json(biases: Sequence[metrics.JudgeBias], about: str) -> str:
     return json.dumps({"about": about, "judges": entries}, indent=1) + "\n"
 
 
-def _scored(summary: AnnotatedSummary, row: Sequence[Verdict | None]) -> _Scored:
+def _score(summary: AnnotatedSummary, row: Sequence[Verdict | None]) -> _Scored:
     faced = [
         (verdict, coverage, bullet)
         for verdict, coverage, bullet in zip(row, summary.coverage, summary.bullet, strict=True)

@@ -69,12 +69,12 @@ class Composed(Generic[Q, V]):
         if not named.composed:
             return list(await self.ask(named, questions, share))
         if named.kind == "cascade":
-            return await self._cascaded(named, questions, share)
+            return await self._cascade(named, questions, share)
         said = await together([self.judge(part, questions, share) for part in named.parts])
-        return [self._combined(named, question, outcomes) for question, *outcomes in zip(questions, *said, strict=True)]
+        return [self._combine(named, question, outcomes) for question, *outcomes in zip(questions, *said, strict=True)]
 
-    def _combined(self, named: Named, question: Q, said: Sequence[Outcome[V]]) -> Outcome[V]:
-        checked = [self._checked(question, outcome) for outcome in said]
+    def _combine(self, named: Named, question: Q, said: Sequence[Outcome[V]]) -> Outcome[V]:
+        checked = [self._check(question, outcome) for outcome in said]
         if named.kind == "panel":
             self.voted(named, question, checked)
         usd_micros = sum(outcome.usd_micros for outcome in said)
@@ -86,7 +86,7 @@ class Composed(Generic[Q, V]):
         verdict = self.blend(verdicts[0], verdicts[1]) if named.kind == "blend" else self.panel(verdicts)
         return Answer(verdict, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
 
-    def _checked(self, question: Q, outcome: Outcome[V]) -> Outcome[V]:
+    def _check(self, question: Q, outcome: Outcome[V]) -> Outcome[V]:
         if not isinstance(outcome, Answer):
             return outcome
         verdict = self.usable(question, outcome.value)
@@ -94,7 +94,7 @@ class Composed(Generic[Q, V]):
             return replace(verdict, key=outcome.key, attempts=outcome.attempts, usd_micros=outcome.usd_micros)
         return replace(outcome, value=verdict)
 
-    async def _cascaded(self, named: Named, questions: Sequence[Q], share: float) -> list[Outcome[V]]:
+    async def _cascade(self, named: Named, questions: Sequence[Q], share: float) -> list[Outcome[V]]:
         """The free judge's outcomes, with those of the chosen questions replaced by the other judge's.
 
         A plan asks only the other judge: about the chosen questions, or about all, each with the cascade's share.
@@ -119,7 +119,7 @@ class Composed(Generic[Q, V]):
         places = sorted(chosen)
         asked = await self.judge(other, [questions[place] for place in places], share)
         for place, outcome in zip(places, asked, strict=True):
-            outcomes[place] = priced(self._checked(questions[place], outcome), outcomes[place].usd_micros)
+            outcomes[place] = priced(self._check(questions[place], outcome), outcomes[place].usd_micros)
         return outcomes
 
 

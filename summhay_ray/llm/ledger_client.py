@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -16,7 +17,10 @@ from summhay_ray.llm.ledger_messages import Claim, Grant, News, Settlement, Work
 from summhay_ray.llm.model_queue import PAUSE_WITHOUT_TIME_S
 
 TRIP_EVERY_S = 0.008
-"""Shortest interval between two exchanges. The first message after an idle time is sent at once."""
+"""Shortest interval between two exchanges. The first urgent message after an idle time is sent at once."""
+
+PATIENT_S = 0.03
+"""How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
 
 LEASE_S = 1.5
 """A call is sent at most this long (plus the interval between news) after its grant; later, it is claimed again. The age of a
@@ -61,6 +65,14 @@ class LedgerClient:
         self._stopped: set[str] = set()
         self._halted = False
         self._mail = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """Set if the message must be sent now."""
+        self._asked: Counter[str] = Counter()
+        """Model -> the number of claims that the ledger has not answered."""
+        self._models: dict[int, str] = {}
+        """Ticket of such a claim -> its model."""
+        self._flying: set[str] = set()
+        """Keys of the granted calls whose attempt has not ended."""
         self._travelling = False
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: BaseException | None = None
@@ -88,12 +100,21 @@ class LedgerClient:
         self._waiting[self._tickets] = future
         self._message.claims.append(claim._replace(ticket=self._tickets))
         self._mail.set()
-        return await future
+        # While the ledger has a claim to the model that must wait, another one must wait, too.
+        if not self._asked[claim.model]:
+            self._urgent.set()
+        granted = await future
+        if granted.grant.state == "go":
+            self._flying.add(claim.key)
+        return granted
 
     def ended(self, key: str) -> None:
         """Report that a call's attempt has ended before it can be settled, so that another call may be sent in its slot."""
         self._message.ended.append(key)
+        self._flying.discard(key)
         self._mail.set()
+        if self._asked.total():
+            self._urgent.set()
 
     def settle(self, settlement: Settlement) -> None:
         """Report how a call ended; the next exchange carries it. If the provider demands a pause, this worker pauses at once, and
@@ -105,7 +126,11 @@ class LedgerClient:
         elif settlement.limited:
             self._pause(settlement.model, PAUSE_WITHOUT_TIME_S + PAD_S)
         self._message.settlements.append(settlement)
+        self._flying.discard(settlement.key)
         self._mail.set()
+        # An answer may wait for the next attempt that ends, if there is one; all else is news for others.
+        if not self._flying or settlement.location is None or settlement.excess or settlement.stop:
+            self._urgent.set()
 
     def _pause(self, model: str, seconds: float) -> None:
         self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
@@ -119,6 +144,7 @@ class LedgerClient:
 
     async def flush(self) -> None:
         """Return when the ledger has all messages, or after a while without an answer."""
+        self._urgent.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 # An ending event loop has already cancelled the tasks: nothing more can be sent.
@@ -164,9 +190,17 @@ class LedgerClient:
         loop = asyncio.get_running_loop()
         while True:
             await self._mail.wait()
+            if not self._urgent.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PATIENT_S):
+                        await self._urgent.wait()
             began = loop.time()
             self._mail.clear()
+            self._urgent.clear()
             message, self._message = self._message, WorkerMessage()
+            for claim in message.claims:
+                self._asked[claim.model] += 1
+                self._models[claim.ticket] = claim.model
             self._travelling = True
             self._hear(await self._port.exchange(message), began)
             self._travelling = False
@@ -190,8 +224,12 @@ class LedgerClient:
             self._pause(model, seconds)
         lease = began + news.next_s + LEASE_S
         for ticket, grant in news.grants:
+            if ticket in self._models:
+                self._asked[self._models.pop(ticket)] -= 1
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
                 at = now + grant.wait_s
                 until = min(lease, at + LATE_S) if grant.timed else lease
                 future.set_result(GrantedCall(grant, at, until))
+        if any(not self._asked[claim.model] for claim in self._message.claims):
+            self._urgent.set()

@@ -117,7 +117,7 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     shares = [1 / pair.chance for pair in pairs]
     total = math.fsum(shares)
     off_ends = min(sum(pair.people > 0 for pair in pairs), sum(pair.people < 1 for pair in pairs))
-    weight = _tuned(pairs, [share / total for share in shares], n_items) if off_ends > 1 else 0.0
+    weight = _tune_weight(pairs, [share / total for share in shares], n_items) if off_ends > 1 else 0.0
     rests = np.array([[pair.people - weight * pair.judge] for pair in pairs])
     weights = np.array([[share] for share in shares])
     found = unit_means(rests * weights, weights, bounds=None)
@@ -127,7 +127,7 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     return Corrected(value, low, high, weight, len(pairs))
 
 
-def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
+def _tune_weight(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
     """PPI++'s weight: the covariance of both divided by the judge's variance, smaller if there are few items; 1 if the judge's
     scores are constant."""
     judge = math.fsum(share * pair.judge for share, pair in zip(shares, pairs, strict=True))

@@ -18,7 +18,7 @@ from summhay_ray.report.run_tables import (
     usage_table,
     ways_table,
 )
-from summhay_ray.report.sections import TextTable, fitted, folded, markdown, section_table, shown
+from summhay_ray.report.sections import TextTable, board_table, fitted, folded, markdown, section_table, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     BOUNDS_LEGEND,
@@ -57,6 +57,7 @@ __all__ = [
     "answers_table",
     "audited_tables",
     "bench_tables",
+    "board_table",
     "bounds_table",
     "dollars_line",
     "explained_tables",
@@ -69,7 +70,6 @@ __all__ = [
     "minutes",
     "names_line",
     "plan_table",
-    "ways_table",
     "rejudge_table",
     "report",
     "runs_table",
@@ -81,6 +81,7 @@ __all__ = [
     "table_legends",
     "usage_table",
     "verified_tables",
+    "ways_table",
 ]
 
 

@@ -20,7 +20,7 @@ from summhay_ray.report.run_tables import dollars_line
 from summhay_ray.report.sections import plain
 from summhay_ray.store import RunStore
 
-_KEYS = ("stage", "judge", "kind", "error")
+_KEYS = ("stage", "model", "judge", "kind", "error")
 _STATUS = {
     "budget": "stopped at its budget",
     "partial": "finished, with failures",

@@ -22,6 +22,7 @@ _FAILURE = (
     ("Stage", "stage"),
     ("Kind", "kind"),
     ("Error", "error"),
+    ("Model", "model"),
     ("Judge", "judge"),
     ("Insight", "insight_id"),
     ("Dollars", "usd"),
@@ -30,7 +31,7 @@ _FAILURE = (
     ("Message", "message"),
 )
 _WHERE = ("system", "haystack", "subtopic_id", "judge", "insight_id")
-_WHAT = ("stage", "kind", "error")
+_WHAT = ("stage", "kind", "error", "model")
 
 
 def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:

@@ -35,6 +35,8 @@ _BLOCKS = " ▏▎▍▌▋▊▉█"
 FRAME = 3
 """Width of a column in addition to its text: a border, and a space on either side."""
 _NARROWEST_COLUMN = 4
+_BOARD_HEADS = ("rank", "verdict", "run", "system")
+"""Columns that lead the leaderboard on a terminal."""
 _PIECE = re.compile(r"[^\s/_-]*[\s/_-]|[^\s/_-]+")
 """Text that stays on one line."""
 
@@ -83,6 +85,29 @@ def section_table(section: Section) -> TextTable | None:
     heads = tuple(with_unit(section, name) for name in columns)
     rows = tuple(tuple(cell(section, row, name) for name in columns) for row in section.table.iter_rows(named=True))
     return TextTable("" if rows else "nothing yet", heads, rows, max(1, n_heads)) if columns else None
+
+
+BOARD_ROWS = 10
+"""Systems of the leaderboard on one screen."""
+
+
+def board_table(section: Section, width: int) -> TextTable:
+    """The leaderboard on one screen: the first BOARD_ROWS systems, and the columns that fit `width` characters.
+
+    What is wanted least is left out first: parts of the system's name, then n, dollars and the other figures.
+    """
+    table = section_table(section)
+    assert table is not None
+    columns = list(zip(table.columns, *table.rows[:BOARD_ROWS], strict=True))
+    kept = [column for column in columns if column[0] not in ("model", "retriever", "ordering")]
+    # The verdict comes first.
+    kept.sort(key=lambda column: ("rank", "verdict", "run", "system").index(column[0]) if column[0] in _BOARD_HEADS else 9)
+    while sum(max(map(cell_len, column)) + FRAME for column in kept) >= width and len(kept) > len(_BOARD_HEADS):
+        kept.pop()
+    more = len(table.rows) - BOARD_ROWS
+    title = section.title + (f"; {more} more systems with --all" if more > 0 else "")
+    heads = sum(column[0] in _BOARD_HEADS for column in kept)
+    return TextTable(title, tuple(column[0] for column in kept), tuple(zip(*(column[1:] for column in kept), strict=True)), heads)
 
 
 def section_columns(section: Section) -> list[str]:

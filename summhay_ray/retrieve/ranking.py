@@ -42,10 +42,10 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
         raise BadRanking(
             f"retriever {name!r} gave {given} for {len(queries)} queries; expected a list with one ranking per query"
         )
-    return [_checked(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
+    return [_check(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
 
 
-def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
+def _check(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
     """The ranking with plain numbers: a list, or a ranking made by this package. Raises BadRanking."""
     if isinstance(ranking, Best):
         return ranking

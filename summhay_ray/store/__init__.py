@@ -9,6 +9,7 @@ from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.deletion import Deletion, Selection, forget
 from summhay_ray.store.drivers import (
     BEAT_S,
+    HEARD_S,
     WATCH_S,
     DriverSession,
     ask_to_stop,
@@ -36,6 +37,7 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
+    "HEARD_S",
     "RETENTION_S",
     "RUN",
     "RUN_FORMAT",

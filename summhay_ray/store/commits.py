@@ -142,6 +142,10 @@ class Committer:
         with self._appending:
             self._newest = self._manifests.change(self._newest, added)
 
+    def is_due(self) -> bool:
+        """Whether `compact` would merge parts. Reads nothing."""
+        return len(due(self._newest.parts)) > 0
+
     def compact(self) -> int:
         """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
         with self._merging:

@@ -119,7 +119,7 @@ def without_thinking(text: str) -> str:
         if begin.match(text):
             ended = end.search(text)
             if ended is None:
-                raise _unfinished()
+                raise _unfinished_thinking()
             text = text[ended.end() :]
     kept: list[str] = []
     start, inside, fenced = 0, "", False
@@ -152,13 +152,13 @@ def without_thinking(text: str) -> str:
             kept.append(text[start : mark.start()])
             inside = name
     if inside:
-        raise _unfinished()
+        raise _unfinished_thinking()
     answer = _EDGE_TOKENS.sub("", "".join((*kept, text[start:])).strip()).strip()
     wrapped = _WRAPPED.fullmatch(answer)
     return (wrapped[2] or wrapped[3] or wrapped[4] or "").strip() if wrapped else answer
 
 
-def _unfinished() -> UnusableAnswer:
+def _unfinished_thinking() -> UnusableAnswer:
     return UnusableAnswer("unfinished_thinking", "the answer ends within its thinking; give the model a larger max_tokens")
 
 
@@ -207,7 +207,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
     found: list[dict[str, Any]] = []
     begin, n_broken, broken = answer.find("{"), 0, False
     while begin >= 0:
-        value, end = _decoded(answer, begin)
+        value, end = _decode(answer, begin)
         if value is None:
             n_broken += 1
             inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
@@ -257,14 +257,14 @@ def _lists(answer: str) -> Iterator[list[Any]]:
     depth, place, n_broken = 0, 0, 0
     while (begin := answer.find("[", place)) >= 0 and n_broken <= _MOST_BROKEN:
         depth = max(0, depth - answer.count("]", place, begin))
-        value, place = (None, begin + 1) if depth else _decoded(answer, begin)
+        value, place = (None, begin + 1) if depth else _decode(answer, begin)
         if value is None:
             depth, n_broken = depth + 1, n_broken + 1
         else:
             yield value
 
 
-def _decoded(answer: str, begin: int) -> tuple[Any, int]:
+def _decode(answer: str, begin: int) -> tuple[Any, int]:
     """The JSON object or list that begins at a position, and its end; without one, None and the next position."""
     try:
         return _DECODER.raw_decode(answer, begin)
@@ -273,13 +273,13 @@ def _decoded(answer: str, begin: int) -> tuple[Any, int]:
     except ValueError:
         pass
     try:
-        text, end = _mended(answer, begin)
+        text, end = _mend(answer, begin)
         return _DECODER.decode(text), end
     except (ValueError, RecursionError):
         return None, begin + 1
 
 
-def _mended(answer: str, begin: int) -> tuple[str, int]:
+def _mend(answer: str, begin: int) -> tuple[str, int]:
     """The corrected JSON text of an object or list with slips, and its end. Raises ValueError if it is cut off or is not JSON.
 
     It corrects single and curly quotation marks, unescaped ones within a text, unquoted names and words, Python's literals,
@@ -301,11 +301,11 @@ def _mended(answer: str, begin: int) -> tuple[str, int]:
             if tokens[-1] not in ("{", "[", ",", ":") and re.match(r"\s*[:：]", answer[place : place + 20]):
                 tokens.append(",")
             plain = written if kind == "number" else _LITERALS.get(written.lower()) if kind == "word" else None
-            tokens.append(plain or '"' + _ESCAPE.sub(_escaped, written) + '"')
+            tokens.append(plain or '"' + _ESCAPE.sub(_escape_quotes, written) + '"')
     return "".join(tokens), place
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_quotes(match: re.Match[str]) -> str:
     return '\\"' if match[2] else match[0] if match[1] in '"\\/bfnrtu' else match[1]
 
 

@@ -91,7 +91,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     `evidence`: a passage of any length, or its sentences. Each sentence of the statement is compared with the three adjacent
     sentences of the evidence that share most words with it. A statement never contradicts itself.
     """
-    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _gathered(tuple(evidence))
+    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _passage(tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
         opposes = not _SIDES.keys().isdisjoint(one.tokens)
@@ -113,8 +113,8 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
                 found.append(Contradiction(fact.kind, fact.words, rivals[0].words))
         short = [len(near.roots) for near in window if any(negation.whole for negation in near.negations)]
         if len(common) >= _SHARED_BY_DENIALS * min([len(one.roots), *short]):
-            found += _denied(one, said.statements, window, shown.statements)
-        found += _opposed(one, window)
+            found += _denials(one, said.statements, window, shown.statements)
+        found += _opposites(one, window)
     return found
 
 
@@ -131,7 +131,7 @@ class _Passage:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _gathered(sentences: tuple[str, ...]) -> _Passage:
+def _passage(sentences: tuple[str, ...]) -> _Passage:
     statements = [read_statement(sentence) for sentence in sentences]
     facts = {(one.kind, one.quantity, one.days, one.minutes, one.name): one for read in statements for one in read.facts}
     roots = frozenset[str]().union(*(one.roots for one in statements))
@@ -140,7 +140,7 @@ def _gathered(sentences: tuple[str, ...]) -> _Passage:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _read(text: str) -> _Passage:
-    return _gathered(tuple(sentences(text)))
+    return _passage(tuple(sentences(text)))
 
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
@@ -245,7 +245,7 @@ def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]
     return before[:-3:-1], after[:2]
 
 
-def _denied(
+def _denials(
     one: Statement, said: Sequence[Statement], window: Sequence[Statement], shown: Sequence[Statement]
 ) -> Iterator[Contradiction]:
     """A statement that one of the two denies and the other makes."""
@@ -261,7 +261,7 @@ def _denied(
                 return
 
 
-def _opposed(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
+def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
     """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
         rest = len(one.roots) - 1

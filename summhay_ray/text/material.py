@@ -104,10 +104,10 @@ def neutral(text: str, heads: re.Pattern[str] = HEADS, tag: re.Pattern[str] | No
     `heads` matches a line from its first word on, for a prompt with other heads than HEADS; `tag` matches additional tags. Both
     are matched with folded text: plain letters, without invisible characters.
     """
-    parts = _LINE_BREAK.split(_untagged(text, lambda _: "(", tag))
+    parts = _LINE_BREAK.split(_escape_tags(text, lambda _: "(", tag))
     for place in range(0, len(parts), 2):
         decoration = _DECORATION.match(parts[place])
-        if heads.match(_folded(parts[place][decoration.end() if decoration else 0 :][:_HEAD])):
+        if heads.match(_fold(parts[place][decoration.end() if decoration else 0 :][:_HEAD])):
             parts[place] = f"> {parts[place]}"
     return Material(_UNSEEN.sub(_escape, "".join(parts)))
 
@@ -120,7 +120,7 @@ def inline(text: str) -> Material:
 def json_line(value: Any) -> Material:
     """`value` as one line of readable JSON, which any transport can carry. Raises ValueError for NaN and infinite numbers."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Material(_UNSEEN_IN_JSON.sub(_escape, _untagged(text, _escape)))
+    return Material(_UNSEEN_IN_JSON.sub(_escape, _escape_tags(text, _escape)))
 
 
 def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
@@ -159,18 +159,18 @@ def length_before(template: str, values: Mapping[str, Material | Block | int], n
     return len(filled) - len(fill(template[cut:], values))
 
 
-def _untagged(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:
+def _escape_tags(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:
     """The text with changed opening brackets of tags and of a chat template's tokens."""
     patterns = (_TAG, _CHAT) if tag is None else (_TAG, _CHAT, tag)
 
     def put(found: re.Match[str]) -> str:
-        folded = _folded(text[found.start() : found.start() + _HEAD])
+        folded = _fold(text[found.start() : found.start() + _HEAD])
         return changed(found) if any(one.match(folded) for one in patterns) else found[0]
 
     return _BRACKET.sub(put, text)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """The text in plain letters: without accents and invisible characters, lookalikes replaced. Only for matching."""
     if text.isascii() and text.isprintable():
         return text

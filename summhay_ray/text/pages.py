@@ -116,10 +116,11 @@ class _Page(html.parser.HTMLParser):
             self._put(f"\n{text.strip(chr(10))}\n" if within else f"\n\n{text.strip(chr(10))}\n\n")
         elif tag == "li":
             self._put(
-                "\n- " + "\n".join(line if not place or not line else f"  {line}" for place, line in enumerate(_stripped(lines)))
+                "\n- "
+                + "\n".join(line if not place or not line else f"  {line}" for place, line in enumerate(_strip_lines(lines)))
             )
         elif tag == "blockquote":
-            self._put("\n\n" + "\n".join(f"> {line}" for line in _stripped(lines)) + "\n\n")
+            self._put("\n\n" + "\n".join(f"> {line}" for line in _strip_lines(lines)) + "\n\n")
         elif tag in ("td", "th"):
             self._rows[-1] = self._rows[-1] or [[]]
             self._rows[-1][-1].append(text.strip())
@@ -127,7 +128,7 @@ class _Page(html.parser.HTMLParser):
             self._put(f"{text}\n\n{_table(self._rows.pop())}\n\n")
 
 
-def _stripped(lines: list[str]) -> list[str]:
+def _strip_lines(lines: list[str]) -> list[str]:
     return [line if line.startswith(" ") and line.strip().startswith("- ") else line.strip() for line in lines]
 
 

@@ -298,7 +298,7 @@ class _Reader:
                 opened.append(token.type.removesuffix("_open"))
                 if token.type == "table_open":
                     assert token.map is not None
-                    self._unparsed(lines, covered, token.map[0], first)
+                    self._read_unparsed(lines, covered, token.map[0], first)
                     covered = token.map[1]
                     self._table(tokens, place, first)
                 continue
@@ -308,7 +308,7 @@ class _Reader:
             if token.map is None or "table" in opened:
                 continue
             begin, end = token.map
-            self._unparsed(lines, covered, begin, first)
+            self._read_unparsed(lines, covered, begin, first)
             covered = max(covered, end)
             number = first + begin
             if opened.count("blockquote") > 1 and token.type != "hr":
@@ -322,7 +322,7 @@ class _Reader:
                 self._code(token, lines[begin:end], number)
             elif token.type == "html_block":
                 self._page(token.content, number)
-        self._unparsed(lines, covered, len(lines), first)
+        self._read_unparsed(lines, covered, len(lines), first)
 
     def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
         """The lines, with empty ones for definitions of links, which are recorded."""
@@ -334,7 +334,7 @@ class _Reader:
                 self._leave(line.strip(), first + number + 1, "links")
             yield "" if found else line
 
-    def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
+    def _read_unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
         """Read lines that the parser skipped because they are nested too deeply."""
         for number in range(begin, end):
             line = lines[number].strip(" \t>-*+")
@@ -456,7 +456,7 @@ class _Reader:
         source: Sequence[str] = (),
     ) -> None:
         """Keep or omit the lines of a paragraph that begins after `number` lines. `item`: its depth in lists."""
-        for place, text in self._joined(lines, source, item):
+        for place, text in self._join_lines(lines, source, item):
             bullet = _BULLET.match(text)
             depth, raw = (1, False) if bullet else (item, plain)
             text = text[bullet.end() :] if bullet else text
@@ -470,7 +470,7 @@ class _Reader:
                 self._open_section(text, 7)
             self._keep(text, at, kind, raw)
 
-    def _joined(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
+    def _join_lines(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
         """(Index of the first line, text) of each logical line of a paragraph, in which wrapped lines are joined.
 
         `source`: the original lines of a Markdown paragraph; empty for plain text.
@@ -479,7 +479,7 @@ class _Reader:
         for place, line in enumerate(lines[1:], start=1):
             if len(text) < _LONGEST_JOINED and self._wraps(text, last, line, source[place - 1 : place + 1], item):
                 if _HYPHENATED.search(last.rstrip()) and line.lstrip()[:1].islower():
-                    text = self._unhyphenated(text.rstrip(), line.lstrip())
+                    text = self._join_hyphenated(text.rstrip(), line.lstrip())
                 else:
                     blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
                     text = f"{text.rstrip()}{blank}{line.lstrip()}"
@@ -520,7 +520,7 @@ class _Reader:
         goes_on = last.endswith((",", "(")) or last.rsplit(None, 1)[-1] in _BEFORE_MORE
         return goes_on or (full and not last.endswith((":", "：")))
 
-    def _unhyphenated(self, text: str, line: str) -> str:
+    def _join_hyphenated(self, text: str, line: str) -> str:
         """Join two lines, the first of which ends in a hyphen: a divided word or a hyphenated one."""
         if self._words is None:
             self._words = Counter(word.lower() for word in re.findall(r"\w+", self._body))

@@ -65,10 +65,10 @@ def count_tokens(text: str) -> int:
     the same prompts as its plan, and repeats have the same prompt.
     """
     if len(text) < _LONG_TEXT:
-        return _counted(text, _BLANK_LINE)
+        return _count_parts(text, _BLANK_LINE)
     found = _WHOLE.get(hash(text))
     if found is None:
-        found = _counted(text, _BLANK_LINE)
+        found = _count_parts(text, _BLANK_LINE)
         if len(_WHOLE) >= _MOST_WHOLE:
             _WHOLE.clear()
         _WHOLE[hash(text)] = found
@@ -78,18 +78,18 @@ def count_tokens(text: str) -> int:
 _WHOLE: dict[int, int] = {}
 
 
-def _counted(text: str, end: str) -> int:
+def _count_parts(text: str, end: str) -> int:
     """The sum of the cached counts of the parts of `text`, which are separated by `end`."""
     whole, ended = _counts(end)
     *parts, last = text.split(end)
     begins = [part[:1] for part in parts[1:]]
     begins.append(last[:1] or ".")
     if "" in begins or any(map(str.isspace, begins)):
-        return sum(map(whole.__getitem__, _joined([*parts, last], end)))
+        return sum(map(whole.__getitem__, _join_parts([*parts, last], end)))
     return sum(map(ended.__getitem__, parts)) + (whole[last] if last else 0)
 
 
-def _joined(given: list[str], end: str) -> list[str]:
+def _join_parts(given: list[str], end: str) -> list[str]:
     """The parts joined again and split after every end that is not followed by whitespace."""
     parts = [[given[0]]]
     for part in given[1:]:
@@ -118,11 +118,11 @@ class _Counts(dict[str, int]):
 
     def __missing__(self, text: str) -> int:
         if self._lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
-            found = _counted(text + self._end, "\n")
+            found = _count_parts(text + self._end, "\n")
         elif self._divided and len(text) > _LONG_PARAGRAPH and (last := _WORD_END.search(text, len(text) - _LAST_WORDS)):
-            return _beginnings()[text[: last.start()]] + _encoded(text[last.start() :] + self._end)
+            return _beginnings()[text[: last.start()]] + _count(text[last.start() :] + self._end)
         else:
-            found = _encoded(text + self._end)
+            found = _count(text + self._end)
         size = len(text) + _ENTRY
         if size <= _KEPT_LETTERS:
             # Long texts are counted in threads, hence the lock.
@@ -165,7 +165,7 @@ def _beginnings() -> _Counts:
     return _Counts("", lines=False, divided=False)
 
 
-def _encoded(text: str) -> int:
+def _count(text: str) -> int:
     encoding, n = _encoding(), 0
     for part in _parts(text):
         # Long parts are cut anywhere: tiktoken needs 40 bytes or more per character of a piece.

@@ -102,8 +102,9 @@ def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
     said = cli("run", finished.spec, "--store", finished.store)
     everything = cli("run", finished.spec, "--store", finished.store, "--all")
     assert said.code == everything.code == 0
-    assert said.out.startswith("No decision: ") and "Joint (%), raw, judged by offline/judge" in said.out
-    assert "Citation (%)" not in said.out
+    assert said.out.startswith("No decision: ") and "\nLeaderboard by joint, judged by offline/judge" in said.out
+    board = [line for line in said.out.splitlines() if line.startswith(("┏", "┃", "│"))]
+    assert len(board) >= 4 and max(map(len, board)) <= 100 and "Citation (%)" not in said.out
     assert f"more: summhay score {finished.run} --all --store {finished.store}\n" in said.out
     titles = [line.partition(" (bias")[0].rstrip() for line in everything.out.splitlines() if " (%), " in line]
     assert titles == [
@@ -112,7 +113,7 @@ def test_a_person_sees_tables(cli: Cli, finished: Any) -> None:
     ]
     assert cli("score", finished.run, "--store", finished.store, "--all").out.startswith(everything.out.split("run  ")[0])
     joint = finished.done.document["by_query"][0]["joint"]
-    assert f" {100 * joint:.1f} │" in said.out
+    assert f" {100 * joint:.1f} [" in said.out
     assert f"cells     {N_CELLS} done, 0 with failures, of {N_CELLS}\n" in said.out
     assert "status    done\n" in said.out
     assert "…" not in said.out

@@ -265,6 +265,7 @@ def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
         # Ray would end it after 30 s; its workers are gone before, and none comes back.
         assert until(lambda: all(map(has_ended, drained)), 25), (drained, time.monotonic() - ended_at)
         out, said = (text.decode() for text in run.communicate(timeout=PATIENCE_S))
+        last = {key: value for url in nodes.metrics for key, value in figures(url).items()}
         stats = provider.stats()
     document = json.loads(out)
     assert (run.returncode, document["status"], document["usd"]["uncertain"]) == (0, "done", 0), said
@@ -273,12 +274,21 @@ def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
     name = document["run"]
     assert actors >= {f"{name} ledger 1", *(f"{name} calling {number}" for number in range(3))}
     models = {"openai/writer", "openai/judge-a", "openai/judge-b"}
-    known = {metric: {model: told[name, metric, model] for model in models} for metric in {metric for _, metric, _ in told}}
+    metrics = {metric for _, metric, model in told if model}
+    known = {metric: {model: told[name, metric, model] for model in models} for metric in metrics}
     total = {metric: sum(values.values()) for metric, values in known.items()}
     assert 24 <= total["calls"] + total["in_flight"] <= stats["served"] and known["input_tokens"]["openai/writer"] > 0
     assert 0 < total["spent_usd"] < document["usd"]["spent"] and total["output_tokens"] > 0 < total["reserved_usd"]
     assert total["queued"] + total["calls"] + total["in_flight"] <= stats["served"]
     assert [total[metric] for metric in ("uncertain_usd", "retries", "limited")] == [0, 0, 0]
+    cells = {
+        metric: told[name, metric, ""] for metric in ("cells", "cells_done", "cells_failed", "cells_left", "stalled", "ended")
+    }
+    n_cells = document["cells"]["total"]
+    assert cells["cells"] == n_cells == cells["cells_done"] + cells["cells_left"] and cells["cells_left"] > 0
+    assert [cells[metric] for metric in ("cells_failed", "stalled", "ended")] == [0, 0, 0]
+    # Ray exports the last figures once more when the driver ends.
+    assert [last[name, metric, ""] for metric in ("cells_done", "cells_left", "ended")] == [n_cells, 0, 1]
 
     lines = said.splitlines()
     assert {number for number in range(3) if any(f"INFO {name} calling {number}: starts" in line for line in lines)} == {0, 1, 2}

@@ -26,7 +26,7 @@ def test_the_readmes_commands_and_its_program_run(tmp_path: Path) -> None:
 
 def test_the_readme_prints_what_is_printed(tmp_path: Path) -> None:
     command = ["run", str(ROOT / "jobs" / "quickstart.yaml"), "--executor", "inline", "--store", str(tmp_path)]
-    shown = next(block.text for block in blocks_of(README) if block.text.startswith("Joint (%)"))
+    shown = next(block.text for block in blocks_of(README) if block.text.startswith("Leaderboard"))
     assert shown in said_by(summhay, command)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from inline_runs import SAMPLE, loaded
 from paid_runs import Office, said, wait_for_session
-from runs import at_most, log_records, start, summhay
+from runs import PATIENCE_S, at_most, log_records, start, summhay
 from simulated_provider import until
 
 from summhay_ray import api
@@ -160,7 +161,9 @@ def test_a_run_that_is_stopped_then_killed_then_taken_over_loses_only_what_was_i
         wait_for_session(second, store, 4)
     code, lines = said(first)
     assert (code, len(lines)) == (6, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
-    assert said(second) == (0, [])
+    _, complaint = second.communicate(timeout=PATIENCE_S)
+    assert second.returncode == 0
+    assert f"is running (on {socket.gethostname()}, pid {first.pid}): this start takes it over" in complaint.decode()
     goes_on(desk, spec, store, repeated=lost)
 
 

@@ -12,8 +12,8 @@ from simulated_provider import Simulated, in_thread
 
 from summhay_ray import api
 from summhay_ray.benchmark import ModelSpec
-from summhay_ray.llm import Limits, ModelSettings, Request
-from summhay_ray.llm.direct import _body
+from summhay_ray.llm import FREE, Limits, ModelSettings, Request
+from summhay_ray.llm.direct import body_of
 
 pytestmark = pytest.mark.core
 
@@ -57,7 +57,8 @@ def test_a_revision_is_another_model_and_is_never_sent(tmp_path: Path) -> None:
     # The judge is asked about the same summaries: it is not asked anew.
     assert [one.calls["made"] for one in (plain, first, second)] == [N_QUERIES + N_INSIGHTS, N_QUERIES, N_QUERIES]
     assert len(calls) == 3 * N_QUERIES and "step-" not in json.dumps(calls)
-    assert _body(Request("openai/writer", "hi", {"revision": "step-100", "max_tokens": 5}), "writer").count(b"step") == 0
+    asked = Request("openai/writer", "hi", {"revision": "step-100", "max_tokens": 5})
+    assert b"step" not in body_of(asked, ModelSettings("openai/writer", FREE))
 
 
 def test_without_a_revision_a_model_is_what_it_was() -> None:

@@ -138,7 +138,7 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
         *("batching", "prefix", "retry", "batches", "attempts", "gateway"),
     ),
     "engine": (
-        *("spec", "items", "ask", "contract", "stage_plan"),
+        *("spec", "items", "ask", "contract", "stage_plan", "price_comparison"),
         *("state", "registry", "plan", "run", "read", "ray", "start", "package", "submit"),
     ),
 }

@@ -58,4 +58,4 @@ def test_what_is_installed_has_every_file_and_runs(installed: Path) -> None:
     assert package.is_relative_to(installed)
     wanted = {path.relative_to(ROOT / "summhay_ray") for path in (ROOT / "summhay_ray").rglob("*.*") if path.suffix != ".md"}
     assert {path for path in wanted if "__pycache__" not in path.parts and not (package / path).exists()} == set()
-    assert "Joint (%)" in _run(binaries / "summhay", "run", "jobs/quickstart.yaml", "--executor", "inline", cwd=elsewhere)
+    assert "Leaderboard by" in _run(binaries / "summhay", "run", "jobs/quickstart.yaml", "--executor", "inline", cwd=elsewhere)

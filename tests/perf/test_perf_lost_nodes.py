@@ -21,6 +21,7 @@ LOST_NODES = Path(lost_nodes.__file__)
     "words",
     [
         "nodes --trials 1 --items 60",
+        "driver --trials 1",
         "kills --kills 1 --executor inline --worst-cases 300",
         "frozen --seconds 12 --freeze 30",
     ],
@@ -55,6 +56,6 @@ def test_calls_at_once_by_hand() -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("law", ["nodes", "cluster", "kills", "puts", "far", "restart", "frozen", "outage", "told"])
+@pytest.mark.parametrize("law", ["nodes", "cluster", "driver", "kills", "puts", "far", "restart", "frozen", "outage", "told"])
 def test_every_law_has_sizes_of_its_own(law: str) -> None:
     assert parser().parse_args([law]).law == law

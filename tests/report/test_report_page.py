@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -121,6 +122,18 @@ def test_the_page_tells_the_command_that_makes_the_run_again(finished_report: Re
     assert command
     (tmp_path / "again.yaml").write_text(spec.removesuffix("END OF SPEC"))
     assert api.plan(tmp_path / "again.yaml", str(tmp_path / "store")).run == run.run.run_id
+
+
+def test_a_single_file_holds_the_samples_and_a_card_the_decision(finished_report: Report, tmp_path: Path) -> None:
+    finished_report.write(str(tmp_path / "one"), single_file=True)
+    assert [path.name for path in (tmp_path / "one").rglob("*")] == ["index.html"]
+    text = (tmp_path / "one" / "index.html").read_text(encoding="utf-8")
+    assert {"manifest", "index-0", "samples-0", "documents-0"} <= set(re.findall(r'data-file="([\w-]+)"', text))
+    [name] = finished_report.write(str(tmp_path / "card"), "card")
+    card = ElementTree.parse(tmp_path / "card" / name).getroot()
+    said = " ".join(one.text or "" for one in card.iter("{http://www.w3.org/2000/svg}text"))
+    comparison = finished_report.runs[0].comparison
+    assert comparison is not None and comparison.decision.text[:60] in said
 
 
 def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Path) -> None:

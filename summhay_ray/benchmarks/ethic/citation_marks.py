@@ -43,7 +43,7 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
     parties = _parties(decision.title)
     short = _any_of(parties)
     volume = re.fullmatch(r"(\d+\s+\S.*?)\s+\d+", decision.citation)
-    at_page = re.compile(rf"\b{_spaced(volume[1])},?\s+at\s") if volume else None
+    at_page = re.compile(rf"\b{_spaced_pattern(volume[1])},?\s+at\s") if volume else None
     own = [match.span() for match in full.finditer(text)]
     # Overlapping spans are one citation.
     spans: list[tuple[int, int]] = []
@@ -67,11 +67,11 @@ def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str]:
     """A pattern for any of the names, the longest first; white space may be a line break."""
-    wanted = [_spaced(name) for name in sorted(names, key=lambda name: (-len(name), name)) if name]
+    wanted = [_spaced_pattern(name) for name in sorted(names, key=lambda name: (-len(name), name)) if name]
     return re.compile("|".join(rf"(?<!\w){name}(?!\w)" for name in wanted) or r"(?!)")
 
 
-def _spaced(name: str) -> str:
+def _spaced_pattern(name: str) -> str:
     return r"\s+".join(map(re.escape, name.split()))
 
 

@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record, load_records
 from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
+from summhay_ray.benchmarks.rating import RatingTable, panel_rated
 from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
 from summhay_ray.outcome import Answer, Failed, Outcome
@@ -106,7 +106,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
         if record.task == "Summarizing":
-            rows[RATINGS.name] = await self._rated(item, record, reply, ask)
+            rows[RATINGS.name] = await self._rate(item, record, reply, ask)
         return rows
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
@@ -157,7 +157,7 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
             key=key,
         )
 
-    async def _rated(
+    async def _rate(
         self, item: benchmark.Item, record: Record, reply: benchmark.RawAnswer, ask: benchmark.Ask
     ) -> list[SectionRating]:
         text = lenient_metrics.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
@@ -262,7 +262,8 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         }
 
     def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.spec.raters))]
+        extracts = [judge.extract.method for judge in self.spec.raters if judge.extract]
+        return [*super().own_code(), *(method for method in extracts if ":" in method)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, CriterionSpec, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, extract_code, rated, samples_told, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RatingTable, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import SpecError, UserError
@@ -372,8 +372,8 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
 
     def own_code(self) -> Sequence[str]:
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
-        extracts_code = extract_code(*(rater.extract for rater in self.spec.raters))
-        return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
+        own += [rater.extract.method for rater in self.spec.raters if rater.extract]
+        return [*super().own_code(), *(name for name in own if ":" in name)]
 
 
 def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from summhay_ray import judge as judging
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Source, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.haystack import parse_system
-from summhay_ray.judge.fit import held_out, measure
+from summhay_ray.judge import bench, fit
 from summhay_ray.loops import run_loop
 from summhay_ray.metrics import alpha
 from summhay_ray.outcome import MICROS, Answer, Malformed, Outcome
@@ -32,11 +32,11 @@ class Measure:
     `held_out`: the free judge is fitted on the other topics.
     """
 
-    def __init__(self, summaries: Sequence[judging.bench.AnnotatedSummary], file: str, held_out: bool) -> None:
+    def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, held_out: bool) -> None:
         self._summaries, self._file, self._held_out = summaries, file, held_out
         self.all: Wanted = [range(len(summary.insights)) for summary in summaries]
         self._summarizers = [parse_system(summary.system).model or "unknown" for summary in summaries]
-        self._free: dict[bool, list[list[judging.bench.Rated]]] = {}
+        self._free: dict[bool, list[list[bench.Rated]]] = {}
         """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
@@ -47,7 +47,7 @@ class Measure:
         missing = [outcome for row in outcomes for outcome in row if not isinstance(outcome, Answer)]
         failures = Counter(outcome.error for outcome in missing)
         usd = None if judged.micros is None else judged.micros / MICROS
-        bias = judging.bench.measured_bias(judge.name, self._summaries, verdicts, self._summarizers)
+        bias = bench.measured_bias(judge.name, self._summaries, verdicts, self._summarizers)
         votes = judged.votes
         members = None
         if votes:
@@ -59,7 +59,7 @@ class Measure:
         source = f"{len(self._summaries)} annotated summaries of {self._file}{fitted}"
         return BenchRow(
             judge=judge.name,
-            figures=judging.bench.agreement(self._summaries, verdicts, self._summarizers),
+            figures=bench.agreement(self._summaries, verdicts, self._summarizers),
             usd=usd,
             usd_per_200=None if usd is None else usd / len(self._summaries) * 200,
             usd_source=None if usd is None else judged.source,
@@ -114,24 +114,24 @@ class Measure:
     def _part(self, judge: BenchJudge, named: judging.Named, wanted: Wanted, ask: AskJudge) -> Judged:
         """The outcomes of a judge that is not composed of others: stored predictions, the free judge, or one that is asked."""
         if named.kind == "stored":
-            key = named.text.removeprefix(judging.bench.STORED_PREFIX)
-            verdicts = judging.bench.stored_verdicts(self._summaries, key)
+            key = named.text.removeprefix(bench.STORED_PREFIX)
+            verdicts = bench.stored_verdicts(self._summaries, key)
             absent = Malformed("missing_prediction", f"{key} has no usable prediction for the insight")
             outcomes: Outcomes = []
             for row, places in zip(verdicts, wanted, strict=True):
                 found = {place: row[place] for place in places}
                 outcomes.append({place: absent if verdict is None else Answer(verdict) for place, verdict in found.items()})
-            return Judged(outcomes, judging.bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
+            return Judged(outcomes, bench.stored_micros(key, self._summaries, verdicts, wanted), "estimated")
         if not is_free(named):
             return ask(judge, named, wanted)
         # If it sees all insights of a summary at once, all of them count as its input, as in a run.
         together = named.kind == "offline"
         if together not in self._free:
             if self._held_out:
-                self._free[together] = held_out(measure(self._summaries), together)
+                self._free[together] = fit.held_out(fit.measure(self._summaries), together)
             else:
                 texts = [([insight.text for insight in summary.insights], summary.bullets) for summary in self._summaries]
-                self._free[together] = [judging.bench.rate(row, bullets, together) for row, bullets in texts]
+                self._free[together] = [bench.rate(row, bullets, together) for row, bullets in texts]
         rows = zip(self._free[together], wanted, strict=True)
         return Judged([{place: Answer(rated[place].verdict) for place in places} for rated, places in rows])
 
@@ -139,7 +139,7 @@ class Measure:
 def _names(judge: BenchJudge) -> tuple[str, ...]:
     """The judge's other names in runs."""
     if judge.named.kind == "stored":
-        return judging.bench.STORED_NAMES.get(judge.named.text.removeprefix(judging.bench.STORED_PREFIX), ())
+        return bench.STORED_NAMES.get(judge.named.text.removeprefix(bench.STORED_PREFIX), ())
     if judge.entry is not None:
         return ()
     try:

@@ -18,7 +18,7 @@ from summhay_ray import benchmark
 from summhay_ray.benchmarks.judge_bench import result
 from summhay_ray.benchmarks.judge_bench.measure import Measure
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, BenchJudge, JudgeBenchSpec, is_asked, read_judges
-from summhay_ray.benchmarks.summarizing import AskModel, guarded
+from summhay_ray.benchmarks.summarizing import AskModel, guard
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
@@ -174,7 +174,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         insights = [summary.insights[place] for place in places]
         verdicts = outcomes_of(entry.strategy, insights, summary.bullets, settings, known)
         judged: dict[int, Outcome[Verdict]] = {}
-        answered = one_each(await guarded("judge_error", entry.strategy, verdicts, planning), len(places))
+        answered = one_each(await guard("judge_error", entry.strategy, verdicts, planning), len(places))
         for place, outcome in zip(places, answered, strict=True):
             if isinstance(outcome, Answer):
                 verdict = usable_verdict(outcome.value, len(summary.bullets))

@@ -11,7 +11,7 @@ from summhay_ray.benchmark import ModelSpec, Strict, Text
 from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
-from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
+from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, cross_strategies
 from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
@@ -145,7 +145,7 @@ class OdsumSpec(OfWordsSpec):
     @model_validator(mode="before")
     @classmethod
     def _crossed(cls, fields: Any) -> Any:
-        return crossed(fields, ["truncate-all"])
+        return cross_strategies(fields, ["truncate-all"])
 
     @model_validator(mode="after")
     def _names_differ(self) -> OdsumSpec:

@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, s
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
-from summhay_ray.benchmarks.rating import RatingTable, extract_code
+from summhay_ray.benchmarks.rating import RatingTable
 from summhay_ray.encoders import known_revision
 from summhay_ray.errors import SpecError
 from summhay_ray.inputs import write_new
@@ -257,7 +257,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 return await make_summarizer(spec.strategy).summarize(task, bare)
 
             outcome = summarizing.read_summary(
-                await summarizing.guarded("strategy_error", spec.strategy_label, summarized(), ask.planning)
+                await summarizing.guard("strategy_error", spec.strategy_label, summarized(), ask.planning)
             )
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)
@@ -407,10 +407,9 @@ class Odsum(OnCollection[OdsumSpec]):
 
     def own_code(self) -> Sequence[str]:
         strategies = [summarizing.strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
-        extracts_code = extract_code(*(geval.extract for geval in self.spec.gevals.values()))
+        extracts = [geval.extract.method for geval in self.spec.gevals.values() if geval.extract]
         return [
             *super().own_code(),
             *retrieval.own_code(self.spec.retrievers),
-            *(name for name in strategies if ":" in name),
-            *extracts_code,
+            *(name for name in (*strategies, *extracts) if ":" in name),
         ]

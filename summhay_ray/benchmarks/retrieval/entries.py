@@ -383,7 +383,7 @@ def naming(index: int) -> Iterator[None]:
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with the retrievers' model folders resolved (see `at_home`), after checking models and run files.
+    """The spec with the retrievers' model folders resolved (see `resolve_folder`), after checking models and run files.
 
     A stored run's spec is returned unchanged. Raises SpecError.
     """
@@ -392,7 +392,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
     resolved = []
     for index, entry in enumerate(spec.retrievers):  # type: ignore[attr-defined]
         with naming(index):
-            resolved.append(found := at_home(entry, inputs.folder))
+            resolved.append(found := resolve_folder(entry, inputs.folder))
             for part in every([found]):
                 if isinstance(part, ModelEntry) and service_of(part) is None:
                     revision = "" if part.revision.startswith(FOLDER_REVISION) else part.revision
@@ -404,7 +404,7 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
     return spec.model_copy(update={"retrievers": resolved})
 
 
-def at_home(entry: str | Entry, folder: Path) -> str | Entry:
+def resolve_folder(entry: str | Entry, folder: Path) -> str | Entry:
     """The entry with model folders as absolute paths and content hashes as revisions. `folder`: the spec's folder.
 
     Raises NoModel for a path without a model.
@@ -418,4 +418,4 @@ def at_home(entry: str | Entry, folder: Path) -> str | Entry:
             find_model(entry.model)
         else:
             changed = {entry.head: str(path.resolve()), "revision": folder_revision(path.resolve())}
-    return entry.model_copy(update={**changed, **entry.changed_parts(lambda part: at_home(part, folder))})
+    return entry.model_copy(update={**changed, **entry.changed_parts(lambda part: resolve_folder(part, folder))})

@@ -186,7 +186,7 @@ def retrieval_table(
     import numpy as np
     import polars as pl
 
-    scored = _scored(found, ks, unordered)
+    scored = _score_rankings(found, ks, unordered)
     rows: list[dict[str, Any]] = []
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
         own = scored.filter(retriever=retriever)
@@ -213,7 +213,7 @@ def retrieval_table(
     return pl.DataFrame(rows, schema=schema, orient="row").with_columns(floors)
 
 
-def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
+def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
     """A row per ranking and k, and one with k null for the documents within the token budget, sorted by retriever and query.
 
     Columns: retriever, query, k, tokens, and the measures; rankings without an order have null for those that need one.
@@ -252,7 +252,7 @@ def retrieval_by_query(
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
     figures = {_TITLES[name] + ("" if k is None else f"@{k}"): (name, k) for name, k in cuts}
     columns = [pl.col(name).filter(pl.col("k").eq_missing(k)).first().alias(title) for title, (name, k) in figures.items()]
-    by_query = _scored(found, ks, unordered).group_by("retriever", "query", maintain_order=True).agg(columns)
+    by_query = _score_rankings(found, ks, unordered).group_by("retriever", "query", maintain_order=True).agg(columns)
     place = pl.col("query").str.splitn("/", 2).struct.rename_fields(["cluster", "query"])
     named = by_query.select(pl.col("retriever").alias("system"), place.alias("place"), *figures).unnest("place")
     places = named.select("cluster", "query").unique(maintain_order=True)

@@ -7,7 +7,7 @@ from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
+from summhay_ray.benchmarks.summhay.results.compare import compare_systems, compared_by_record
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_rows, judges_of, read_biases
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
@@ -27,7 +27,7 @@ __all__ = [
     "all_rows",
     "claims_section",
     "compare_systems",
-    "decision_of",
+    "compared_by_record",
     "draw_labels",
     "export",
     "import_released",

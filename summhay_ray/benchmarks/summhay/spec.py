@@ -12,7 +12,7 @@ from summhay_ray.benchmark import ModelSpec, Spec, Text
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
-from summhay_ray.benchmarks.summarizing import NoAnswers, Strategy, SummarizerSpec, crossed, summarizer_entry
+from summhay_ray.benchmarks.summarizing import NoAnswers, Strategy, SummarizerSpec, cross_strategies, summarizer_entry
 from summhay_ray.errors import UserError
 
 
@@ -209,7 +209,7 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     @model_validator(mode="before")
     @classmethod
     def _crossed(cls, fields: Any) -> Any:
-        return crossed(fields)
+        return cross_strategies(fields)
 
     @model_validator(mode="after")
     def _names_differ(self) -> SummhaySpec:

@@ -15,7 +15,6 @@ import polars as pl
 
 from summhay_ray import benchmark, retrieve
 from summhay_ray.benchmarks import retrieval
-from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import own_code
 from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
@@ -223,7 +222,7 @@ class SummHay(Summaries[SummhaySpec]):
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: the ranking and the context of a unit."""
-        return self._contexts.prepared(Unit(*items[0].data["unit"]))
+        return self._contexts.prepare(Unit(*items[0].data["unit"]))
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
         """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
@@ -252,7 +251,7 @@ class SummHay(Summaries[SummhaySpec]):
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
         """See `Workload`: a context as long as the real one, made without computing vectors."""
-        return self._contexts.prepared(Unit(*items[0].data["unit"]), planned=True)
+        return self._contexts.prepare(Unit(*items[0].data["unit"]), planned=True)
 
     def warnings(self) -> Sequence[str]:
         """See `Workload`: oddities of the haystacks, and retrievers that have no effect."""
@@ -328,6 +327,6 @@ class SummHay(Summaries[SummhaySpec]):
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
         strategies += [part.strategy for part in spec.parts()]
-        names = [*spec.orderings, *strategies]
-        extracts_code = extract_code(*(part.extract for part in spec.parts()))
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *extracts_code]
+        extracts = [part.extract.method for part in spec.parts() if part.extract]
+        names = [*spec.orderings, *strategies, *extracts]
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name)]

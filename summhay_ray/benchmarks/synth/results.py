@@ -87,12 +87,12 @@ def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:
     if again and not entries:
         return []
     audits = person_audits(run)
-    contents = (_audited(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
+    contents = (_with_audit(read_source(run.store, entry), audits.get(entry["name"])) for entry in entries)
     same = (lambda old, new: unaudited(old) == unaudited(new)) if again else None
     return write_files(folder, zip(file_names(entries), contents, strict=True), same)
 
 
-def _audited(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
+def _with_audit(source: ReleasedFile, audit: Mapping[str, Any] | None) -> dict[str, Any]:
     """A synthesized haystack's JSON, with the figures of a person's labels if there are any."""
     raw, synthesis = source.raw, synthesis_of(source)
     if audit is None or not synthesis:

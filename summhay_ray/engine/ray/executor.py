@@ -24,6 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from summhay_ray.engine.contract import kind_of_record
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor, RemoteLedger
+from summhay_ray.engine.ray.metrics import RunMetrics
 from summhay_ray.engine.ray.placement import EMBED, Bounds, place, placed
 from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
@@ -31,6 +32,7 @@ from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, Pending, WorkerLost, WorkItem, batch_text
 from summhay_ray.engine.run.worker import Left, work_items_of
+from summhay_ray.engine.state.items_left import RunSnapshot, finished_items, item_counts
 from summhay_ray.llm import Budgets, Ledger, LedgerPort
 from summhay_ray.logs import asked_level
 from summhay_ray.store import LogWriter, n_vector_files
@@ -205,15 +207,26 @@ class RayExecution:
             placement.workers, lambda kind, seat: start_worker(self._order, kind, seat, placement.holds(kind))
         )
         ray.get(self._ledger.begin.remote())
+        now = RunSnapshot(run)
+        done = item_counts(now, self._work.n_items)["done"]
+        self._metrics = RunMetrics(run.run_id, self._work.n_items, len(finished_items(now)), done)
 
     def snapshot(self) -> dict[str, Any]:
         """See `InlineExecution`."""
-        numbers: dict[str, Any] = ray.get(self._ledger.act.remote(Ledger.snapshot))
-        return {**numbers, **self._computing}
+        numbers: dict[str, Any] = {**ray.get(self._ledger.act.remote(Ledger.snapshot)), **self._computing}
+        self._metrics.running(numbers)
+        return numbers
 
     def finish(self) -> None:
         """See `InlineExecution`."""
+        over_budget = self.snapshot()["over_budget"]
         ray.get(self._ledger.finish.remote())
+        counts = item_counts(RunSnapshot(self._work.run), self._work.n_items)
+        if counts["done"] + counts["failed"] < counts["total"]:
+            status = "budget" if over_budget else "limited"
+        else:
+            status = "partial" if counts["failed"] else "done"
+        self._metrics.end(status, counts["done"], counts["failed"])
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `InlineExecution`."""
@@ -244,6 +257,7 @@ class RayExecution:
             await _all_of([actor.close.remote() for actor in workers.all()], CLOSING_S)
         except BaseException:
             await self._drain(workers.all())
+            self._metrics.interrupted()
             raise
         finally:
             if batches is not None:

@@ -1,4 +1,4 @@
-"""The ledger as a Ray actor, and the workers' client of it."""
+"""The ledger as a Ray actor, the task that merges a run's parts for it, and the workers' client of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
 import ray
-from ray.util.metrics import Gauge
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from summhay_ray.engine.ray.metrics import FIGURES, METRICS_EVERY_S, Metrics
 from summhay_ray.engine.state.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.logs import log_to_stderr
@@ -23,22 +24,17 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
-COMPACT_AGAIN_S = 1.0
-METRICS_EVERY_S = 1.0
 
-FIGURES = {
-    "calls": "Calls that were answered in this start of the run.",
-    "input_tokens": "Tokens that these calls read.",
-    "output_tokens": "Tokens of their answers.",
-    "retries": "Further attempts of calls in this start.",
-    "limited": "Replies with status 429 in this start.",
-    "in_flight": "Calls that are being sent.",
-    "queued": "Calls that wait for a slot, a rate limit or money.",
-    "spent_usd": "Dollars that the run was charged for calls that have ended.",
-    "reserved_usd": "Dollars reserved for the worst case of the calls in flight.",
-    "uncertain_usd": "The most that calls of the run may have cost whose end nobody knows.",
-}
-"""The metrics `summhay_NAME` of a run, which each node exports for Prometheus."""
+def merge_parts(store_uri: str, run_id: str, session: int, *, final: bool) -> None:
+    """Merge the parts of a run that are due, or all of them into its final tables. Raises Superseded, StoreError, OSError.
+
+    It runs as a task, so that the ledger has nothing to do but to grant calls.
+    """
+    committer = Store(store_uri).run(run_id).committer(session)
+    if final:
+        committer.finish()
+    while not final and committer.compact():
+        continue
 
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
@@ -63,7 +59,7 @@ class LedgerActor:
         self._session, self._budgets, self._limits = session, budgets, limits
         self._service: LedgerService
         self._commits: Batched[Parts, None] = Batched(self._commit_all)
-        self._compacting: asyncio.Task[None] | None = None
+        self._merging: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Take the run over and read the log. Raises Superseded, StoreError."""
@@ -75,12 +71,10 @@ class LedgerActor:
         log.info("starts; the log has been read")
 
     async def _export_metrics(self) -> None:
-        """Export the metrics `summhay_NAME` of the run, tagged with `run` and `model`."""
-        gauges = {name: Gauge(f"summhay_{name}", text, ("run", "model")) for name, text in FIGURES.items()}
+        metrics = Metrics(self._run_id)
         while True:
             for model, figures in self._service.ledger.figures(time.monotonic()).items():
-                for name, gauge in gauges.items():
-                    gauge.set(figures[name], {"run": self._run_id, "model": model})
+                metrics.show({name: figures[name] for name in FIGURES.keys() & figures.keys()}, model)
             await asyncio.sleep(METRICS_EVERY_S)
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
@@ -106,22 +100,28 @@ class LedgerActor:
     async def finish(self) -> None:
         """Record the end of the run and merge its parts into tables. Call it after the last rows were committed."""
         await self.end()
-        if self._compacting is not None:
-            self._compacting.cancel()
-            await asyncio.gather(self._compacting, return_exceptions=True)
-        await asyncio.to_thread(self._committer.finish)
+        if self._merging is None:
+            # The run is small: a process for its few parts would take longer.
+            await asyncio.to_thread(self._committer.finish)
+        else:
+            await self._merging
+            await self._merge(final=True)
 
     async def _commit_all(self, parts: Sequence[Parts]) -> list[None]:
         await asyncio.to_thread(self._committer.add, parts)
-        if self._compacting is None or self._compacting.done():
-            self._compacting = asyncio.create_task(self._compact())
+        if self._committer.is_due() and (self._merging is None or self._merging.done()):
+            self._merging = asyncio.create_task(self._merge_some())
         return [None] * len(parts)
 
-    async def _compact(self) -> None:
+    async def _merge_some(self) -> None:
         # Merging only saves reads; if it fails now, it happens later.
-        with contextlib.suppress(StoreError, OSError):
-            while await asyncio.to_thread(self._committer.compact):
-                await asyncio.sleep(COMPACT_AGAIN_S)
+        with contextlib.suppress(ray.exceptions.RayError, StoreError, OSError):
+            await self._merge(final=False)
+
+    async def _merge(self, *, final: bool) -> None:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        merge = ray.remote(merge_parts).options(num_cpus=0, scheduling_strategy=here, name=f"{self._run_id} merging")
+        await merge.remote(self._store_uri, self._run_id, self._session, final=final)
 
 
 @dataclass(eq=False)

@@ -89,6 +89,8 @@ class Work:
     """Source -> its unfinished items, in the order of answering."""
     note: Callable[[str], None] | None = None
     """Called with a line when the run is stopping, and about its batches."""
+    n_items: int = 0
+    """Number of items of the run, including the finished ones."""
     detach: bool = False
     """End when nothing but batches is left to wait for."""
 

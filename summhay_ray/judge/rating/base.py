@@ -116,7 +116,7 @@ class Rating:
 def fill(template: str, values: Mapping[str, str]) -> str:
     """The template with its placeholders replaced by `values` (placeholder name -> text); a placeholder without a value stays."""
     named = {found[0]: _name(found) for found in _PLACEHOLDER.finditer(template)}
-    blocks = {written: _enclosed(name, values[name]) for written, name in named.items() if name in values}
+    blocks = {written: _enclose(name, values[name]) for written, name in named.items() if name in values}
     return text.fill(template, blocks)
 
 
@@ -133,7 +133,7 @@ def _name(found: re.Match[str]) -> str:
 
 # Cached, because several criteria use one source.
 @functools.lru_cache(maxsize=256)
-def _enclosed(name: str, value: str) -> text.Block:
+def _enclose(name: str, value: str) -> text.Block:
     return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)
 
 
@@ -164,15 +164,15 @@ async def rate_text(
     the price is the sum over all calls. If the provider rejects a request for log probabilities, the rater `otherwise` is used;
     by default the same rater without them.
     """
-    outcome = await _rated(criterion, values, rater, ask, compat)
+    outcome = await _rate(criterion, values, rater, ask, compat)
     if rater.logprobs is None or not isinstance(outcome, Failed) or outcome.error != "bad_request":
         return outcome
     # Providers word the rejection differently, so any rejection leads here. If the request is wrong in another way, this one is
     # rejected, too, and costs nothing.
-    return await _rated(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
+    return await _rate(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
 
 
-async def _rated(criterion: Criterion, values: Mapping[str, str], rater: Rater, ask: Ask, compat: str) -> Outcome[Rating]:
+async def _rate(criterion: Criterion, values: Mapping[str, str], rater: Rater, ask: Ask, compat: str) -> Outcome[Rating]:
     requests = rating_requests(criterion, values, rater)
     answers = await asyncio.gather(*map(ask, requests))
     failed = next((answer for answer in answers if isinstance(answer, Failed)), None)

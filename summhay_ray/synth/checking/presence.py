@@ -142,7 +142,7 @@ class Presence:
         rivals = _rivals(readings, common)
         self._twins = [(one, two) for one, others in sorted(rivals.items()) for two, twin in others if twin and one < two]
         self._sought = [
-            self._indexed(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
+            self._index(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
         ]
 
     def of(self, text: str) -> list[Finding]:
@@ -175,7 +175,7 @@ class Presence:
             mask |= held
         return self._sought[place].recall(mask) >= _ABOUT and quoted(words, text)
 
-    def _indexed(
+    def _index(
         self, place: int, insight: str, readings: Sequence[Reading], common: Mapping[str, int], rivals: Iterable[tuple[int, bool]]
     ) -> _Sought:
         """Add the insight to the postings. `common`: fact -> insights with it; `rivals`: (index, whether it is a twin)."""

@@ -12,7 +12,7 @@ import pytest
 import scipy
 from rejudged_runs import source_run
 
-from summhay_ray.benchmarks.summhay import compare_systems, decision_of, score_run
+from summhay_ray.benchmarks.summhay import compare_systems, compared_by_record, score_run
 from summhay_ray.benchmarks.summhay.results.compare import judged_scores
 from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 from summhay_ray.comparison import SystemComparison, every_pair, screen_sections
@@ -94,7 +94,8 @@ def test_few_queries_decide_nothing(run: RunStore) -> None:
     # Four queries: six are the least. Ten labels of each system that may be the best would check the judge.
     assert decision["use"] is None and decision["text"].startswith("No decision: 4 queries are too few")
     assert decision["more_queries"] >= 2 and decision["labels"] == 10 * len(found.best("joint"))
-    assert decision_of(score_run(run)) == found.decision
+    by_record = compared_by_record(score_run(run))
+    assert by_record is not None and by_record.decision == found.decision
 
 
 def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released_scores: Any) -> None:

@@ -1,4 +1,5 @@
-"""The summarizers and judges of a run: their settings, identities and checks (paper, sections 4.3 and 5.1)."""
+"""The summarizers and judges of a run: their settings and identities; and checks of all that a spec names (paper, sections 4.3,
+5.1)."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunModels, RunStore, Spec, Stage
+from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
-from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, HaystackMetadata, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, try_judge
 from summhay_ray.errors import SpecError
 from summhay_ray.local_models import check_model
@@ -115,3 +117,25 @@ def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping
         absent = [heading for heading in headings if heading not in map(str.strip, text.splitlines())]
         if model.model == judge.OfflineJudge.name and absent:
             raise SpecError(f"spec: prompt {model.prompt!r}: offline/judge reads the section under a line {absent[0]!r}; add it")
+
+
+def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
+    """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
+    bare = [one.name for one in metadata if not one.n_documents]
+    if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
+        mend = "give the folder of those that its references name"
+        raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
+    for index, entry in enumerate(retrievers.values()):
+        with retrieval.naming(index):
+            for part in retrieval.every([entry]):
+                try:
+                    retrieval.make_retriever(part, retrievers.seed, retrievers.run_file)
+                except UnknownName:
+                    if all(part in haystack.released for haystack in metadata):
+                        raise UnknownName(f"no retriever is named {part!r}; did you mean 'released/{part}'?") from None
+                    raise
+                if not isinstance(part, str) or not part.startswith("released/"):
+                    continue
+                if lacking := [one for one in metadata if part.removeprefix("released/") not in one.released]:
+                    has = ", ".join(lacking[0].released) or "none"
+                    raise UnknownName(f"{lacking[0].name} holds no scores of {part!r}; it holds: {has}")

@@ -16,8 +16,7 @@ from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, Item, RunModels
 from summhay_ray.benchmarks.retrieval import Retrievers
 from summhay_ray.benchmarks.summarizing import check_strategy
-from summhay_ray.benchmarks.summhay.grid.entries import Entries, check_models, check_prompts
-from summhay_ray.benchmarks.summhay.grid.retrieval import check_retrievers_of
+from summhay_ray.benchmarks.summhay.grid.entries import Entries, check_models, check_prompts, check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.errors import SpecError

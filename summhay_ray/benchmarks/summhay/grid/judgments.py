@@ -11,30 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from summhay_ray import extract as extracts
+from summhay_ray import judge as judging
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import AskModel, guarded
+from summhay_ray.benchmarks.summarizing import AskModel, guard
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
-from summhay_ray.judge import (
-    Absence,
-    Composed,
-    JudgeSettings,
-    Named,
-    Verdict,
-    blend,
-    doubtful,
-    is_tied,
-    judge_absence,
-    make_judge,
-    outcomes_of,
-    panel,
-    usable_bullet,
-    usable_verdict,
-)
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, Outcome
@@ -64,9 +49,9 @@ def truth_of(haystack: Haystack, cell: Cell) -> Truth:
     return Truth(insights, own, subtopic.query if subtopic.absent else "")
 
 
-def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
+def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> judging.JudgeSettings:
     """The settings of one judge (not a composed one) for the cell's summary. `sample`: index of the answer."""
-    return JudgeSettings(
+    return judging.JudgeSettings(
         model=spec.model,
         prompt=entries.prompt_of(spec),
         sampling=entries.models.sampling(spec),
@@ -86,14 +71,14 @@ async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth
     if truth.absent:
         answers = [_judge_absent(entries, cell, system, summary, truth.absent, spec, ask) for spec in entries.spec.judges]
         return {"absent_answers": [row for row in await together(answers) if row is not None]}
-    judging = (_judge(entries, cell, system, summary, truth, spec, ask, asked or {}) for spec in entries.spec.judges)
-    for judged in await together(judging):
+    every = (_judge(entries, cell, system, summary, truth, spec, ask, asked or {}) for spec in entries.spec.judges)
+    for judged in await together(every):
         for table, some in judged.items():
             rows[table] += some
     return rows
 
 
-def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
+def one_each(judged: Any, n_insights: int) -> list[Outcome[judging.Verdict]]:
     """A judge's outcomes, one per insight.
 
     If the judge returned a different number, they cannot be matched to insights, and every insight gets a Failed instead.
@@ -108,11 +93,11 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
         wanted = "Answer(Verdict(coverage, bullet_id)), or a Refusal, Malformed or Failed"
         message = f"the judge returned {given.removeprefix(' with ')}; expected a list of {n_insights}, for each insight {wanted}"
         return [Failed("judge_error", message, retryable=True)] * n_insights
-    checked: list[Outcome[Verdict]] = []
+    checked: list[Outcome[judging.Verdict]] = []
     for outcome in judged:
         # A user-defined judge may return anything as its verdict.
         verdict = outcome.value if isinstance(outcome, Answer) else None
-        if isinstance(outcome, Answer) and not isinstance(verdict, Verdict):
+        if isinstance(outcome, Answer) and not isinstance(verdict, judging.Verdict):
             given = f"an Answer with {verdict!r:.60} ({type(verdict).__name__})"
             message = f"the judge returned {given}; expected Answer(Verdict(coverage, bullet_id))"
             checked.append(Failed("judge_error", message, retryable=True))
@@ -131,7 +116,7 @@ async def _judge(
     insights, votes = truth.insights, list[Vote]()
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
 
-    async def ask_one(named: Named, chosen: Sequence[Insight], share: float) -> list[Outcome[Verdict]]:
+    async def ask_one(named: judging.Named, chosen: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
         part, some = entries.spec.part(spec, named), tuple(chosen)
 
         def expected(request: Request) -> int:
@@ -145,19 +130,19 @@ async def _judge(
             if ask.planning and extract is not None:
                 await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)
             verdicts = (
-                outcomes_of(part.strategy, some, summary.bullets, settings, ask_model)
+                judging.outcomes_of(part.strategy, some, summary.bullets, settings, ask_model)
                 if extract is None
                 else judge_by_extract(part.strategy, some, summary.bullets, settings, ask_model, extract)
             )
-            return one_each(await guarded("judge_error", part.strategy, verdicts, ask.planning), len(some))
+            return one_each(await guard("judge_error", part.strategy, verdicts, ask.planning), len(some))
 
-    def chosen(named: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def chosen(named: judging.Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         if (known := asked.get(named.text)) is not None:
             return [place for place, insight in enumerate(some) if insight.insight_id in known]
-        return None if uncertainties is None else doubtful(named, uncertainties)
+        return None if uncertainties is None else judging.doubtful(named, uncertainties)
 
-    def voted(named: Named, insight: Insight, said: Sequence[Outcome[Verdict]]) -> None:
-        tied = is_tied([outcome.value.coverage for outcome in said if isinstance(outcome, Answer)])
+    def voted(named: judging.Named, insight: Insight, said: Sequence[Outcome[judging.Verdict]]) -> None:
+        tied = judging.is_tied([outcome.value.coverage for outcome in said if isinstance(outcome, Answer)])
         for member, outcome in zip(named.parts, said, strict=True):
             if isinstance(outcome, Answer):
                 judged = _judgment(summary, spec.label, insight, places[insight.insight_id], outcome)
@@ -166,7 +151,15 @@ async def _judge(
                 votes.append(Vote(**{**fields, "value": value}, panel=named.text, member=member.text, tied=tied))
 
     n_bullets = len(summary.bullets)
-    composed = Composed(ask_one, lambda _, verdict: usable_verdict(verdict, n_bullets), blend, panel, chosen, voted, ask.planning)
+    composed = judging.Composed(
+        ask_one,
+        lambda _, verdict: judging.usable_verdict(verdict, n_bullets),
+        judging.blend,
+        judging.panel,
+        chosen,
+        voted,
+        ask.planning,
+    )
     judged = await composed.judge(spec.named, insights)
     judgments = []
     for position, (insight, outcome) in enumerate(zip(insights, judged, strict=True)):
@@ -193,23 +186,25 @@ async def _judge_absent(
     A cascade asks its model if the free judge sees a claim without a number. A user-defined judge is asked through its model.
     """
 
-    async def ask_one(named: Named, questions: Sequence[str], share: float) -> list[Outcome[Absence]]:
+    async def ask_one(named: judging.Named, questions: Sequence[str], share: float) -> list[Outcome[judging.Absence]]:
         part = entries.spec.part(spec, named)
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
             settings = judge_settings(entries, cell, system, part, named.sample)
             ask_model = ask.of("judge", share, lambda _: TOKENS_A_VERDICT)
-            return [await judge_absence(question, summary.bullets, settings, ask_model) for question in questions]
+            return [await judging.judge_absence(question, summary.bullets, settings, ask_model) for question in questions]
 
-    def mean(*said: Absence) -> Absence:
+    def mean(*said: judging.Absence) -> judging.Absence:
         claims = [one.bullet for one in said if one.bullet is not None]
         uncertain = [one.uncertainty for one in said if one.uncertainty is not None]
         invents = statistics.fmean(one.invents for one in said)
-        return Absence(invents, min(claims, default=None), statistics.fmean(uncertain) if uncertain else None)
+        return judging.Absence(invents, min(claims, default=None), statistics.fmean(uncertain) if uncertain else None)
 
-    def chosen(named: Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+    def chosen(named: judging.Named, some: Sequence[str], uncertainties: Sequence[float] | None) -> Collection[int] | None:
         return None if uncertainties is None else [place for place, doubt in enumerate(uncertainties) if doubt > 0]
 
-    composed = Composed(ask_one, lambda _, said: said, mean, lambda said: mean(*said), chosen, lambda *_: None, ask.planning)
+    composed = judging.Composed(
+        ask_one, lambda _, said: said, mean, lambda said: mean(*said), chosen, lambda *_: None, ask.planning
+    )
     [outcome] = await composed.judge(spec.named, [query])
     if isinstance(outcome, Answer):
         return AbsentAnswer(cell.cell_id, spec.label, outcome.key, outcome.value.invents, outcome.value.bullet)
@@ -217,7 +212,7 @@ async def _judge_absent(
     return None
 
 
-def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:
+def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[judging.Verdict]) -> Judgment:
     return Judgment(
         cell_id=summary.cell_id,
         judge=judge,
@@ -235,22 +230,22 @@ async def judge_by_extract(
     strategy: str,
     insights: Sequence[Insight],
     bullets: Sequence[str],
-    settings: JudgeSettings,
+    settings: judging.JudgeSettings,
     ask: AskModel,
     extract: ExtractSpec,
-) -> list[Outcome[Verdict]]:
+) -> list[Outcome[judging.Verdict]]:
     """One outcome per insight, each judged by its own selection of bullets.
 
     Bullet numbers in the verdicts are those of the whole summary.
     """
-    judge = make_judge(strategy)
+    judge = judging.make_judge(strategy)
 
-    async def judge_one(insight: Insight) -> Outcome[Verdict]:
+    async def judge_one(insight: Insight) -> Outcome[judging.Verdict]:
         index = extracts.choose_units(bullets, insight.text, extract.method, extract.tokens)
         # Only a single bullet that is too long is cut.
         shown = [first_tokens(bullets[number], extract.tokens) for number in index]
         [outcome] = await judge.judge([insight], shown, settings, ask)
-        named = usable_bullet(outcome.value.bullet_id, len(index)) if isinstance(outcome, Answer) else None
+        named = judging.usable_bullet(outcome.value.bullet_id, len(index)) if isinstance(outcome, Answer) else None
         if named is None or not isinstance(outcome, Answer):
             return outcome
         return replace(outcome, value=replace(outcome.value, bullet_id=json.dumps(index[named - 1] + 1)))
@@ -262,7 +257,7 @@ async def note_savings(
     strategy: str,
     insights: Sequence[Insight],
     bullets: Sequence[str],
-    settings: JudgeSettings,
+    settings: judging.JudgeSettings,
     ask: Ask,
     stage: str,
     extract: ExtractSpec,
@@ -274,7 +269,7 @@ async def note_savings(
         requests.append(request)
         return Failed("planned", "no call is made while planning")
 
-    await make_judge(strategy).judge(insights, bullets, settings, functools.partial(note, whole))
+    await judging.make_judge(strategy).judge(insights, bullets, settings, functools.partial(note, whole))
     await judge_by_extract(strategy, insights, bullets, settings, functools.partial(note, shortened), extract)
     for before, after in zip(whole, shortened, strict=True):
         ask.spares(stage, before, after)

@@ -13,11 +13,11 @@ from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
 from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
-from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, HaystackMetadata, objects_of_haystacks
+from summhay_ray.benchmarks.summhay.grid.entries import check_retrievers_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import SpecError
-from summhay_ray.plugins import UnknownName
 from summhay_ray.text import semantic_hash
 
 
@@ -265,25 +265,3 @@ class HaystackRetrieval(retrieval.Retrieving[RetrievalSpec]):
 
 def _folder_name(folder: str) -> str:
     return folder.rstrip("/").rpartition("/")[2]
-
-
-def check_retrievers_of(retrievers: retrieval.Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
-    """Raises SpecError for a retriever that cannot be made, that has no documents, or whose released scores a haystack lacks."""
-    bare = [one.name for one in metadata if not one.n_documents]
-    if bare and (ranking := [one for one in retrievers if one not in ("none", "full")]):
-        mend = "give the folder of those that its references name"
-        raise SpecError(f"spec: documents: haystack {bare[0]!r} has no documents for retriever {ranking[0]!r}; {mend}")
-    for index, entry in enumerate(retrievers.values()):
-        with retrieval.naming(index):
-            for part in retrieval.every([entry]):
-                try:
-                    retrieval.make_retriever(part, retrievers.seed, retrievers.run_file)
-                except UnknownName:
-                    if all(part in haystack.released for haystack in metadata):
-                        raise UnknownName(f"no retriever is named {part!r}; did you mean 'released/{part}'?") from None
-                    raise
-                if not isinstance(part, str) or not part.startswith("released/"):
-                    continue
-                if lacking := [one for one in metadata if part.removeprefix("released/") not in one.released]:
-                    has = ", ".join(lacking[0].released) or "none"
-                    raise UnknownName(f"{lacking[0].name} holds no scores of {part!r}; it holds: {has}")

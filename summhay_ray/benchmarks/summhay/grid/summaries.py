@@ -14,7 +14,7 @@ from typing import Any, Literal
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
 from summhay_ray.benchmarks.retrieval import no_ranking
-from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
+from summhay_ray.benchmarks.summarizing import guard, read_summary, reducer_of
 from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
@@ -40,7 +40,7 @@ class Contexts:
         self._planned = self._ranker(grid.retrievers.planned_rankings)
         self._computed: set[tuple[str, str]] = set()
 
-    def prepared(self, unit: Unit, planned: bool = False) -> Prepared:
+    def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
         """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and this only computes
         the local models' part. `planned`: a context as long as the real one, made without computing vectors."""
         if unit.retriever not in self._retrievers.asking:
@@ -144,14 +144,14 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         async def summarize() -> Any:
             return await make_summarizer(spec.strategy).summarize(task, ask_model)
 
-        outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
+        outcome = read_summary(await guard("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
         raw = outcome.value
         if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
             # A user's own stack knows documents by their ids; the haystack knows their numbers.
             numbers = ids_of([one.document_id for one in haystack.documents])
             listed = given.rag.get(cell.unit.subtopic_id)
-            text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _cited(one, numbers))
+            text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _citation(one, numbers))
             raw = replace(raw, text=text)
         unit = cell.unit
         summary = Summary(
@@ -176,7 +176,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
     return None, truth
 
 
-def _cited(document_id: str, numbers: Mapping[str, int]) -> str:
+def _citation(document_id: str, numbers: Mapping[str, int]) -> str:
     """The citation of a document by its number; by its id if the haystack lacks it, in a form that no number has."""
     if document_id in numbers:
         return f"[{numbers[document_id]}]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,7 +13,6 @@ from summhay_ray import comparison
 from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
-from summhay_ray.benchmarks.summhay.results.samples import priced_summaries
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult, score_run
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
@@ -52,7 +51,7 @@ def compare_systems(
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    costs = [{system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()} for result in results]
+    costs = [{system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()} for result in results]
     scores = [judged_scores(result, result.judge, of) for result, of in zip(results, costs, strict=True)]
     if by is not None:
         # System -> its value of the factor, and of the other factor.
@@ -72,7 +71,7 @@ def compare_systems(
 
 
 def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> comparison.RunScores:
-    """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
+    """The figures per query of a run's systems, by one judge. `costs`: see `mean_costs`."""
     systems = {system.system: system for system in result.by_query if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
@@ -103,13 +102,13 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         unbiased={
             (figure, name): how
             for name, one in systems.items()
-            for figure, how in _unbiased(one, result.biases.get(judge)).items()
+            for figure, how in _bias_corrections(one, result.biases.get(judge)).items()
         },
         labelled={
             (figure, name): how
             for name, one in systems.items()
             if one.labels is not None
-            for figure, how in _labelled(one).items()
+            for figure, how in _label_corrections(one).items()
         },
         costs=costs,
         limits=result.health().limits,
@@ -131,14 +130,13 @@ def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScor
     best = judge_of_record(result.stored, judge)
     if not any(one.n_scored for one in result.by_query if one.judge == best):
         return None
-    return judged_scores(result, best, {system: usd / MICROS for system, usd, _ in spent(result.stored).iter_rows()})
+    return judged_scores(result, best, {system: usd / MICROS for system, usd, _ in mean_costs(result.stored).iter_rows()})
 
 
-def decision_of(result: ScoreResult) -> comparison.SystemDecision | None:
-    """Recommends a system of the run, by the judge of record; None with a single system, or without any score."""
+def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | None:
+    """The systems of the run compared by the judge of record; None with a single system, or without any score."""
     scores = scores_of_record(result, result.judge)
-    compared = None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
-    return None if compared is None else compared.decision
+    return None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
 
 
 def ranking_figure(result: ScoreResult, judge: str) -> str:
@@ -146,7 +144,21 @@ def ranking_figure(result: ScoreResult, judge: str) -> str:
     return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
 
 
-def spent(run: RunStore) -> pl.DataFrame:
+def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
+
+    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
+    """
+    hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
+    wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
+    answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
+    parts = [piece.select(hashed, "usd_micros", tokens).join(wanted, on="hash", how="semi") for piece in answers]
+    prices = pl.concat(parts).unique("hash")
+    for piece in run.pieces("summaries", columns):
+        yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
+
+
+def mean_costs(run: RunStore) -> pl.DataFrame:
     """A row per system: the mean cost of its summaries, `usd_micros` and `tokens`. One piece is in memory at a time."""
     priced = (piece.drop_nulls("usd_micros") for piece in priced_summaries(run, ("system", "key")))
     parts = [piece.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")) for piece in priced]
@@ -154,7 +166,7 @@ def spent(run: RunStore) -> pl.DataFrame:
     return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
 
 
-def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
+def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
     """The correction that the labels give for a system's figures."""
     found = {}
     for figure in ("coverage", "joint"):
@@ -166,7 +178,7 @@ def _labelled(system: SystemScore) -> dict[str, comparison.Unbiased]:
     return found
 
 
-def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
+def _bias_corrections(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
     """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
     if bias is None:

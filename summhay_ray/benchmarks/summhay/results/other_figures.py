@@ -44,9 +44,11 @@ class Claims:
         summaries = run.table("summaries", columns=["cell_id", *PLACE, "system", "repeat"])
         answers = all_rows(run, "absent_answers") if self._absent.height else BY_NAME["absent_answers"].frame(())
         self._answers = answers.join(summaries, on="cell_id")
-        self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
+        self._bullets = (
+            _unsupported_bullets(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
+        )
 
-    def added_to(self, scores: Iterable[SystemScore], haystack_id: str = "") -> list[SystemScore]:
+    def add_to(self, scores: Iterable[SystemScore], haystack_id: str = "") -> list[SystemScore]:
         """The scores with these figures. `haystack_id`: limits them to one haystack."""
         within = pl.lit(True) if not haystack_id else pl.col("haystack_id") == haystack_id
         n_queries = self._absent.filter(within).height
@@ -66,7 +68,7 @@ class Claims:
         return found
 
 
-def _unsupported(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
+def _unsupported_bullets(run: RunStore, supports: Sequence[RunStore], summaries: pl.DataFrame) -> pl.DataFrame:
     """A row for each bullet and judge: haystack_id, system, judge, and whether it is `unsupported`. Among several support
     runs, the newest that judged an answer counts; headings, and bullets that it could not judge, are left out."""
     place = ["haystack_id", "query_id", "system", "bullet"]
@@ -182,11 +184,11 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], expected: 
     shown = shown.filter(pl.col("retriever").is_in(names)).join(absent, on=PLACE, how="anti", maintain_order="left")
     gold = gold_by_query(run, gold_by_insight(metadata))
     asked = shown.join(gold, on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
-    retrieved = _retrieved(run, asked, whole, max(ks, default=0))
+    retrieved = _read_rankings(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, {name: n_queries[name] for name in names}, whole)
 
 
-def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
+def _read_rankings(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
     """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents` (null without insights)."""
     keys = ["haystack_id", "subtopic_id", "retriever"]
     # A haystack's rows are all in one piece, in the order of the ranks.

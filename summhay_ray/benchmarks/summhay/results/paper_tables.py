@@ -16,7 +16,7 @@ import polars as pl
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
-from summhay_ray.benchmarks.summhay.results.compare import against_ideal, spent
+from summhay_ray.benchmarks.summhay.results.compare import against_ideal, mean_costs
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
 from summhay_ray.benchmarks.summhay.results.scores import ORACLES, ScoreResult
@@ -56,7 +56,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
-    costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
+    costs = {system: (usd, tokens) for system, usd, tokens in mean_costs(run).iter_rows()}
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
     made = [
         (raw, _release(result, best)),

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-import polars as pl
-
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
+from summhay_ray.benchmarks.summhay.results.compare import priced_summaries
 from summhay_ray.benchmarks.summhay.results.explain import calls_of_cell, names_of_cell
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, judging_ids
 from summhay_ray.judge import prompt_template
@@ -73,20 +72,6 @@ def samples(workload: Benchmark[Any] | None, run: RunStore, judge: str = "") -> 
     return Samples(FACETS, maker.samples(), shelves, prompts)
 
 
-def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-    """The summaries piece by piece, with `usd_micros` and `tokens` of their answers; null for an unknown answer.
-
-    `columns`: of the summaries, with `key`; None for all. Takes 24 bytes per summary.
-    """
-    hashed, tokens = pl.col("key").hash().alias("hash"), (pl.col("input_tokens") + pl.col("output_tokens")).alias("tokens")
-    wanted = pl.concat([piece.select(hashed) for piece in run.pieces("summaries", ("key",))]).unique()
-    answers = run.pieces("raw_answers", ("key", "usd_micros", "input_tokens", "output_tokens"))
-    parts = [piece.select(hashed, "usd_micros", tokens).join(wanted, on="hash", how="semi") for piece in answers]
-    prices = pl.concat(parts).unique("hash")
-    for piece in run.pieces("summaries", columns):
-        yield piece.with_columns(hashed).join(prices, on="hash", how="left", maintain_order="left").drop("hash")
-
-
 class _SampleMaker:
     """Joins summaries with their judgments, scores and failures into samples."""
 
@@ -115,7 +100,7 @@ class _SampleMaker:
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
-        from_rejudges = [self._failed_again(name) for name in judging_ids(self._run, "rejudges")]
+        from_rejudges = [self._failures_of_rejudge(name) for name in judging_ids(self._run, "rejudges")]
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries"))
         missing = set[str]()
         merged = heapq.merge(failures, *from_rejudges, summaries, key=itemgetter(0, 1))
@@ -134,7 +119,7 @@ class _SampleMaker:
             yield self._sample(summary, verdicts, failed, rejudged)
         yield from self._without_summary(missing)
 
-    def _failed_again(self, name: str) -> Iterator[tuple[str, str, Row]]:
+    def _failures_of_rejudge(self, name: str) -> Iterator[tuple[str, str, Row]]:
         """The failures of a rejudge, with its judges' names among all judges of the run."""
         holder = self._holders.get(name) or self._run.store.run(name).at()
         names = {judge.label: judge.judge for judge in self._judges if name in judge.runs}

@@ -106,7 +106,8 @@ class ScoreResult:
         own = [one for one in self.by_query if one.judge == self.judge and one.retriever in ORACLES]
         joints = [one.joint for one in own if one.joint is not None]
         n_queries = sum(not subtopic.absent for one in metadata for subtopic in one.subtopics)
-        return health(current_facts(self.stored.store, metadata), n_queries, max(joints, default=None), self.judge)
+        mined = current_facts(self.stored.store, metadata) if any(one.facts for one in metadata) else []
+        return health(mined, n_queries, max(joints, default=None), self.judge)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
@@ -184,14 +185,14 @@ class Scorer:
     def pooled(self, weighting: metrics.Weighting) -> list[metrics.SystemScore]:
         """The scores over all haystacks."""
         scores = metrics.system_scores(self.sums, self.expected, self.bullets, weighting)
-        return self._finished(scores)
+        return self._finish(scores)
 
     def by_haystack(self, weighting: metrics.Weighting) -> dict[str, list[metrics.SystemScore]]:
         """Name of a haystack -> the scores in it."""
         found = metrics.haystack_scores(self.sums, self.expected, self.bullets, weighting)
-        return {name: self._finished(found.get(one, []), one) for name, one in self.ids.items()}
+        return {name: self._finish(found.get(one, []), one) for name, one in self.ids.items()}
 
-    def _finished(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
+    def _finish(self, scores: Sequence[metrics.SystemScore], haystack_id: str = "") -> list[metrics.SystemScore]:
         """The scores with the figures of nuggets and of `Claims`, and without their judges' biases, judge by judge."""
         if self.nuggets.height:
             own = self.nuggets.filter(haystack_id=haystack_id) if haystack_id else self.nuggets
@@ -199,7 +200,7 @@ class Scorer:
         places = {judge: place for place, judge in enumerate(self.biases)}
         ordered = sorted(scores, key=lambda score: places[score.judge])
         corrected = [metrics.corrected(score, self.biases[score.judge]) for score in ordered]
-        return self.claims.added_to(corrected, haystack_id) if self.claims else corrected
+        return self.claims.add_to(corrected, haystack_id) if self.claims else corrected
 
 
 def score_run(
@@ -226,7 +227,7 @@ def score_run(
     metadata = stored_metadata(run.store, run.record)
     own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
     scored_by = own if judges is None else [judged.judge for judged in judges]
-    unasked, so_far = _unasked(run, judges, scored_by or own)
+    unasked, so_far = _count_unasked(run, judges, scored_by or own)
     scorer, failures = _scorer(run, metadata, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
     scorers = sorted(named, key=lambda name: (name != of_record, name))
@@ -275,7 +276,7 @@ def _scorer(
     """The scorer of a run, without `biases` and `ids`, and the judgments that cannot be used.
 
     `judges`: None for the run's own. `scored_by`: their names. `unasked`:
-    see `_unasked`.
+    see `_count_unasked`.
     """
     # The last repeat of each system, in the order of its first summary.
     last = pl.col("repeat").max()
@@ -288,8 +289,8 @@ def _scorer(
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = metrics.score_columns(mine, judged, gold, compat)
-        said = _typed(mine, kinds, _SUMMARY)
-        judge = _typed(judged, kinds, ("judge",)).with_columns(judged["insight_id"])
+        said = _cast(mine, kinds, _SUMMARY)
+        judge = _cast(judged, kinds, ("judge",)).with_columns(judged["insight_id"])
         columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(metrics.VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
@@ -323,7 +324,7 @@ def _scorer(
     scorer = Scorer(
         sums=metrics.added([metrics.insight_sums(none), *sums]),
         expected=expected,
-        bullets=of_bullets.join(_typed(absent, kinds, PLACE), on=PLACE, how="anti"),
+        bullets=of_bullets.join(_cast(absent, kinds, PLACE), on=PLACE, how="anti"),
         nuggets=by_query,
         biases={},
         claims=Claims(run, absent, supports, repeats) if absent.height or supports else None,
@@ -345,7 +346,7 @@ def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -
         yield from (future.result() for future in waiting)
 
 
-def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
+def _cast(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kinds[name]) for name in names)
 
 
@@ -380,7 +381,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
-def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]) -> tuple[pl.DataFrame, str]:
+def _count_unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]) -> tuple[pl.DataFrame, str]:
     """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
     Columns: system, haystack_id, subtopic_id, judge, and `unasked`: the number of repeats that the run has not summarized yet, or
@@ -408,7 +409,7 @@ def _expected(
 ) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
 
-    `unasked`: see `_unasked`; queries with no asked cell are left out.
+    `unasked`: see `_count_unasked`; queries with no asked cell are left out.
     """
     asked = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
@@ -425,4 +426,4 @@ def _expected(
     )
     every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
     due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
-    return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
+    return _cast(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
