@@ -398,8 +398,8 @@ class Planner:
                     return
                 # While the log is empty, an item's second repeat makes the same additions as its first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
-                    for add in self._recorded:
-                        add()
+                    for again in self._recorded:
+                        again()
                     continue
                 self._recorded.clear()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
