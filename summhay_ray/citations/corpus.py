@@ -16,8 +16,8 @@ from summhay_ray.metrics import ids_of, read_citations
 Mode = Literal["both", "drop", "add"]
 """What a repair does: drop unsupported citations, add supporting documents, or both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
-_COPIED, _AS_CLOSE = 0.9, 0.8
-"""If a bullet copies a document that it cites (similarity to its own words), others are added only if they are this similar."""
+_COPY, _NEAR_COPY = 0.95, 0.85
+"""A bullet copies a sentence from the first similarity on; then only documents with a sentence of the second one are added."""
 KEPT = 2
 """Corpora that are kept with their indexes."""
 
@@ -133,15 +133,17 @@ def is_heading(bullet: str, cited: Cited) -> bool:
 def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
     """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
 
-    A citation stays if its document supports the bullet. Others are added only if they support it too. Headings, and bullets in
-    a language that the free judge cannot handle, are unchanged.
+    A citation stays if its document supports the bullet. Others are added only if they support it too and, where the bullet
+    copies a sentence of a document that it cites, if they have nearly that sentence. Headings, and bullets in a language that
+    the free judge cannot handle, are unchanged.
     """
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
         return own
-    supported, likeness = free.values[place] >= SUPPORTED, free.likeness[place]
-    stays, added = free.worth[place] | supported, free.added[place] & supported
-    kept = own if mode == "add" else own & frozenset((stays.nonzero()[0] + 1).tolist())
-    if any(likeness[number - 1] >= _COPIED for number in kept):
-        added &= likeness >= _AS_CLOSE
+    supported, copied = free.values[place] >= SUPPORTED, free.copied[place]
+    stay = frozenset(((free.worth[place] | supported).nonzero()[0] + 1).tolist())
+    kept = own if mode == "add" else own & stay
+    added = free.added[place] & supported
+    if any(copied[number - 1] >= _COPY for number in kept):
+        added &= copied >= _NEAR_COPY
     return kept | (frozenset() if mode == "drop" else frozenset((added.nonzero()[0] + 1).tolist()))

@@ -101,8 +101,8 @@ class Supports:
     added: npt.NDArray[np.bool_]
     """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
     bullets that most documents of a haystack support."""
-    likeness: Floats
-    """The similarity of a bullet's own words to the document, 0 to 1 if it is copied."""
+    copied: Floats
+    """The greatest similarity of a bullet to one sentence of the document; 1 if it copies the sentence."""
     evidence: Sequence[Sequence[str]]
     """The most similar sentence of each document."""
     foreign: Sequence[bool]
@@ -170,12 +170,15 @@ class SupportIndex:
         asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
         own = np.zeros(values.shape)
+        copied = np.zeros(values.shape)
         evidence: list[list[str]] = []
         windows = np.zeros(values.shape, dtype=np.int64)
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
             values[part], windows[part], own[part] = self._likeness(asked[part])
-            evidence += self._evidence(asked[part], windows[part])
+            single = (asked[part] @ self._by_word[0]).toarray()
+            copied[part], _ = self._of_documents(single)
+            evidence += self._evidence(single, windows[part])
         values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
@@ -200,7 +203,7 @@ class SupportIndex:
         if not self._few:
             added &= own >= _ADDED * own.max(axis=1, keepdims=True, initial=0.0)
             added[2 * worth.sum(axis=1) > self.n_documents] = False
-        return Supports(sure, worth, added, own, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+        return Supports(sure, worth, added, copied, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
         """The windows of two sentences of a document that are most similar to a bullet, the best first, up to a maximum number;
@@ -282,11 +285,10 @@ class SupportIndex:
                 found[:, document] = likeness[rows, best[:, document]]
         return found, best
 
-    def _evidence(self, asked: sparse.csr_array, best: npt.NDArray[np.int64]) -> list[list[str]]:
-        """The better sentence of each best window."""
+    def _evidence(self, single: Floats, best: npt.NDArray[np.int64]) -> list[list[str]]:
+        """The better sentence of each best window. `single`: the similarity of each sentence."""
         if not self._sentences:
-            return [[""] * self.n_documents for _ in range(asked.shape[0])]
-        single = (asked @ self._by_word[0]).toarray()
+            return [[""] * self.n_documents for _ in range(single.shape[0])]
         after = np.minimum(best + 1, len(self._sentences) - 1)
         after = np.where(self._owners[after] == self._owners[best], after, best)
         better = np.take_along_axis(single, after, axis=1) > np.take_along_axis(single, best, axis=1)

@@ -67,7 +67,8 @@ def run(
 ) -> None:
     """Run or resume the work of a spec of any kind.
 
-    Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed.
+    Exit codes: 0 done (or as far as --limit goes), 3 stopped at the budget, 4 finished with failures listed,
+    5 waiting for batches.
     """
 
     carry_out(partial(summhay_ray.run, spec, store), ["run", spec], store, options, as_json, everything)

@@ -296,7 +296,7 @@ class Planner:
         """See `PlannedCalls`."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
-        self._recorded: list[tuple[StagePlan, Mapping[str, int]]] = []
+        self._recorded: list[Callable[[], None]] = []
         """The additions of the current item to the counts."""
         self.total = self.left = self.too_long = self.no_context = self.waves = 0
 
@@ -336,7 +336,7 @@ class Planner:
     def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
         counted.add(**figures)
-        self._recorded.append((counted, figures))
+        self._recorded.append(functools.partial(counted.add, **figures))
 
     def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
         """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
@@ -398,8 +398,8 @@ class Planner:
                     return
                 # While the log is empty, an item's second repeat makes the same additions as its first.
                 if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
-                    for counted, figures in self._recorded:
-                        counted.add(**figures)
+                    for again in self._recorded:
+                        again()
                     continue
                 self._recorded.clear()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}

@@ -113,11 +113,11 @@ class Account:
                 self.reserved[scope] += micros
                 self._granted[scope] += micros
                 self._granted_to[scope] += micros if listed else 0
-                self._largest[scope] = max(self._largest[scope], micros)
-
-    def left(self, purpose: Purpose) -> int | None:
-        """What is left of the budgets for a purpose; None if none bounds it."""
-        return min((left for scope in scopes(purpose) if (left := self._left(scope)) is not None), default=None)
+                # An allowance is for single calls, by their size and their rate.
+                if not is_batch(key):
+                    self._largest[scope] = max(self._largest[scope], micros)
+                elif self._before is not None:
+                    self._before[1][scope] += micros
 
     def resume_batches(self, batches: Mapping[str, tuple[Purpose, int]]) -> None:
         """Reserve the money of submitted batches. What earlier sessions recorded for batches is not uncertain any more."""
@@ -125,11 +125,11 @@ class Account:
             purpose, micros = self._earlier.pop(key)
             for scope in scopes(purpose):
                 self.uncertain[scope] -= micros
-        for key, call in batches.items():
-            # The newest record covers it.
-            self._listed[key] = call
-            self.reserve(key, *call)
-            del self._listed[key]
+        for key, (purpose, micros) in batches.items():
+            self.reserve(key, purpose, micros)
+            for scope in scopes(purpose):
+                # The newest record covers it.
+                self._granted_to[scope] += micros
 
     def release(self, key: str) -> None:
         """Release the money that was reserved for a call."""

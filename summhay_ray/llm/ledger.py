@@ -176,12 +176,12 @@ class Ledger:
     def fitting(self, worker: str, purpose: Purpose, worst: Sequence[int], now: float) -> list[int]:
         """The positions of the calls that fit together into what is left of the budgets now, given their worst cases."""
         self._hear(worker, now)
-        left = self.account.left(purpose)
+        left, _ = self.account.room(purpose)
         chosen = []
         for position, micros in enumerate(worst):
-            if left is None or micros <= left:
+            if micros <= left:
                 chosen.append(position)
-                left = None if left is None else left - micros
+                left -= micros
         return chosen
 
     def answered(self, worker: str, keys: Sequence[str], now: float) -> list[str]:

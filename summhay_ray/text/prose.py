@@ -218,9 +218,10 @@ def _parser() -> MarkdownIt:
 
 
 class _Reader:
-    def __init__(self, split: Split, latin: bool) -> None:
+    def __init__(self, split: Split, latin: bool, in_page: bool = False) -> None:
+        """`in_page`: the text is that of an HTML page, in which a tag is not HTML: the page escaped it, or left it open."""
         self.prose = Prose()
-        self._split, self._latin = split, latin
+        self._split, self._latin, self._in_page = split, latin, in_page
         self._section: dict[int, str] = {}
         """The headings above the current block, by level: `attendance`, `agenda` or nothing."""
         self._signing = 0
@@ -320,6 +321,8 @@ class _Reader:
                     self._inline(token.content, lines[begin:end], number, item=opened.count("list_item"))
             elif token.type in ("fence", "code_block"):
                 self._code(token, lines[begin:end], number)
+            elif token.type == "html_block" and self._in_page:
+                self._paragraph(token.content.splitlines(), number)
             elif token.type == "html_block":
                 self._page(token.content, number)
         self._read_unparsed(lines, covered, len(lines), first)
@@ -394,7 +397,7 @@ class _Reader:
             if closed:
                 self._leave(comment.strip(), number + 1, "code")
             content = rest if closed else content.replace("<!--", "", 1)
-        inner = _Reader(self._split, self._latin)
+        inner = _Reader(self._split, self._latin, in_page=True)
         inner._section, inner._width, inner._body = self._section, self._width, self._body
         text = page_text(content)
         if text.strip():

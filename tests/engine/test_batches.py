@@ -130,8 +130,8 @@ def test_a_budget_that_ends_inside_a_batch_is_not_exceeded_and_the_rest_follows_
     with provider(batch_duration=0.5) as simulated:
         spec, store = spec_of(tmp_path, simulated), tmp_path / "store"
         most = summhay("plan", spec, "--store", store)["stages"][0]["usd_max"]
-        stopped = run(spec, store, "--budget", str(1.5 * most), code=BUDGET)
-        assert 0 < stopped["usd"]["spent"] <= 1.5 * most and stopped["status"] == "budget"
+        stopped = run(spec, store, "--budget", str(0.6 * most), code=BUDGET)
+        assert 0 < stopped["usd"]["spent"] <= 0.6 * most and stopped["status"] == "budget"
         assert 0 < sum(batch["requests"] for batch in batches_at(simulated)) < N_SUMMARIES
         check_books(simulated, stopped)
         check_books(simulated, run(spec, store))
@@ -149,10 +149,19 @@ def test_batches_that_are_cancelled_are_booked_and_what_they_lack_is_asked_again
         assert {batch["status"] for batch in batches_at(simulated)} == {"cancelled"} and 0 < answered < N_SUMMARIES
         assert status["batches"] == {**status["batches"], "in_progress": 0, "done": 2, "answered": answered}
         check_books(simulated, status)
-        summhay("stop", left["run"], "--store", store, "--cancel-batches", code=2)
-        # Less than its longest wait after its submission, the next one is cancelled, too, until nothing is left.
-        hurried = spec_of(tmp_path / "hurried", simulated, batch={"max_wait_h": 12 / 3600})
-        check_books(simulated, run(hurried, store))
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["stop", left["run"], "--store", str(store), "--cancel-batches"])
+        assert stop.value.code == 2
+        check_books(simulated, run(spec, store))
+
+
+@pytest.mark.timeout(300)
+def test_a_batch_is_cancelled_after_its_longest_wait_and_the_rest_is_asked_again(tmp_path: Path) -> None:
+    with provider(batch_duration=16.0) as simulated:
+        spec = spec_of(tmp_path, simulated, batch={"max_wait_h": 10 / 3600, "min_requests": N_SUMMARIES // 2})
+        check_books(simulated, run(spec, tmp_path / "store"))
+        assert {batch["status"] for batch in batches_at(simulated)} == {"cancelled"}
+        assert simulated.stats()["channels"]["batch"]["served"] < N_SUMMARIES
 
 
 @pytest.mark.timeout(300)

@@ -94,7 +94,6 @@ rouge2
 rougeL
 rougeLsum
 geval_extract
-supported
 other_language
 not_shown
 sum_votes

@@ -6,7 +6,7 @@ import textwrap
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.text import boilerplate, page_text, read_prose, sentences
@@ -217,3 +217,14 @@ def test_time_grows_with_the_length_alone(shape: str) -> None:
         return time.process_time() - began
 
     assert seconds(20_000) < 12 * seconds(4_000) + 0.2
+
+
+TAGS = st.sampled_from(["<div>", "</div>", "<p", "&lt;p&gt;", "&lt;table", "<!--", "-->", "<pre>", "\n\n", "> ", f"{STOPPED} "])
+
+
+@given(st.lists(TAGS, max_size=12).map("".join))
+@example(f"<div>&lt;table {STOPPED}")
+@example(f"<p>\n&lt;!x {STOPPED}")
+def test_pages_with_open_and_escaped_tags_are_read(text: str) -> None:
+    said = "".join([*kept(text), *left(text)])
+    assert "<!--" in text or "<p" in text or said.count("pump") >= (STOPPED in text)

@@ -456,7 +456,10 @@ class BatchQueue:
         decisions = {}
         flaws = {_keys(record)[number - 1]: said for number, said in state.flaws if 0 < number <= len(record.requests)}
         for key in asked.keys() - answered:
-            decision = self._decision(key, found.get(key), state, flaws.get(key))
+            ended = found.get(key)
+            if ended is None and how == "cancelled":
+                ended = Line(key, "cancelled", message="the batch was cancelled before the request was answered")
+            decision = self._decision(key, ended, state, flaws.get(key))
             if decision is not None:
                 decisions[key] = decision
         n_again = len(asked) - len(answered) - len(decisions)

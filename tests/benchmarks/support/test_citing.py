@@ -33,3 +33,15 @@ def test_a_repaired_bullet_reads_as_its_writer_wrote_it() -> None:
     assert repaired[2] == bullets[2]
     assert repaired[0].startswith("Pump 4 was repaired in May [") and repaired[0].endswith("].") and "[4]" in repaired[0]
     assert "[2]" in repaired[1] and "doc-7" not in repaired[1]
+
+
+def test_a_bullet_that_copies_its_source_gets_no_looser_one() -> None:
+    copied = "Customer impact included the loss of power to the pumps and valves of the Velden plant."
+    loose = "Customer impact was widespread at the Velden plant: pumps became slow, which affected valves."
+    others = [
+        f"Hall {number} of the museum shows {thing} until May." for number, thing in enumerate(("maps", "coins", "bells") * 4)
+    ]
+    corpus = CitedDocuments([(f"report-{number}.txt", text) for number, text in enumerate([copied, copied, loose, *others])])
+    kept, own_words = corpus.recite([f"{copied} [1]", "At the Velden plant, customers saw pumps and valves lose power [1]."])
+    assert corpus.cited([kept])[0].numbers == (1, 2)
+    assert corpus.cited([own_words])[0].numbers == (1, 2, 3)
