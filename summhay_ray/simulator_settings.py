@@ -66,7 +66,7 @@ class Settings:
     batch_requests: Annotated[int, "Most requests in a batch."] = 50_000
     batch_lost: Annotated[float, "Fraction of the batches that are created, but whose connection closes without a reply."] = 0.0
     batch_failed: Annotated[float, "Fraction of the batches that fail at validation; not billed."] = 0.0
-    batch_expired: Annotated[float, "Fraction of the batches that expire with half of their requests answered."] = 0.0
+    batch_expired: Annotated[float, "Fraction of the batches that expire with half of their requests answered, rounded up."] = 0.0
     batch_gone: Annotated[float, "Fraction of the batches whose results are answered 404."] = 0.0
     batch_shuffled: Annotated[float, "Fraction of the batches whose results are in another order."] = 0.0
     batch_errors: Annotated[float, "Fraction of a batch's requests that end as an error line; not billed."] = 0.0

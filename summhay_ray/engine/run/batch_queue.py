@@ -98,7 +98,7 @@ class BatchQueue:
         self._items_of: dict[str, list[str]] = {}
         self._groups: dict[tuple[str, str], _Group] = {}
         self._submitted: set[str] = set()
-        """Keys in batches that have not ended."""
+        """Keys that are being submitted, or are in batches that have not ended."""
         self._ids: set[str] = set()
         """The providers' ids of the run's batches."""
         self._answered: set[str] = set()
@@ -199,7 +199,10 @@ class BatchQueue:
             self._begin(self._submit(model, stage, self._take(group, chosen)))
 
     def _take(self, group: _Group, keys: Iterable[str]) -> list[BatchRequest]:
+        """Remove requests from their group. From now on their keys are submitted: an item that is parked before the task of
+        the submission begins must not ask them again."""
         taken = [group.requests.pop(key)[1] for key in keys]
+        self._submitted.update(request.claim.key for request in taken)
         group.size -= sum(len(request.body) for request in taken)
         return taken
 
@@ -234,7 +237,11 @@ class BatchQueue:
         records = [record for record in records if not record.how]
         await self._act(Ledger.resume_batches, self._name, [_claim(record) for record in records])
         for record in records:
-            self._submitted.update(_keys(record))
+            keys, group = _keys(record), self._groups.get((record.model, record.stage))
+            self._submitted.update(keys)
+            if group is not None:
+                # Items that were parked while the records were read wait for this batch.
+                self._take(group, [key for key in keys if key in group.requests])
             self._begin(self._go_on(record))
 
     async def wait(self) -> None:
@@ -285,7 +292,6 @@ class BatchQueue:
 
     async def _submit(self, model: str, stage: str, requests: list[BatchRequest]) -> None:
         """Reserve money for as many of the requests as the budgets allow, and submit them."""
-        self._submitted.update(request.claim.key for request in requests)
         batching = self._settings[model].batch
         assert batching is not None
         while requests:
