@@ -66,7 +66,8 @@ def board(comparison: SystemComparison) -> Section:
     """The leaderboard by the first figure: a row per system, best first, incomplete ones last.
 
     `from best` is the difference from the first system that does not see the gold. `verdict`, among such systems: `best`, `tied`
-    (no system is shown to be better than it), `below`; `incomplete` without a rank, `ceiling` for a system that sees the gold.
+    (no system is shown to be better than it), `below`, or `undecided` (the only candidate, on too little evidence); `incomplete`
+    without a rank, `ceiling` for a system that sees the gold.
     """
     figure = next(iter(comparison.standings))
     standings, several = comparison.standings[figure], len(comparison.runs) > 1
@@ -83,7 +84,8 @@ def board(comparison: SystemComparison) -> Section:
             from_leader[a] = (difference, low, high)
         elif a == leader:
             from_leader[b] = tuple(None if end is None else -end for end in (difference, high, low))
-    tied = len(usable) - len(worse) > 1
+    decided = "undecided" if comparison.decision.use is None else "best"
+    standing = "tied" if len(usable) - len(worse) > 1 else decided
     means = {row["name"]: row for row in comparison.means.iter_rows(named=True)}
     others = [name for name in comparison.scales if name in comparison.means.columns and name != figure]
     named = [name for name in ("model", "retriever", "ordering") if any(row[name] for row in rows)]
@@ -91,7 +93,6 @@ def board(comparison: SystemComparison) -> Section:
     table = []
     for row in rows:
         name, ends = row["name"], from_leader.get(row["name"], (None,) * 3)
-        standing = "tied" if tied else "best"
         verdict = "ceiling" if row["ceiling"] else "incomplete" if row["rank"] is None else "below" if name in worse else standing
         corrected = {way: comparison.corrections[way].get(name, (None,) * 3) for way in ways}
         table.append(

@@ -21,6 +21,8 @@ from summhay_ray.report.sections import SHARES, is_finite, plain, section_column
 
 ENOUGH = 0.95
 """The share of answers below which their tile is red."""
+APART = ("incomplete", "ceiling")
+"""Verdicts of systems that are not compared for the best."""
 MOST_ROWS = 2000
 """Maximum rows of a table on a page; CSV and JSON have all."""
 MOST_POINTS = 500
@@ -101,7 +103,7 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     figure = comparison.decision.figure
     rows = board(comparison).table
     assert rows is not None
-    real = [row for row in rows.to_dicts() if row["verdict"] in ("best", "tied", "below")]
+    real = [row for row in rows.to_dicts() if row["verdict"] not in APART]
     if not real:
         return [_tile("Leader", "none", f"every system lacks more than a tenth of its {comparison.counted}", "#board")]
     first, n_tied = real[0], sum(row["verdict"] == "tied" for row in real)
@@ -115,7 +117,8 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
         margin = f"{ends} above {below['system']}, the next that can be told from it"
     n_queries = int(comparison.of(figure)["paired"].struct.field("n_queries").max() or 0)  # type: ignore[arg-type]
     labels = "no labels by people" if comparison.decision.labels else "checked by labels" if comparison.judge else "no judge"
-    sure = f"{n_tied} of {len(real)} tied" if n_tied else f"1 of {len(real)} leads"
+    alone = "undecided" if first["verdict"] == "undecided" else f"1 of {len(real)} leads"
+    sure = f"{n_tied} of {len(real)} tied" if n_tied else alone
     return [
         _tile("Leader", first["system"], f"{figure} {value}; {margin}", "#board"),
         _tile("How sure", sure, f"{n_queries:,} queries; {labels}", "#compare"),
@@ -235,7 +238,7 @@ def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
     if comparison is None or (table := board(comparison).table) is None:
         raise UserError("a card needs scores by query, of one run or of runs of the same queries")
     figure, scale = comparison.decision.figure, 100 if comparison.units[comparison.decision.figure] == "%" else 1
-    rows = table.filter(pl.col("verdict").is_in(["best", "tied", "below"])).drop_nulls(figure).head(MOST_CARD).to_dicts()
+    rows = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()
     most = max((row[name] for row in rows for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
     lines = [*textwrap.wrap(plain(comparison.decision.text), 105)[:4]]
     top, parts = 62 + 18 * len(lines), list[str]()

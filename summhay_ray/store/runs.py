@@ -40,7 +40,7 @@ from summhay_ray.store.tables import Columns, Table, TableBody, Tables, columns_
 from summhay_ray.text import BEGINS_FORMULA
 
 FORMAT = 3
-RUN_FORMAT = 5
+RUN_FORMAT = 6
 """The version of a run's layout. It is part of the run's record and id, so that runs of different layouts never share a
 folder."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"

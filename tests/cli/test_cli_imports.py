@@ -199,9 +199,9 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     assert (failure["system"], failure["haystack"], failure["subtopic_id"]) == (BM25, "small", "harbour")
     assert failure["label"] == "bm25 + gpt-4o"
     where = ["Cell", "System", "Haystack", "Subtopic"]
-    assert head.split() == [*where, "Stage", "Kind", "Error", "Judge", "Insight", "Dollars", "Attempts", "Message"]
+    assert head.split() == [*where, "Stage", "Kind", "Error", "Model", "Judge", "Insight", "Dollars", "Attempts", "Message"]
     place = [failure["cell_id"], *failure["label"].split(), "small", "harbour"]
-    assert row.split()[:11] == [*place, "judge", "malformed", "unusable_bullet", "released", "lamp"]
+    assert row.split()[:12] == [*place, "judge", "malformed", "unusable_bullet", "gpt-4o", "released", "lamp"]
     assert row.endswith(failure["message"])
 
 

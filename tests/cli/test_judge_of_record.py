@@ -38,7 +38,8 @@ def test_score_begins_with_the_runs_own_judge(cli: Cli, judged_again: tuple[str,
     document = cli("score", run, "--store", store, "--json").document
     assert document["judge"] == document["systems"][0]["judge"] == OWN
     assert [one["judge"] for one in document["systems"]] == [OWN, OWN, FREE, FREE]
-    shown = cli("score", run, "--store", store).out
+    assert f"judged by {OWN}" in cli("score", run, "--store", store).out
+    shown = cli("score", run, "--all", "--store", store).out
     assert 0 <= shown.index(f"judged by {OWN}") < shown.index(f"judged by {FREE}")
 
     # Named as for `rejudge`, it is the only one; the figures are the same.
