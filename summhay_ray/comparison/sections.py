@@ -63,7 +63,8 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
 
 
 def board(comparison: SystemComparison) -> Section:
-    """The leaderboard by the first figure: a row per system, best first, incomplete ones last.
+    """The leaderboard by the first figure: a row per system, best first, then incomplete ones and those that see the gold, which
+    have no rank.
 
     `from best` is the difference from the first system that does not see the gold. `verdict`, among such systems: `best`, `tied`
     (no system is shown to be better than it), `below`, or `undecided` (the only candidate, on too little evidence); `incomplete`
@@ -91,13 +92,14 @@ def board(comparison: SystemComparison) -> Section:
     named = [name for name in ("model", "retriever", "ordering") if any(row[name] for row in rows)]
     ways = [way for way, found in comparison.corrections.items() if any(row["name"] in found for row in rows)]
     table = []
-    for row in rows:
+    apart = [row for row in rows if row["name"] not in usable]
+    for row in (*usable.values(), *sorted(apart, key=lambda row: bool(row["ceiling"]))):
         name, ends = row["name"], from_leader.get(row["name"], (None,) * 3)
         verdict = "ceiling" if row["ceiling"] else "incomplete" if row["rank"] is None else "below" if name in worse else standing
         corrected = {way: comparison.corrections[way].get(name, (None,) * 3) for way in ways}
         table.append(
             {
-                "rank": row["rank"],
+                "rank": 1 + sum(other["rank"] < row["rank"] for other in usable.values()) if name in usable else None,
                 "system": row["label"],
                 **({"run": row["run"]} if several else {}),
                 **{column: row[column] for column in named},

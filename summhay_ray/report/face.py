@@ -226,7 +226,10 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
         points = ranked.select("system", *series, "dollars a query", figure, "n")
         chart = Chart.scatter("dollars a query", figure, series=series[0] if series else "", front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
-    charts = [(forest.title, chart_data(forest)), *(("Cost and quality", chart_data(one)) for one in costs[:1])]
+    cost = chart_data(costs[0]) if costs else None
+    # A run that paid nothing has no costs to compare.
+    paid = cost is not None and any(point["x"] for point in cost["points"])
+    charts = [(forest.title, chart_data(forest)), ("Cost and quality", cost if paid else None)]
     return [{**drawn, "title": plain(title)} for title, drawn in charts if drawn is not None]
 
 
