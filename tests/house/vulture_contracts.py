@@ -79,7 +79,6 @@ _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written as a whole.
 usd_per_query
-use
 not_shown_worse
 more_queries
 max_calls
