@@ -67,11 +67,12 @@ class Price:
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
-        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; never below 0."""
+        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; negative for a call that
+        only writes."""
         if not usage.cached_tokens and not usage.cache_write_tokens:
             return 0
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
-        return max(self.micros(uncached) - self.micros(usage), 0)
+        return self.micros(uncached) - self.micros(usage)
 
     def dearest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
         """Maximum cost of a call of at most this many tokens, in micro-dollars.

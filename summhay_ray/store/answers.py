@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from summhay_ray.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.names import DamagedRecord
-from summhay_ray.store.records import Amount, Count, Total, as_record
+from summhay_ray.store.records import Amount, Count, Saving, Total, as_record
 
 FOLDER = "answers"
 TOGETHER = 64
@@ -52,7 +52,7 @@ class AnswerHead(TypedDict):
     input_tokens: Count
     cached_tokens: Count
     output_tokens: Count
-    saved_micros: NotRequired[Count]
+    saved_micros: NotRequired[Saving]
     claimed_tokens: NotRequired[Count]
     """The usage that the provider reports, if it exceeds the call's reservation."""
     claimed_micros: NotRequired[Count]
@@ -92,7 +92,7 @@ class Totals(TypedDict):
     input_tokens: Total
     cached_tokens: Total
     output_tokens: Total
-    saved_micros: Total
+    saved_micros: Saving
 
 
 class Heads(TypedDict):

@@ -26,6 +26,8 @@ Count = Annotated[int, Field(ge=0, le=10**12)]
 """A number in one record: tokens, micro-dollars (up to a million dollars), bytes, rows. Sums of nine million fit into 64 bits."""
 Total = Annotated[int, Field(ge=0, lt=2**63)]
 """A sum of such numbers, or the number of a session."""
+Saving = Annotated[int, Field(gt=-(2**63), lt=2**63)]
+"""Micro-dollars that a provider's cache saved; negative where it was written and not read."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Dollars, seconds or a factor."""
 Name = Annotated[str, Field(pattern=PLAIN)]
