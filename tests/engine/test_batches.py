@@ -150,10 +150,10 @@ def test_a_budget_that_ends_inside_a_batch_is_not_exceeded_and_the_rest_follows_
 
 @pytest.mark.timeout(300)
 def test_batches_that_are_cancelled_are_booked_and_what_they_lack_is_asked_again(tmp_path: Path) -> None:
-    with provider(batch_duration=20.0) as simulated:
+    with provider(batch_duration=12.0) as simulated:
         spec, store = spec_of(tmp_path, simulated), tmp_path / "store"
         left = run(spec, store, "--detach", code=WAITING)
-        time.sleep(10)
+        assert until(lambda: any(batch["answered"] for batch in batches_at(simulated)))
         summhay("stop", left["run"], "--store", store, "--cancel-batches")
         status = summhay("status", left["run"], "--store", store)
         answered = sum(batch["answered"] for batch in batches_at(simulated))
