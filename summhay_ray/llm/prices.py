@@ -67,8 +67,8 @@ class Price:
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
     def saved_micros(self, usage: Usage) -> int:
-        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; negative for a call that
-        only writes."""
+        """Savings of the provider's cache on this call, minus the cost of cache writes, in micro-dollars; negative where it was
+        only written."""
         if not usage.cached_tokens and not usage.cache_write_tokens:
             return 0
         uncached = replace(usage, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)

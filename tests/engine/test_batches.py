@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
