@@ -98,11 +98,11 @@ def batch_body(request: Request, settings: ModelSettings) -> str:
     longest = sent.pop("max_completion_tokens", None) or sent.pop("max_tokens", None)
     stop = sent.pop("stop", None)
     conversation = [one for one in request.conversation(settings.cache) if one["role"] != "system"]
-    told = "\n\n".join(one.content for one in request.messages if one.role == "system")
+    system = "\n\n".join(one.content for one in request.messages if one.role == "system")
     body = {
         "model": wire_name(settings.model),
         "max_tokens": longest,
-        **({"system": told} if told else {}),
+        **({"system": system} if system else {}),
         "messages": conversation,
         **({} if stop is None else {"stop_sequences": [stop] if isinstance(stop, str) else stop}),
         **{name: value for name, value in sent.items() if name not in (REVISION, "max_tokens")},
@@ -132,11 +132,11 @@ class BatchApi:
 
     async def look(self, batch_id: str) -> BatchState:
         """The state of a batch."""
-        raise NotImplementedError
+        return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
 
     async def cancel(self, batch_id: str) -> None:
         """Ask the provider to stop a batch. What was answered until then can be read, and is charged."""
-        raise NotImplementedError
+        await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def lines(self, state: BatchState, n_tokens: int) -> list[Line]:
         """The results of a batch that has ended. `n_tokens`: the most tokens of its answers."""
@@ -221,7 +221,7 @@ class OpenAiBatches(BatchApi):
     async def create(self, token: str, requests: Sequence[BatchRequest]) -> str:
         """See `BatchApi`."""
         url = "/v1/chat/completions"
-        # The body is JSON already; written anew, a batch would take a second for each 100 MB.
+        # The bodies are JSON already: to encode them again would take a second for each 100 MB.
         lines = "".join(
             f'{{"custom_id":"{request.claim.key}","method":"POST","url":"{url}","body":{request.body}}}\n' for request in requests
         )
@@ -246,14 +246,6 @@ class OpenAiBatches(BatchApi):
             raise CallFailed(message, Decision("transient", "bad_response"), 200, False) from error
         fields = {"input_file_id": file, "endpoint": url, "completion_window": "24h", "metadata": {TOKEN: token}}
         return self._state(await self._json("POST", self._batches, fields)).id
-
-    async def look(self, batch_id: str) -> BatchState:
-        """See `BatchApi`."""
-        return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
-
-    async def cancel(self, batch_id: str) -> None:
-        """See `BatchApi`."""
-        await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def find(self, token: str, since: float, keys: frozenset[str], others: frozenset[str]) -> str | None:
         """See `BatchApi`."""
@@ -335,14 +327,6 @@ class AnthropicBatches(BatchApi):
         except (ValueError, KeyError, TypeError) as error:
             message = f"the created batch has no id ({type(error).__name__})"
             raise CallFailed(message, Decision("transient", "bad_response"), 200, True) from error
-
-    async def look(self, batch_id: str) -> BatchState:
-        """See `BatchApi`."""
-        return self._state(await self._json("GET", f"{self._batches}/{quote(batch_id, safe='')}"))
-
-    async def cancel(self, batch_id: str) -> None:
-        """See `BatchApi`."""
-        await self._json("POST", f"{self._batches}/{quote(batch_id, safe='')}/cancel", {})
 
     async def find(self, token: str, since: float, keys: frozenset[str], others: frozenset[str]) -> str | None:
         """See `BatchApi`. The keys of a batch are known once it has ended."""

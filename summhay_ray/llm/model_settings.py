@@ -99,7 +99,7 @@ class ModelSettings:
     falls_back: bool = False
     """Whether calls are served by the standard tier when the requested one is unavailable."""
     cache: Literal["", "5m", "1h"] = ""
-    """For a provider that must be told which beginning of a prompt to cache: the lifetime to ask for; empty: none is told."""
+    """For a provider that caches only marked prompts: the lifetime to ask for; empty if no prompt is marked."""
     cache_minimum: int = 1024
     """Tokens of the shortest beginning that the provider caches."""
     batch: Batching | None = None

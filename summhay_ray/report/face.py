@@ -110,11 +110,11 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     percent = comparison.units[figure] == "%"
     value = f"{100 * first[figure]:.1f} %" if percent else f"{first[figure]:.3g}"
     below = next((row for row in real[1:] if row["verdict"] == "below" and is_finite(row["from best"])), None)
-    margin = "no system can be told from it"
+    margin = "no system is shown to be worse"
     if below is not None:
         gap, low, high = (-below[name] for name in ("from best", "from best_high", "from best_low"))
         ends = f"{100 * gap:.1f} points [{100 * low:.1f}, {100 * high:.1f}]" if percent else f"{gap:.3g} [{low:.3g}, {high:.3g}]"
-        margin = f"{ends} above {below['system']}, the next that can be told from it"
+        margin = f"{ends} above {below['system']}, the next that is shown to be worse"
     n_queries = int(comparison.of(figure)["paired"].struct.field("n_queries").max() or 0)  # type: ignore[arg-type]
     labels = "no labels by people" if comparison.decision.labels else "checked by labels" if comparison.judge else "no judge"
     alone = "undecided" if first["verdict"] == "undecided" else f"1 of {len(real)} leads"

@@ -172,7 +172,7 @@ const load = (name, again) => {
   if (loaded.size > 60) for (const key of [...loaded.keys()].filter((one) => !/^(manifest|index)/.test(one)).slice(0, 20)) loaded.delete(key);
   return promise;
 };
-const alone = "The samples lie in the folder data/, which is not beside this page: copy the whole folder of the report, or open it where it was made.";
+const alone = "The samples lie in the folder data/, which is missing next to this page: copy the whole folder of the report, or open it where it was made.";
 
 let manifest = null, index = null;
 const ready = async () => {
@@ -387,7 +387,7 @@ const sample = async (id, query) => {
   const row = index.ids.indexOf(id);
   if (row < 0) { show("samples", true); viewer.replaceChildren(make("p", {}, make("a", { href: "#samples" }, "← Samples")), make("h2", {}, "There is no such sample"), make("p", {}, id)); return; }
   const found = await sampleAt(row);
-  if (found.id !== id) { show("samples", true); notice("The report was written anew: reload the page."); return; }
+  if (found.id !== id) { show("samples", true); notice("The report has been made again: reload the page."); return; }
   const filters = filtersOf(query), { rows, place } = around(id, filters);
   const context = { id, query: filters, parts: found.parts, verdicts: found.parts.filter((part) => part.kind === "verdicts").flatMap((part) => part.verdicts) };
   const parts = [];
