@@ -194,6 +194,9 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
 
     for way in (True, False):
         page.locator("#s-ranking thead th").nth(joint).click()
+        # The table is sorted after the click has returned.
+        order = "descending" if way else "ascending"
+        page.wait_for_selector(f"#s-ranking thead th:nth-child({joint + 1})[aria-sort={order}]")
         assert column() == sorted(column(), reverse=way)
     tab.open(folder, "#samples")
     page.wait_for_selector("#grid tbody tr")
