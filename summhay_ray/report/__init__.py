@@ -41,10 +41,17 @@ from summhay_ray.report.terminal_tables import (
 )
 
 if TYPE_CHECKING:
+    from summhay_ray.report.formats import names_and_figures, results_json
     from summhay_ray.report.make import Report, report
+    from summhay_ray.report.run_sections import ReportedRun, hashes, reported_run, versions
     from summhay_ray.report.serve import serve_report
 
-_PAGES = {"Report": "make", "report": "make", "serve_report": "serve"}
+_PAGES = {
+    **dict.fromkeys(("Report", "report"), "make"),
+    "serve_report": "serve",
+    **dict.fromkeys(("ReportedRun", "hashes", "reported_run", "versions"), "run_sections"),
+    **dict.fromkeys(("names_and_figures", "results_json"), "formats"),
+}
 """Name -> the module that makes or serves pages and defines it."""
 
 __all__ = [
@@ -53,6 +60,7 @@ __all__ = [
     "BOUNDS_LEGEND",
     "VERIFIED_LEGEND",
     "Report",
+    "ReportedRun",
     "TextTable",
     "answers_table",
     "audited_tables",
@@ -65,13 +73,17 @@ __all__ = [
     "failures_table",
     "fitted",
     "folded",
+    "hashes",
     "made_tables",
     "markdown",
     "minutes",
+    "names_and_figures",
     "names_line",
     "plan_table",
     "rejudge_table",
     "report",
+    "reported_run",
+    "results_json",
     "runs_table",
     "score_lines",
     "score_tables",
@@ -81,6 +93,7 @@ __all__ = [
     "table_legends",
     "usage_table",
     "verified_tables",
+    "versions",
     "ways_table",
 ]
 
