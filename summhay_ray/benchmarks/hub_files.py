@@ -71,7 +71,7 @@ def _asked(what: str, revision: str | None, function: str, *names: str, **option
     """The path that a function of huggingface_hub returns. Raises UserError without the package, or if the Hub gives nothing."""
     try:
         hub = importlib.import_module("huggingface_hub")
-        refusals = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
+        http_error = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
     except ImportError:
         raise UserError(f"{what}: the Hub needs the package huggingface_hub; pip install 'summhay-ray[hub]'") from None
     # huggingface_hub reads the variable at import, possibly before it was set.
@@ -80,7 +80,7 @@ def _asked(what: str, revision: str | None, function: str, *names: str, **option
     options |= {"repo_type": "dataset", "revision": revision, "endpoint": endpoint or None, "local_files_only": bool(unreachable)}
     try:
         return Path(getattr(hub, function)(*names, **options))
-    except (refusals, OSError, ValueError) as error:
+    except (http_error, OSError, ValueError) as error:
         why, at = unreachable or " ".join(str(error).split())[:150], f" at {revision}" if revision else ""
         raise UserError(f"{what}{at} cannot be fetched ({why}); fetch it and give the file") from error
 
