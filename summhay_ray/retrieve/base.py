@@ -47,10 +47,8 @@ class Retriever(Protocol):
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """The documents that may be shown, best first, ties in document order. An empty ranking is the retriever's failure.
-
-        Raises LookupError, naming the missing data, if the haystack lacks data that the retriever needs.
-        """
+        """The documents that may be shown, best first, ties in document order; empty means failure. Raises LookupError, naming
+        the data that the haystack lacks."""
         ...
 
 
@@ -91,10 +89,8 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
 
 
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
-    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier document comes first.
-
-    `scores` may be called again: only the first documents of a long ranking are kept.
-    """
+    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier comes first. `scores` may
+    be called again: only the first documents of a long ranking are kept."""
     ranking = Best(n, scores, later_first)
     return list(ranking) if n <= KEPT else ranking
 
