@@ -24,8 +24,7 @@ from summhay_ray.llm.prices import (
     needs_responses,
 )
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import Sampling, Task, schema_tokens
+from summhay_ray.llm.request import Sampling, Task, Usage, schema_tokens
 from summhay_ray.text import count_tokens
 
 TOKEN_MARGIN = 1.15

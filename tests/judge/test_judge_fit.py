@@ -13,9 +13,8 @@ from fit_judge import load_released, main, report, verdicts
 
 from summhay_ray.judge.annotations import AnnotatedSummary, linking_accuracy, load_summaries
 from summhay_ray.judge.bench import agreement
-from summhay_ray.judge.features import Features
 from summhay_ray.judge.fit import Measured, cut_points, fit, fitted, held_out, measure, rated
-from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
+from summhay_ray.judge.offline import Features, parameters_of, rate, shipped_parameters
 from summhay_ray.metrics import pearson
 from summhay_ray.records import Insight
 

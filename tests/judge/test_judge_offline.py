@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.judge.answer import read_verdict
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.features import ALONE, TOGETHER, Features
 from summhay_ray.judge.offline import (
+    ALONE,
+    TOGETHER,
     Chances,
     Coefficients,
+    Features,
     Parameters,
     Rated,
     parameters_of,
@@ -24,7 +25,7 @@ from summhay_ray.judge.offline import (
     shipped_parameters,
     uncertainty_at,
 )
-from summhay_ray.judge.prompt import Form, render, render_together, template
+from summhay_ray.judge.prompt import Form, read_verdict, render, render_together, template
 from summhay_ray.llm import Request
 
 pytestmark = pytest.mark.core

@@ -15,11 +15,10 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
-from summhay_ray.engine import Check, SpecError, open_run
-from summhay_ray.engine.read.doctor import key_check
+from summhay_ray.engine import SpecError, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
-from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of
+from summhay_ray.llm import FREE, ModelSettings, find_key, needed_variables, provider_of
 from summhay_ray.store import RunStore, StoreError
 
 pytestmark = pytest.mark.core
@@ -220,14 +219,14 @@ def test_a_spec_names_ones_own_judge_as_a_command_does() -> None:
     ],
 )
 def test_a_model_needs_its_providers_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(name: str, **reach: str) -> Check:
-        return key_check(ModelSettings(name, FREE, **reach))
+    def check(name: str, **reach: str) -> tuple[bool, str]:
+        return find_key(ModelSettings(name, FREE, **reach))
 
     for name in needed_variables(provider_of(model)):
         monkeypatch.delenv(name, raising=False)
-    assert not check(model).ok and variable in check(model).message
-    assert check(model, api_base="http://127.0.0.1:9/v1").ok, "an endpoint of one's own may need none"
+    assert not check(model)[0] and variable in check(model)[1]
+    assert check(model, api_base="http://127.0.0.1:9/v1")[0], "an endpoint of one's own may need none"
     monkeypatch.setenv(variable, "k")
-    assert check(model).ok
-    assert check("o5x/o1").ok and check("mistral-large").ok, "nobody knows whose variables these read"
-    assert check("bedrock/claude").ok, "litellm logs in with the cloud's credentials"
+    assert check(model)[0]
+    assert check("o5x/o1")[0] and check("mistral-large")[0], "nobody knows whose variables these read"
+    assert check("bedrock/claude")[0], "litellm logs in with the cloud's credentials"
