@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
@@ -502,7 +502,7 @@ class _Start:
     def _answered(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = self.state.now(RunSnapshot(self.run))
+        state = replace(self.state, finished=finished_items(RunSnapshot(self.run)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
         tell = self._teller(state, planned, session)

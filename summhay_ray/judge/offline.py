@@ -315,8 +315,13 @@ class OfflineJudge:
         For a question that no document answers, it judges whether the answer invents (`rate_absence`). Raises LookupError if the
         prompt lacks insights or bullets.
         """
-        if (absence := free_answer(request.prompt)) is not None:
-            return absence
+        asked, listed = (list(heading.finditer(request.prompt)) for heading in (_QUERY_HEADING, _BULLETS_HEADING))
+        if asked and listed and not INSIGHT_HEADING.search(request.prompt):
+            query = json.loads(request.prompt[asked[-1].end() : listed[-1].start()])
+            bullets = numbered_at(request.prompt, listed[-1].end(), "bullet") or []
+            found = rate_absence(query, [text for _, text in bullets])
+            bullet = "NA" if found.bullet is None else bullets[found.bullet - 1][0]
+            return json.dumps({"invents": found.invents > 0, "bullet_id": bullet, "uncertainty": found.uncertainty})
         question = read(request.prompt)
         rated = rate(question.insights, question.bullets, question.together)
         verdicts = [
@@ -359,18 +364,6 @@ _QUERY_HEADING = re.compile(r"^Question Without Answer:[ \t]*\r?$", re.MULTILINE
 _BULLETS_HEADING = re.compile(r"^Bullet Points:[ \t]*\r?$", re.MULTILINE)
 UNSURE = 0.5
 """The free judge's uncertainty about a claim without any number."""
-
-
-def free_answer(prompt: str) -> str | None:
-    """The free judge's answer to a prompt of this file; None for any other prompt."""
-    asked, listed = (list(heading.finditer(prompt)) for heading in (_QUERY_HEADING, _BULLETS_HEADING))
-    if not asked or not listed or INSIGHT_HEADING.search(prompt):
-        return None
-    query = json.loads(prompt[asked[-1].end() : listed[-1].start()])
-    bullets = numbered_at(prompt, listed[-1].end(), "bullet") or []
-    found = rate_absence(query, [text for _, text in bullets])
-    bullet = "NA" if found.bullet is None else bullets[found.bullet - 1][0]
-    return json.dumps({"invents": found.invents > 0, "bullet_id": bullet, "uncertainty": found.uncertainty})
 
 
 def rate_absence(query: str, bullets: Sequence[str]) -> Absence:

@@ -385,7 +385,8 @@ class Gateway:
     async def _store_answer(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)
         claim, settings = call.claim, call.settings
-        reply = await self._check_dimensions(call.request, reply)
+        if call.request.task == "embed" and not reply.flaw:
+            reply = await self._check_dimensions(call.request, reply)
         # Store an unusable answer under another key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
@@ -410,8 +411,6 @@ class Gateway:
 
     async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
         """The reply, with a flaw if its vectors differ in length from the model's other vectors."""
-        if request.task != "embed" or reply.flaw:
-            return reply
         found = dimensions_of(reply.text)
         try:
             expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
