@@ -95,7 +95,7 @@ docs: $(VENV)/.core
 	$(BIN)/python tools/reference.py docs/reference
 	$(call packages,--constraints requirements/dev.lock --editable ".[docs]")
 	$(BIN)/mkdocs build --strict
-	@echo "The site is build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
+	@echo "The site is build/site/index.html; open it in a browser."
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests

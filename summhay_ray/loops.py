@@ -34,10 +34,8 @@ def check_wanted() -> None:
 
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end on an event loop of uvloop, which is faster than asyncio's, and return its result.
-
-    It does not wait for threads that still compute; see `check_wanted`.
-    """
+    """Run a coroutine to its end on an event loop of uvloop, and return its result. Does not wait for threads that still
+    compute."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -61,8 +59,8 @@ async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def collect_rarely() -> None:
-    """Make this process collect cyclic garbage after 50,000 new objects instead of 700. Otherwise it takes a sixth of a large
-    run's time, since it scans haystacks and items repeatedly and finds nothing."""
+    """Collect cyclic garbage after 50,000 new objects instead of 700, which takes a sixth of a large run's time and finds
+    nothing."""
     gc.set_threshold(50_000)
 
 
@@ -74,7 +72,6 @@ class Ready(Generic[T]):
     on_take: Callable[[], None] | None = None
 
     def take(self) -> T:
-        """The result."""
         if self.on_take is not None:
             self.on_take()
         return self.result

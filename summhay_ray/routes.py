@@ -55,8 +55,7 @@ class Route:
 
 @dataclass(slots=True)
 class Wire:
-    """The progress of an attempt. Its transport records it, so that an error is judged by the stage at which it was raised, and
-    not by its class."""
+    """The progress of an attempt, recorded by its transport, so that an error is judged by its stage and not by its class."""
 
     route: Route | None = None
     """None until the transport begins to connect."""

@@ -45,7 +45,6 @@ def rendered() -> dict[str, str]:
 
 
 def main(folder: str) -> None:
-    """Write all documents into the folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, text in rendered().items():
         Path(folder, name).write_text(text, encoding="utf-8")

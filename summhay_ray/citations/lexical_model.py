@@ -29,10 +29,8 @@ _SENTENCES = 3
 
 
 def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """The features of a bullet's words and the words of each sentence of a document, without function words.
-
-    A number begins with `#`.
-    """
+    """The features of a bullet's words and those of each sentence of a document, without function words. A number begins with
+    `#`."""
     words = dict.fromkeys(bullet)
     windows = [set(chain(*sentences[begin : begin + _SENTENCES])) for begin in range(max(1, len(sentences) - _SENTENCES + 1))]
     window = max(windows, key=lambda window: len(window & words.keys()))

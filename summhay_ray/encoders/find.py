@@ -88,8 +88,8 @@ def _check(name: str, folder: Path) -> Path:
 
 
 def check_model(name: str, revision: str = "", kind: Kind | None = None) -> ModelSource:
-    """Like `find_reachable`. Also checks that the libraries that load the model are installed and, for a folder, that its
-    files are complete and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
+    """Like `find_reachable`. Also checks the libraries and, for a folder, that its files are complete and of the right `kind`
+    (None: any). Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")

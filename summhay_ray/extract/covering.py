@@ -78,11 +78,9 @@ class Embed(WithWeights):
 
 
 def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
-    """Yield sentence numbers, the one with the greatest gain first. `similarity` has shape (sentences, parts of the summary).
-
-    The score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the
-    first sentence; once no sentence adds anything, the rest follow in source order.
-    """
+    """Yield sentence numbers, the one with the greatest gain first. `similarity`: shape (sentences, parts of the summary). The
+    score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the first
+    sentence."""
     import numpy as np
 
     n_sentences, n_parts = similarity.shape

@@ -59,10 +59,8 @@ class Rouge12(Rouge1):
 
 
 class Overlap:
-    """The clipped overlap of the selection's n-grams (n: 1 or 2) with the summary's.
-
-    A sentence also makes a bigram with each neighbour in the selection, and breaks the one between them.
-    """
+    """The clipped overlap of the selection's n-grams (n: 1 or 2) with the summary's, bigrams across sentence boundaries
+    included."""
 
     def __init__(self, words: Sequence[Sequence[str]], summary: Sequence[str], n: int) -> None:
         import numpy as np

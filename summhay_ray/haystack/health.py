@@ -117,10 +117,8 @@ def health(
     oracle: float | None = None,
     judge: str = "",
 ) -> Health:
-    """The health of haystacks (name, facts) as a basis for a decision.
-
-    `oracle`: the best joint score (0 to 1) with only the gold documents, if known. `judge`: whose scores are used.
-    """
+    """The health of haystacks (name, facts) as a basis for a decision. `oracle`: the best joint score (0 to 1) with only the gold
+    documents, by `judge`, if known."""
     doubts: list[str] = []
     limits: list[str] = []
     if n_queries < FEWEST_QUERIES:

@@ -40,8 +40,8 @@ def holds_nuggets(source: bytes | str) -> bool:
 def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The nuggets in `source`, JSON or JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
 
-    `documents`: (id, text) of the documents that references name by id. If no other document has the name, an id may lack a
-    file's ending, or a line's file name (`FILE#ID`). References to others are left out.
+    `documents`: (id, text) of the documents that references name by id, if unique without a file's ending, or a line's file name
+    (`FILE#ID`). References to others are left out.
     """
     forms = [{name, name.rpartition(".")[0], name.rpartition("#")[2]} for name, _ in documents]
     uses = Counter(form for own in forms for form in own)
@@ -82,7 +82,6 @@ def _queries(source: bytes, file: str) -> list[Node]:
 
 
 def _text_of(node: Node) -> str:
-    """A text, or that of an object with `text`."""
     return node.entry("text").text() if isinstance(node.value, dict) else node.text()
 
 
@@ -127,5 +126,4 @@ def _entries(node: Node) -> tuple[list[str], list[Node]]:
 
 
 def _document(node: Node) -> str:
-    """The id of a reference: itself, or its `doc_id`."""
     return node.entry("doc_id").text() if isinstance(node.value, dict) else node.text()

@@ -101,11 +101,8 @@ def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
 
 
 def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for ordinal data: a row for each rater, a column for each item; None for a missing rating.
-
-    1 is perfect agreement, 0 is agreement by chance (Krippendorff 2019, Content Analysis, chapter 12). None if no item has two
-    ratings, or if all ratings are equal.
-    """
+    """Krippendorff's alpha for ordinal data (2019, Content Analysis, chapter 12): a row for each rater, a column for each item;
+    None for a missing rating. None if no item has two ratings, or if all ratings are equal."""
     import krippendorff
 
     data = np.array([[math.nan if one is None else one for one in row] for row in ratings], dtype=float)
@@ -179,10 +176,7 @@ class BinaryScores:
 
 
 def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0) -> BinaryScores:
-    """The figures, with 95 % percentile intervals of a bootstrap that resamples the items of each class.
-
-    Raises ValueError unless there is one label for each value.
-    """
+    """The figures, with 95 % percentile intervals of a bootstrap within each class. Raises ValueError for unequal lengths."""
     if len(values) != len(labels):
         raise ValueError(f"{len(values)} values and {len(labels)} labels; give one label for each value")
     given, truth = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=bool)

@@ -122,10 +122,8 @@ def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bou
 
 
 def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """(Order of the queries, start of each stratum in that order, start of each haystack.)
-
-    A stratum is a haystack. The only query of a haystack has no spread within it, so all such queries form one stratum.
-    """
+    """(Order of the queries, start of each stratum in that order, start of each haystack.) A stratum is a haystack; all haystacks
+    with a single query, which has no spread, form one."""
     _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
     stratum = np.where(counts[haystack] > 1, haystack, -1)
     order = np.lexsort((haystack, stratum))
@@ -189,11 +187,9 @@ def mean_interval(
     else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
-    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the smallest and the
-    largest possible value; if None, 0 and 1 if all values of the column are within these, else unknown.
-
-    Rows are assumed to be independent, but rows with the same value in the column `cluster` are one unit. Without `cluster`, rows
-    with the same value in the column `item` are one unit.
+    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: of the values; if None,
+    0 and 1 if all values are within these, else unknown. Rows with the same value in the column `cluster` (without it, `item`)
+    are one unit.
     """
     import polars as pl
 

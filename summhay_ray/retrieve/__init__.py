@@ -88,11 +88,9 @@ __all__ = [
 
 
 def make(name: str, seed: int) -> Any:
-    """The retriever that a spec names: `bm25`, `released/vector`, `my_package.my_module:MyRetriever`.
-
-    The part after the first slash is the retriever's argument. Returns a `Retriever`, `BatchRetriever` or `ModelRetriever`;
-    `rankings` and `rank_all` accept all three. Raises UnknownName for an unknown name, an unexpected argument or a missing one.
-    """
+    """The retriever that a spec names: `bm25`, `released/vector` (with an argument), `my_package.my_module:MyRetriever`: a
+    `Retriever`, `BatchRetriever` or `ModelRetriever`. Raises UnknownName for an unknown name, an unexpected argument or a missing
+    one."""
     head, slash, argument = name.partition("/")
     if slash and not argument:
         raise plugins.UnknownName(f"retriever {name!r} ends in a slash; add the argument after it, or remove the slash")

@@ -48,10 +48,8 @@ class Retriever(Protocol):
     def __init__(self, argument: str = "", seed: int = 0) -> None: ...
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """The documents that may be shown, best first, ties in document order. An empty ranking is the retriever's failure.
-
-        Raises LookupError, naming the missing data, if the haystack lacks data that the retriever needs.
-        """
+        """The documents that may be shown, best first, ties in document order; empty means failure. Raises LookupError, naming
+        the data that the haystack lacks."""
         ...
 
 
@@ -92,10 +90,8 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
 
 
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
-    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier document comes first.
-
-    `scores` may be called again: only the first documents of a long ranking are kept.
-    """
+    """The ranking of `n` documents by their scores, in document order; among equal scores the earlier comes first. `scores` may
+    be called again: only the first documents of a long ranking are kept."""
     ranking = Best(n, scores, later_first)
     return list(ranking) if n <= KEPT else ranking
 
@@ -153,11 +149,8 @@ class BadRanking(ValueError):
 
 
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
-    """One checked ranking per query, by a `Retriever`, `BatchRetriever` or `ModelRetriever`.
-
-    Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers, duplicate
-    documents, scores that are not finite, or a wrong number of rankings.
-    """
+    """One checked ranking per query. Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for
+    unknown or duplicate documents, infinite scores, or a wrong number of rankings."""
     if isinstance(retriever, ModelRetriever):
         found: Any = await retriever.rank_with(models, queries, corpus)
     elif isinstance(retriever, BatchRetriever):
@@ -231,13 +224,11 @@ class ModelsHere:
         self._scorers: dict[Scoring, Scorer] = {}
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `Models`. Raises NoModel."""
         if encoding not in self._encoders:
             self._encoders[encoding] = load_encoder(encoding)
         return self._encoders[encoding].encode(texts)
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `Models`. Raises NoModel."""
         if scoring not in self._scorers:
             self._scorers[scoring] = load_scorer(scoring)
         scores: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()

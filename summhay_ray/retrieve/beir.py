@@ -40,8 +40,8 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
     """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, with one file for each split
-    (without a split: `test`). A query's references and split are in its `metadata`. Raises BadTrec for an id that a line of
-    the qrels cannot hold."""
+    (without one: `test`); references and split are in a query's `metadata`. Raises BadTrec for an id that a line of the qrels
+    cannot hold."""
     qrels = {QRELS: ["query-id\tcorpus-id\tscore\n"]}
     queries = []
     for query in corpus.queries:

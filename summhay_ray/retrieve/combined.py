@@ -57,7 +57,6 @@ class Rerank:
     top: int | None = None
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-        """See `ModelRetriever`."""
         everything = [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]
         first: list[Sequence[Ranked]] = [everything] * len(queries)
         first = first if self.of is None else await rank_all(self.of, models, queries, corpus)

@@ -124,11 +124,8 @@ _VOCABULARIES = {
 
 
 class Keywords(OfWords, Plain):
-    """The share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count.
-
-    Defined as in the release (paper, section 5.1, "KWs"). In a Latin corpus punctuation marks are tokens. If a search text has
-    only stop words, every document scores 0.
-    """
+    """The share (0..1) of the search text's tokens that occur in the document, without stop words; repeats count; 0 for stop
+    words alone. As in the release (section 5.1, "KWs"). In a Latin corpus punctuation marks are tokens."""
 
     name: ClassVar[str] = "keywords"
     whole: ClassVar[bool] = False

@@ -40,7 +40,7 @@ def test_a_haystack_in_place_of_a_spec(cli: Cli, tmp_path: Path, line: str) -> N
     ("command", "name", "content", "expected"),
     [
         ("run", "list.json", "[1, 2]", "expected a mapping of fields such as name: my-run, found list [1, 2]"),
-        ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found NoneType; summhay init"),
+        ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found an empty file; summhay init"),
         ("run", "twice.json", '{"name": "a", "name": "b"}', "not JSON: duplicate key 'name'; remove one"),
         ("run", "latin.yaml", b"name: caf\xe9", "is no text in UTF-8"),
         ("mine", "notes.txt", "hello", "is a file and no spec; give the folder that holds the documents, or a spec of kind mine"),

@@ -211,7 +211,6 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         }
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
-        """See `Workload`. A system is an evaluator, a query one of the benchmark's questions."""
         measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
         means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
         frame = means.select(system="evaluator", cluster="document", query="question", coverage="needed")

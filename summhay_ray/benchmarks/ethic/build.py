@@ -139,7 +139,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
                 yield benchmark.Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """The records of one source, and the labels of its chunks."""
         place: int = item.data["place"]
         match item.data["kind"]:
             case "text":
@@ -209,9 +208,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return made
 
     async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: benchmark.Ask) -> _Made:
-        """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
-        gold labels are the segments where a mark replaced a citation of the decision.
-        """
+        """Recalling and Summarizing use the segments unchanged. For Attributing all citations become the same mark; the gold
+        labels are the segments where one replaced a citation of the decision."""
         borders = [chunks(join_citations(text), self.spec.chunk_tokens) for text in decision.citing]
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
@@ -242,7 +240,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
     async def _ask(
         self, stage: str, model: benchmark.ModelSpec, part: str, instruction: str, ask: benchmark.Ask
     ) -> benchmark.RawAnswer:
-        """A model's answer about one part of a source."""
         question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.framed(part, instruction))]
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
 
@@ -293,8 +290,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return labels
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
-        """The empty `_Made` of a source. `cut`: how the source became the context: chunk borders in characters (one list per
-        citing text), or document numbers."""
+        """The empty `_Made` of a source. `cut`: chunk borders in characters (one list per citing text), or document numbers."""
         meta = {
             "source_sha256": source.sha256,
             **cut,
@@ -325,7 +321,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return {"made": counted.sort("task", "domain")}
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """The table of built records."""
         text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
         return [benchmark.Section("Records", text=text, table=scores["made"])]
 
@@ -336,8 +331,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Per chunk, the words in its speakers' names, normalized. Turns are found in the whole text, since a chunk may begin
-    within one."""
+    """Per chunk, the normalized words in its speakers' names. Turns are found in the whole text: a chunk may begin within one."""
     found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
@@ -357,10 +351,8 @@ def sheet(labels: pl.DataFrame, seed: int) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Domain -> mean F1 of the labels against a person's, over the completed rows, and `n` (paper, Table B).
-
-    Raises UserError if the file is not such a sheet.
-    """
+    """Domain -> mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises UserError for
+    another file."""
     try:
         rows = list(csv.DictReader(io.StringIO(read_file(path).decode("utf-8-sig"), newline="")))
     except (OSError, UnicodeDecodeError) as error:

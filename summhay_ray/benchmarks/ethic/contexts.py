@@ -81,10 +81,8 @@ def counter(tokenizer: str, path: str = "") -> Count:
 
 
 def without_middle(context: str, room: int, count: Count) -> str:
-    """The beginning and end of a context, of equal length with `GAP` between them, in at most `room` tokens.
-
-    The whole context if it fits; empty if not even the gap and some text fit.
-    """
+    """A context, or its beginning and end in equal length with `GAP` between them, in at most `room` tokens; empty if not even
+    the gap fits."""
     if room <= count(GAP):
         return ""
     if count(context) <= room:

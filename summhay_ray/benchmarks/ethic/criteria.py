@@ -60,10 +60,8 @@ async def rate(
 
 
 def released_value(raw: RawAnswer | None) -> float | None:
-    """The section's rating as in the release's scripts: the sum of score x probability over the scale, not renormalized.
-
-    None without log probabilities.
-    """
+    """The section's rating as in the release: the sum of score x probability, not renormalized; None without log
+    probabilities."""
     tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
     if not tokens:
         return None

@@ -215,8 +215,8 @@ def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.
 
 
 def _both_readings(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """One row per group: our score with its interval over documents, the release's with its n, our score minus the release's on
-    samples with both (`n_both`), and the chance level."""
+    """One row per group: our score with its interval, the release's with its n, the difference on samples with both (`n_both`),
+    the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     released = samples.group_by(*by).agg(
         pl.col("score_release").mean(),
@@ -274,9 +274,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections,
-    and the ratio of summary to section length (`copied`). A ratio near 1 is a copy, which no criterion penalizes. `n`:
-    answers; `samples`: see `samples_told`."""
+    """Summarizing by judge, model and domain: mean rating per criterion, mass `outside` the scale, share of `missing` sections,
+    and `copied`, the ratio of summary to section length: near 1 is a copy, which no criterion penalizes. `n`: answers; `samples`:
+    see `samples_told`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(

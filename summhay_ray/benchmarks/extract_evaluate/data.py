@@ -33,7 +33,6 @@ class Pair:
 
     @property
     def id(self) -> str:
-        """Unique among all pairs of a run."""
         return f"{self.dataset}/{self.doc_id}/{self.system_id}"
 
     def human(self, criterion: str) -> float | None:
@@ -76,7 +75,6 @@ def sample(entry: str) -> bytes:
 
 
 def _content(text: str, file: str) -> Any:
-    """The JSON of a file; a list for a file of JSON lines."""
     try:
         return parsed_json(text)
     except ValueError as error:

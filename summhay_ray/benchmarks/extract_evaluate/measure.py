@@ -85,7 +85,6 @@ class Task:
 
 
 def measured(tables: Tables, settings: Settings) -> Tables:
-    """Table name -> frame, for all scores."""
     tasks = list(_tasks(tables, settings))
     return {
         "correlations": _frame([row for task in tasks for row in _correlations(task)], CORRELATIONS),
@@ -100,11 +99,9 @@ def measured(tables: Tables, settings: Settings) -> Tables:
 
 
 def by_query(tables: Tables) -> ByQuery:
-    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings.
-
-    For each criterion two figures: the Pearson correlation with people within a document, over its summaries (a query is a
-    document), and the rating (a query is a summary). Systems without human scores have only ratings.
-    """
+    """How well each system (METHOD@BUDGET_RATER; for the full document METHOD_RATER) agrees with people, and its ratings: for
+    each criterion the Pearson correlation within a document, if people scored it (a query is a document), and the rating (a query
+    is a summary)."""
     at = pl.when(pl.col("budget") > 0).then(pl.concat_str(pl.lit("@"), "budget")).otherwise(pl.lit(""))
     rated = tables["extract_ratings"].with_columns(
         pl.concat_str("method", at, pl.lit("_"), "rater").alias("system"),
@@ -446,10 +443,8 @@ def _lengths(extracts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _positions(extracts: pl.DataFrame) -> pl.DataFrame:
-    """Figure 2: the share of extracted sentences in each tenth of the source; every extract has the same weight.
-
-    For the largest budget of at most 1024 tokens; if all are larger, for the smallest.
-    """
+    """Figure 2: the share of extracted sentences in each tenth of the source, every extract with the same weight, for the largest
+    budget of at most 1024 tokens, else the smallest."""
     budgets = sorted(set(extracts["budget"].to_list()))
     budget = max([limit for limit in budgets if limit <= SMALL], default=budgets[0] if budgets else SMALL)
     chosen = extracts.filter((pl.col("budget") == budget) & (pl.col("index").list.len() > 0))

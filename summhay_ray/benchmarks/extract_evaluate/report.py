@@ -26,7 +26,6 @@ FULL_TEXT = (
 
 
 def sections(scores: Tables) -> Iterator[Section]:
-    """All sections, the choice of method and budget first."""
     if scores["choices"].height:
         table = scores["choices"].with_columns(_budget())
         units = {"usd": "$ a pair", "share": "%"}
@@ -110,7 +109,6 @@ def _more(scores: Tables) -> Iterator[Section]:
 
 
 def _budget() -> Any:
-    """The budget column, null for the full document."""
     return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
 
 

@@ -74,7 +74,6 @@ class MetricSpec(Strict):
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
         return self.name or self.metric
 
     @model_validator(mode="after")

@@ -27,10 +27,8 @@ Pair = tuple[int, int]
 
 
 class Measure:
-    """Computes the figures of judges on annotated summaries. `file`: its name, recorded as the source of a bias.
-
-    `held_out`: the free judge is fitted on the other topics.
-    """
+    """Computes the figures of judges on annotated summaries of `file`. `held_out`: the free judge is fitted on the other
+    topics."""
 
     def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, held_out: bool) -> None:
         self._summaries, self._file, self._held_out = summaries, file, held_out
@@ -40,7 +38,6 @@ class Measure:
         """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
-        """The figures of one judge."""
         judged = self.judged(judge, self.all, ask)
         outcomes = [[row[place] for place in wanted] for row, wanted in zip(judged.outcomes, self.all, strict=True)]
         verdicts = [[outcome.value if isinstance(outcome, Answer) else None for outcome in row] for row in outcomes]
@@ -137,7 +134,6 @@ class Measure:
 
 
 def _names(judge: BenchJudge) -> tuple[str, ...]:
-    """The judge's other names in runs."""
     if judge.named.kind == "stored":
         return bench.STORED_NAMES.get(judge.named.text.removeprefix(bench.STORED_PREFIX), ())
     if judge.entry is not None:

@@ -115,7 +115,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         self.parts = _split_documents(self._whole, spec.split_at)
 
     def identity(self) -> Any:
-        """See `Workload`. The collection and the prompts are identified by their content."""
         prompts = [_prompt(stage.name) for stage in self.stages]
         weights = known_revision(self.spec.embed) if self.spec.embed else ""
         read = {"inputs": self.inputs.digests(), "weights": weights}
@@ -256,9 +255,9 @@ def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
 def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
     """Clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
 
-    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
-    which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
-    joins the most similar cluster with room for it, whatever the threshold; if none has room, it stays as it is.
+    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit (the
+    paper lowers the threshold, which cannot split). One of fewer than `least` rows joins the most similar cluster with room for
+    it.
     """
     from scipy.cluster.hierarchy import fcluster
 
@@ -272,8 +271,8 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
 
 def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
-    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to
-    the pair with the earliest first rows. Takes time and memory in proportion to the square of the number of rows."""
+    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to the
+    pair with the earliest first rows. Quadratic time and memory."""
     import numpy as np
 
     nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])

@@ -81,18 +81,15 @@ class _Place:
     named: Path
 
     def has(self, name: str) -> bool:
-        """Whether there is a file or folder of this name."""
         if not os.path.lexists(self.path / name):
             return False
         real_path(self.path / name, self.named)
         return True
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
         return read_file(self.path / name, within=[self.named])
 
     def files(self, pattern: str) -> list[str]:
-        """The names of the files, in order."""
         return sorted(file.relative_to(self.path).as_posix() for file in self.path.glob(pattern))
 
 
@@ -111,10 +108,8 @@ def _meetings(place: _Place, called: str) -> Collection:
 
 
 def meeting_splits(query_ids: Sequence[str]) -> Mapping[str, str]:
-    """Query id of ODSum-meeting -> train, test or dev, in shares of 60 %, 30 % and 10 %, as in the release.
-
-    The release calls scikit-learn's `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42.
-    """
+    """Query id of ODSum-meeting -> train (60 %), test (30 %) or dev (10 %), as in the release, by scikit-learn's
+    `train_test_split` with `test_size` 0.4, then 0.25 on the rest, and `random_state` 42."""
     ids_of, rest = {}, list(query_ids)
     for name, share in (("train", 0.4), ("test", 0.25)):
         order = np.random.RandomState(SEED).permutation(len(rest)).tolist()
@@ -285,11 +280,9 @@ def _texts(fields: Mapping[str, Any], name: str, where: str, needed: bool = True
 
 
 def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str = "release") -> str:
-    """The rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`.
-
-    A query is matched by its text. If the file words it differently, as the stories' sparse files do, it is matched by its first
-    reference. Raises SpecError, naming file and entry, for a query or document that is not in the collection.
-    """
+    """The rankings in pipeline files as lines of a TREC run, for `retrievers: [{run: FILE}]`. A query is matched by its text or,
+    as in the stories' sparse files, by its first reference. Raises SpecError, naming file and entry, for a query or document that
+    is not in the collection."""
     documents = {_bare(document.text): document.document_id for document in reversed(collection.documents)}
     queries = {_bare(query.text): query.query_id for query in reversed(collection.queries)}
     answers = {_bare(query.references[0]): query.query_id for query in reversed(collection.queries) if query.references}
@@ -327,5 +320,4 @@ def _entries(file: str | Path) -> list[dict[str, str]]:
 
 
 def _bare(text: str) -> str:
-    """The text without white space and double quotes."""
     return _LOST.sub("", text)

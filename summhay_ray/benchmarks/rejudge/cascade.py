@@ -72,18 +72,14 @@ def is_open(name: str) -> bool:
 
 
 def with_share(name: str, share: float) -> str:
-    """The name of a cascade with a share added."""
     named = parse_name(name)
     inside = named.text.rpartition(")")[0]
     return parse_name(f"{inside},{share:.{_DIGITS}f})").text
 
 
 def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
-    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars).
-
-    Includes calls that are already answered, so that the same budget gives the same share when the command runs again. Raises
-    SpecError if the budget does not pay for a single call.
-    """
+    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars), including calls
+    already answered, so that a repeated command gets the same. Raises SpecError if the budget does not pay for a single call."""
     prices = _Prices(grid, spec)
     order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))
     spent: dict[str, tuple[int, int]] = {}

@@ -56,7 +56,6 @@ class CompareResult:
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of the labels."""
         return kappa(self.agreement.confusion)
 
     def to_json(self) -> dict[str, Any]:
@@ -120,10 +119,8 @@ class CompareResult:
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
-    """Compare two judges of a run. `judges` may be empty if the run has exactly two; `rows`: differences to list.
-
-    Raises UserError, StoreError.
-    """
+    """Compare two judges of a run (`judges` may be empty if it has exactly two). `rows`: differences to list. Raises UserError,
+    StoreError."""
     check_judged(run)
     run = run.at()
     known = [judged.judge for judged in judges_of(run)]

@@ -91,10 +91,8 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking. Keeps the first `depth` documents, and all within the token budget.
-
-    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, regardless of the budget.
-    """
+    """The rows of one query's ranking: the first `depth` documents, and all within the token budget. `whole`: the ranking is the
+    corpus itself, unordered, and shown regardless of the budget."""
     if corpus.ignore_identical_ids:
         ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
     shown, tokens = len(ranking), 0
@@ -118,8 +116,8 @@ def ranking_rows(
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: number of texts, number that the model cut, and tokens cut. Covers all corpora; if a
-    service is asked query by query, it covers the query with the most."""
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora; if a service
+    is asked query by query, of the query with the most."""
     import polars as pl
 
     if CUT_TEXTS.name not in run.declared:
@@ -130,7 +128,6 @@ def cut_texts(run: RunStore) -> list[dict[str, Any]]:
 
 
 def cut_warnings(run: RunStore) -> list[str]:
-    """A warning for each row of `cut_texts`."""
     return [
         f"{row['retriever']}: {row['model']} cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all; "
         "embed documents in chunks, or take a model that reads longer texts"
@@ -139,10 +136,8 @@ def cut_warnings(run: RunStore) -> list[str]:
 
 
 def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
-    """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
-
-    Reads only the first `deepest` documents of each ranking and those within the token budget.
-    """
+    """The rankings in the tables `ranked` and `retrieved`: the first `deepest` documents of each, and those within the token
+    budget."""
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
     # One corpus at a time: rankings take many times the memory as Python strings.
     for piece in tables.pieces("ranked", ["document_id"]):
@@ -176,12 +171,12 @@ def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: in
 def retrieval_table(
     found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], unordered: Collection[str] = ()
 ) -> pl.DataFrame:
-    """A row per retriever and k, and one with k null for the documents within the token budget.
+    """A row per retriever and k, and one with k null for the documents within the token budget. `expected`: retriever -> number
+    of its queries, in the order of rows.
 
-    `expected`: retriever -> number of its queries, which also gives the order of rows. Columns: retriever, k, `n` (queries
-    measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`) and its floor (every missing
-    ranking as 0), and the mean `tokens` within the budget. A retriever without results has rows with an n of 0. An
-    unordered retriever has no rows at a k, since the first documents of its ranking mean nothing.
+    Columns: retriever, k, `n` (queries measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`)
+    and its floor (every missing ranking as 0), and the mean `tokens` within the budget. An unordered retriever has no rows at a
+    k.
     """
     import numpy as np
     import polars as pl
@@ -214,10 +209,8 @@ def retrieval_table(
 
 
 def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
-    """A row per ranking and k, and one with k null for the documents within the token budget, sorted by retriever and query.
-
-    Columns: retriever, query, k, tokens, and the measures; rankings without an order have null for those that need one.
-    """
+    """A row per ranking and k (null for the documents within the token budget), sorted by retriever and query: retriever, query,
+    k, tokens, and the measures, null if they need an order and there is none."""
     import polars as pl
 
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
@@ -244,9 +237,8 @@ def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Co
 def retrieval_by_query(
     found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = (), retrievers: Collection[str] = ()
 ) -> ByQuery:
-    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
-    and nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query,
-    if not all did."""
+    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k, and
+    nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query."""
     import polars as pl
 
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
@@ -273,7 +265,6 @@ def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
-    """The report's section with the retrieval table."""
     import polars as pl
 
     names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_reason", "_floor")]

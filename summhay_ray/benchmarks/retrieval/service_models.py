@@ -81,10 +81,8 @@ class EmbeddedTexts:
 
 @dataclass
 class ServiceModels:
-    """See `retrieve.Models` and `retrieve.Searches`. Models without a service are run by `here`, in a thread.
-
-    While planning, unknown vectors and scores are replaced by placeholders that depend only on the content.
-    """
+    """See `retrieve.Models` and `retrieve.Searches`. Models without a service are run by `here`, in a thread. A plan replaces
+    unknown vectors and scores by placeholders that depend only on the content."""
 
     ask: Ask
     services: Mapping[str, ModelSpec]
@@ -142,7 +140,6 @@ class ServiceModels:
         return Vectors(values, np.array([count_tokens(text) for text in texts], dtype=np.int64))
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `retrieve.Models`. Raises NoReply."""
         service = self.services.get(scoring.model)
         if service is None:
             try:
@@ -155,7 +152,6 @@ class ServiceModels:
         return [placeholder(service.model, query, text) for text in texts] if raw is None else Ask.scores_of(raw)
 
     async def search(self, service: str, query: str, corpus: str) -> Any:
-        """See `retrieve.Searches`. Raises NoReply."""
         raw = await self._answer(self.services[service], "search", [query])
         return None if raw is None else json.loads(raw.text)
 

@@ -167,13 +167,11 @@ class NotedModels:
     """Model -> the texts that it did not fully read."""
 
     async def embed(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
-        """See `retrieve.Models`. Raises NoModel."""
         found = self.stored().vectors(encoding, texts)
         self.cuts[encoding.model].add([] if found.n_cut is None else found.n_cut.tolist())
         return found
 
     async def score(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `retrieve.Models`. Raises NoModel."""
         found = self.stored().scores(scoring, query, texts)
         self.cuts[scoring.model].add([] if found.n_cut is None else found.n_cut.tolist())
         scores: list[float] = found.values[:, 0].tolist() if texts else []

@@ -41,7 +41,6 @@ class SupportAgreement:
     status: str
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON."""
         row = asdict(self)
         return {**row, **row.pop("scores")}
 
@@ -81,7 +80,6 @@ def agreement(
 
 
 def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
-    """The rows as a table."""
     import polars as pl
 
     table = []
@@ -137,10 +135,8 @@ def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
 
 
 def load_labelled(file: Path, judge: str, written_spec: str | None = None, untrusted: bool = False) -> SupportBench:
-    """The workload that asks a judge about the claims of a file. Makes no call. Raises SpecError, BadName and UnknownName.
-
-    `written_spec`: path of a spec whose models or judges give endpoints and prices; `untrusted`: whether somebody else wrote it.
-    """
+    """The workload that asks a judge about the claims of a file, without any call. `written_spec`: path of a spec with endpoints
+    and prices; `untrusted`: whether somebody else wrote it. Raises SpecError, BadName and UnknownName."""
     written, folder = SupportSpec.read_fields(written_spec) if written_spec else ({}, Path())
     known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
     asked = models_of(named_judge(judge))

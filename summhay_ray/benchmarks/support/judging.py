@@ -72,7 +72,6 @@ class Case:
 
 
 def free_opinion(free: Supports, bullet: int, document: int) -> Outcome[Opinion]:
-    """The free judge's opinion on a pair."""
     if free.foreign[bullet]:
         return Failed("other_language", "the bullet is in another language than the documents; name a model as the judge")
     if free.blank[bullet]:

@@ -41,7 +41,6 @@ class Recite(Import):
     record_fields: ClassVar[Mapping[str, Any]] = {**Import.record_fields, "judges": list[tuple[str, str]], "recited_from": str}
 
     def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
-        """See `Workload`: the repaired citations, and the scores of any run of summaries."""
         run = scores.stored
         return [recited_section(_figures(run), run.record["recited_from"]), *super().full_report(scores, tables)]
 
@@ -69,7 +68,6 @@ class ReciteResult:
         return {**fields, "calls": 0, "usd": 0.0, "systems": self.systems.to_dicts()}
 
     def section(self) -> Section:
-        """The counts by system, and what they mean."""
         return recited_section(self.systems, self.of)
 
 
@@ -125,7 +123,6 @@ def _figures(run: RunStore) -> pl.DataFrame:
 
 
 def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl.DataFrame, mode: Mode) -> dict[str, list[Any]]:
-    """The rows of one haystack."""
     [entry] = [one for one in source.record["haystacks"] if one["haystack_id"] == haystack_id]
     file = read_source(source.store, entry)
     rows: dict[str, list[Any]] = haystack_rows(file)

@@ -61,10 +61,8 @@ def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
 
 
 async def synthesize_topic(recipe: Recipe, store: Store, cell_id: str, topic: Topic, ask: Ask) -> Rows:
-    """All rows of a topic. Its haystack's JSON is put into the store before they are returned.
-
-    Raises only what cannot be recorded as a row (a full disk, a bug).
-    """
+    """All rows of a topic, whose haystack is in the store by then. Raises only what cannot be recorded as a row (a full disk, a
+    bug)."""
     calls, made_from = TopicCalls(ask), recipe.of(topic)
     found = await synthesize(made_from, asker_of(recipe, {stage: functools.partial(calls.ask, stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}

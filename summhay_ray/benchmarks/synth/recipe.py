@@ -64,7 +64,6 @@ class Recipe:
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """The size of each haystack."""
         spec = self.spec
         return Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
 

@@ -189,11 +189,8 @@ def write_sheet(run: RunStore, path: Path, sample: Sample) -> dict[str, Any]:
 
 
 def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
-    """The figures of a labelled sheet: `insight_subtopic` and `document_insight`, each with a row per domain and one for all.
-
-    The figures are stored with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be
-    read.
-    """
+    """The figures of a labelled sheet, `insight_subtopic` and `document_insight`, each by domain and for all. They are stored
+    with the run, and `export` adds them to its haystacks. Raises UserError for a label that cannot be read."""
     try:
         text = read_file(path).decode("utf-8-sig", "replace")
     except OSError as error:

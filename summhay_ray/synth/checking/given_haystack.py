@@ -45,11 +45,8 @@ class _NoModel:
 
 
 def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
-    """Check a haystack against its own annotations, in a fixed order. Makes no call.
-
-    The haystack may come from elsewhere. Conflicts, distractors and references are used if a synthesis recorded them. Raises
-    InvalidHaystack, which names `file`, if these cannot be read.
-    """
+    """Check a haystack of any origin against its own annotations, in a fixed order, without any call. Conflicts, distractors and
+    references are used if a synthesis recorded them. Raises InvalidHaystack, which names `file`, if these cannot be read."""
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
     return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in run_loop(truth.check))
 
@@ -124,7 +121,6 @@ class _Truth:
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
     async def check(self) -> tuple[Check, ...]:
-        """Make all checks."""
         verifier = Verifier(self._haystack.haystack_id, _NoModel(), self._given)
         subtopics, insights = self._outline.subtopics, self._outline.insights
         await verifier.subtopics([(subtopic.subtopic_id, subtopic.text) for subtopic in subtopics], 0)

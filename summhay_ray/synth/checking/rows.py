@@ -83,8 +83,8 @@ class CheckRows:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered by stage, then by document or query, then in the order made. The order does not depend
-        on timing."""
+        """All checks so far, numbered by stage, then by document or query, then in the order made: the order does not depend on
+        timing."""
         groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
         rows = (row for group in groups for row in self._rows[group])
         return tuple(replace(row, position=position) for position, row in enumerate(rows))

@@ -47,11 +47,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ModelAsker:
-    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
-
-    The sample number of a request is `sample * 10 + attempt`, which keeps all requests distinct. Every request but the first
-    has the number in its input (`attempt`), since a model at temperature 0 gives the same answer to the same prompt.
-    """
+    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked. A
+    request's sample number is `sample * 10 + attempt`; all but the first have it in their input (`attempt`), since a model at
+    temperature 0 repeats its answer to the same prompt."""
 
     asks: Mapping[Group, Ask]
     domain: Domain

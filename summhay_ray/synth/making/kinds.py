@@ -184,10 +184,8 @@ class Asker(Protocol):
     """
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` requests another answer.
-
-        Raises only what cannot be recorded as an outcome (a full disk, a bug).
-        """
+        """The outcome; an answer that cannot be parsed is Malformed. Another `sample` requests another answer. Raises only what
+        cannot be recorded: a full disk, a bug."""
         ...
 
     def model(self, task: Task) -> str:

@@ -100,10 +100,8 @@ def task_of(prompt: str) -> str | None:
 
 
 def read_answer(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
-    """The value that `kinds.Asker` names for the task, or Malformed. `given` is the input of the request.
-
-    An answer that was cut at the token limit (`finish_reason` "length") is always Malformed.
-    """
+    """The value that `kinds.Asker` names for the task, or Malformed; an answer cut at the token limit (`finish_reason` "length")
+    is always Malformed. `given`: the input of the request."""
     try:
         answer = final_text(text, finish_reason)
         return _value(task, json_value(answer, _FIELD[task]), given) if task in _FIELD else _document(task, answer, given)
@@ -136,11 +134,9 @@ def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
 
 
 def _document(task: Task, answer: str, given: Input) -> str:
-    """The text, without a code fence around it and without a line that announces it.
-
-    Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
-    Raises UnusableAnswer for far fewer words than requested, most likely a refusal.
-    """
+    """The text without code fence and announcing line. Runs of empty lines and of tabs are collapsed: a derailed model may write
+    thousands, and each costs a token in later prompts. Raises UnusableAnswer for far fewer words than requested, most likely a
+    refusal."""
     text = answer
     for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
         text = wrapping.sub(r"\g<text>", text).strip()
