@@ -278,8 +278,7 @@ class Composed(Generic[Q, V]):
     """
 
     ask: Callable[[Named, Sequence[Q], float], Awaitable[Sequence[Outcome[V]]]]
-    """Asks a judge that is not composed. The last argument is the expected share of these questions that it is asked (for
-    planning)."""
+    """Asks a single judge. The last argument is the share of the questions that it is expected to get, for plans."""
     usable: Callable[[Q, V], V | Malformed]
     """Checks a verdict before it is combined with others."""
     blend: Callable[[V, V], V]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from summhay_ray.llm.via_litellm import LitellmTransport
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
-"""Error kind -> maximum number of attempts of one call that end with it. Any other kind ends the call at once."""
+"""Error kind -> maximum number of such errors in one call. Any other kind ends the call at once."""
 
 
 @dataclass(eq=False)

@@ -236,7 +236,7 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Within this context, httpx's requests belong to the call. Raises the call's problem instead of any other error."""
+    """Attribute httpx's requests to the call. If the call has a problem, it is raised instead of the error."""
     token = _CALL.set(call)
     try:
         yield

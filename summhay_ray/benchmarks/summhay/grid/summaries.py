@@ -41,8 +41,8 @@ class Contexts:
         self._computed: set[tuple[str, str]] = set()
 
     def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
-        """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and this only computes
-        the local models' part. `planned`: a context as long as the real one, made without computing vectors."""
+        """The ranking and the context of a unit. For a retriever that calls a service, `asked` makes
+        both, and this computes only what local models contribute. `planned`: a context of the real length, without vectors."""
         if unit.retriever not in self._retrievers.asking:
             context, rankings, problem = make_context(
                 self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked
