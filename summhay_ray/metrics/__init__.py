@@ -74,7 +74,6 @@ from summhay_ray.metrics.scores_by_system import (
     over_haystacks,
     query_means,
     system_scores,
-    with_labels,
     words_per_bullet,
 )
 
@@ -153,7 +152,6 @@ __all__ = [
     "standard_error",
     "system_scores",
     "unit_means",
-    "with_labels",
     "with_nuggets",
     "words_per_bullet",
 ]

@@ -112,12 +112,12 @@ def unit_means(
     return Means(mean, se, freedom, low, high, n)
 
 
-def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bounds = FRACTION) -> tuple[float, float]:
-    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within bounds."""
+def bounded_interval(mean: float, se: float, n: int, freedom: float) -> tuple[float, float]:
+    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within 0 and 1."""
     from scipy import special
 
     reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
-    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, bounds)
+    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, FRACTION)
     return float(low[0]), float(high[0])
 
 

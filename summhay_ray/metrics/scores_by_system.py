@@ -68,12 +68,6 @@ class TakenOff:
     source: str
 
 
-def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows (with `retriever`, `ordering` and `model`) with an added column `label`: the system's name for people."""
-    parts = pl.struct("retriever", "ordering", "model")
-    return rows.with_columns(parts.map_elements(lambda one: system_label(**one), pl.String).alias("label"))
-
-
 def of_column(column: str) -> tuple[str, str]:
     """(retriever, ordering) of a column. Only the whole haystack has orderings; any other name may contain a space."""
     retriever, _, ordering = column.rpartition(" ")

@@ -21,9 +21,9 @@ from summhay_ray.benchmarks.summhay.results.judges import (
 )
 from summhay_ray.benchmarks.summhay.results.scores import SYSTEM
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, with_labels
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.records import COVERAGE_VALUE, system_label
 
 _LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
@@ -143,7 +143,8 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     for name in _FIGURES:
         pair = pl.col(name, f"{name}_2")
         columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
-    systems = with_labels(systems).select(*SYSTEM, "label", "n", **columns)
+    label = pl.struct("retriever", "ordering", "model").map_elements(lambda one: system_label(**one), pl.String)
+    systems = systems.select(*SYSTEM, label.alias("label"), "n", **columns)
     own, others = (costs_of(run, judge, both[key].to_list()) for judge, key in ((first, "key"), (second, "key_2")))
     return CompareResult(
         run=run.run_id,
