@@ -4,8 +4,6 @@ Importing this package loads none of them; the engine's registry finds each by i
 folder's door (`benchmarks.summhay`) is imported on first use.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

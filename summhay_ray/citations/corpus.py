@@ -1,7 +1,5 @@
 """The citations of bullets, faulty ones included: what they cite among the documents of a haystack, and their repair."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

@@ -1,7 +1,5 @@
 """Finds model weights on this machine and checks whether the hub is reachable. Loads no model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ To add one: put a file into this folder with a class that has a `name` and the m
 A class in your own module needs no file here: write `my_package.my_module:MyExtractor` in place of a method's name.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random

@@ -5,8 +5,6 @@ stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives th
 unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter

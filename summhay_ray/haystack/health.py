@@ -4,8 +4,6 @@
 and a document that they confirmed or not). The haystack's id excludes both, so a run remains valid for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

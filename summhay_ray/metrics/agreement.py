@@ -1,7 +1,5 @@
 """Agreement between two judges, between two rankings, and of values between 0 and 1 with two classes."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

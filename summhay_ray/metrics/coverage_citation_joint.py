@@ -5,8 +5,6 @@
 citations in any other form than a bracket of digits, commas and spaces.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Position sensitivity (Table 3): how a model's score depends on where the relevant documents are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A corpus is a list of documents with ids, and queries; `corpus_of` turns a hayst
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -3,8 +3,6 @@
 The base classes of the retrievers that rank a corpus for one query at a time are here, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

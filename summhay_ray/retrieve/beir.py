@@ -1,7 +1,5 @@
 """Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (Thakur et al. 2021)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ Treebank's script. Its rules are reimplemented here, since importing NLTK takes 
 data/README.txt names their source.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from importlib.resources import files

@@ -7,8 +7,6 @@ numbers and names that no other insight has. A document states its insights amon
 Prompts of checks are answered by the offline checks. The templates are in `templates.yaml`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

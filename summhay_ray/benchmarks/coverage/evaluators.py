@@ -6,8 +6,6 @@ the references. If no passage does (abstracts paraphrase), those nearly as good 
 query's words take their place. Both are a baseline for a model's judgments.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

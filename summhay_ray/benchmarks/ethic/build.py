@@ -4,8 +4,6 @@ A model labels the text chunk by chunk with the prompt of the task, and the labe
 speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
 the records for people to check. The same spec and seed give the same records."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -5,8 +5,6 @@ User_msg, Answer. Your own records may add `task` (else
 it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
 built)."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -3,8 +3,6 @@
 A question without an answer has no score, but counts in `n_expected`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A part may be a stored prediction wherever it may be a model. This module asks no model itself: it calls an `AskJudge`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

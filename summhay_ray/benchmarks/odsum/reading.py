@@ -18,8 +18,6 @@ separator is a document, even if blank, if the collection has a blank document. 
 texts are compared without them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -4,8 +4,6 @@ An item is one query x retriever x k x summarizer (paper, section 4); a summariz
 without summarizers only ranks documents and measures the rankings.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

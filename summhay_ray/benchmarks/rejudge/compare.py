@@ -3,8 +3,6 @@
 Only insights that both judges scored count, so that a failure of one judge does not change a system's score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

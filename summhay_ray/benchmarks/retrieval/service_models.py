@@ -1,7 +1,5 @@
 """Embedding, reranking and search services for retrievers: each call goes through `ask`, like any paid call."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

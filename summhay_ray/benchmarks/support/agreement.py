@@ -4,8 +4,6 @@ Each judge is a run of support judging over the claims, so its answers are paid 
 judge gives to one of its references.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The support judges: each gives an opinion on pairs of a bullet and a document; `judge.Composed` makes judges of judges."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figures and report sections of support judging, from its tables. Pure: makes no call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl

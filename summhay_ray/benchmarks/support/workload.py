@@ -4,8 +4,6 @@ An item is an answer: a summary of a run, or a line of a file. The spec's judge 
 cite. The free judge compares them with all documents, to find supporting ones that are not cited.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import re

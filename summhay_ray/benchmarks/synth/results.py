@@ -4,8 +4,6 @@ The audit follows appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights
 documents).
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insight
 their subtopics, queries reveal no insight, every insight is looked for in every document, no document is a near-copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -19,8 +19,6 @@ denies it or swaps two of its numbers has all its words. An insight is therefore
 occur and nothing is denied.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The rows of one haystack's checks, in an order that does not depend on timing."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

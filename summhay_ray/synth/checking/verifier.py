@@ -4,8 +4,6 @@ Each check is made offline first. A model is asked only if the offline check is 
 Each check is a row.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ instead, provided that the truth stays sound (`plan_flaws`). Documents that are 
 again. The domain's `tries` per chapter and `rounds` of editing count over all versions of a document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import Counter, defaultdict

@@ -5,8 +5,6 @@ again at most `Domain.outline_rounds` times; the prompt lists existing and faile
 is the third subtopic proposed, `s3-i2` the second insight proposed for it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Sequence

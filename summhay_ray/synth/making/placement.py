@@ -6,8 +6,6 @@ numbers is drawn: by a greedy filling, which succeeds whenever an arrangement ex
 numbers.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left
 from collections.abc import Sequence

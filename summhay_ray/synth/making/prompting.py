@@ -7,8 +7,6 @@ line of JSON. Models and the offline writer find all data in that line, and no t
 wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

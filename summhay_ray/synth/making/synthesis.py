@@ -5,8 +5,6 @@ its verification. The format is that of the paper's published data, which `summh
 `topic_metadata.synthesis` is our addition, and so are queries about subjects that no document mentions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict
