@@ -1,15 +1,12 @@
 """The settings that determine a vector or a score, and the type of vectors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.errors import UserError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Precision = Literal["float32", "float16", "bfloat16"]
 Positions = Literal["", "stretched", "plain"]

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from summhay_ray.benchmark import Request
 from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
 
@@ -148,8 +150,6 @@ class EmbeddedCoverage:
         return nearness
 
     def _vectors(self, texts: Sequence[str]) -> Any:
-        import numpy as np
-
         from summhay_ray.encoders import Encoding, NoModel, load_encoder
 
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]

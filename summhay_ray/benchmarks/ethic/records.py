@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+import polars as pl
+
 from summhay_ray.benchmark import Inputs
 from summhay_ray.benchmarks.ethic.prompts import FRAME
 from summhay_ray.benchmarks.ethic.release_metrics import DOMAINS
@@ -190,8 +192,6 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
     elif content[:4] == b"PAR1":
-        import polars as pl
-
         try:
             frame = pl.read_parquet(content)
         except (pl.exceptions.PolarsError, OSError) as error:
