@@ -139,7 +139,7 @@ SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     ),
     "engine": (
         *("spec", "items", "ask", "contract", "stage_plan", "price_comparison"),
-        *("state", "registry", "plan", "run", "read", "ray", "start", "package", "submit"),
+        *("state", "registry", "plan_sample", "plan", "run", "read", "ray", "start", "package", "submit"),
     ),
 }
 """Package -> its folders and files. Each imports only those before it, even inside functions."""

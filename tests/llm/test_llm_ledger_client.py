@@ -238,14 +238,6 @@ def test_what_was_said_last_is_delivered_before_the_end() -> None:
     play(scene)
 
 
-def test_an_end_without_a_word_is_no_trip() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        await clerk.close()
-        assert port.messages == []
-
-    play(scene)
-
-
 def test_what_settles_after_the_end_begins_nothing() -> None:
     async def scene(port: Port, clerk: LedgerClient) -> None:
         clerk.settle(Settlement("k", "m", 7))

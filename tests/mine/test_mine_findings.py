@@ -157,11 +157,11 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
         ),
         (
             "We don't think the possible performance pitfalls pose a large enough risk in practice to negate any benefits.",
-            "What is known about the possible performance pitfalls?",
+            "What are the problems with the possible performance pitfalls?",
         ),
         (
             "Instead of the usual batches, the new routing table was pushed to most regions within an hour.",
-            "How was the new routing table pushed?",
+            "What happened to the new routing table?",
         ),
     ],
 )

@@ -81,14 +81,6 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, recor
 
 
 @pytest.mark.core
-def test_a_record_that_is_longer_than_a_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("summhay_ray.store.log.PIECE_BYTES", 50)
-    records = [answer("a", text="x" * 1000), answer("b"), answer("c", text="y" * 100)]
-    written(LocalFiles(tmp_path), records)
-    assert list(read(index_of(LocalFiles(tmp_path))).values()) == records
-
-
-@pytest.mark.core
 def test_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     log = LogWriter(LocalFiles(tmp_path), 1)
     with pytest.raises(ValueError, match="JSON compliant"):
@@ -526,12 +518,6 @@ def test_a_body_of_another_form_is_one_damaged_record(tmp_path: Path, body: byte
     assert damaged_records(files) == {"answers/w.jsonl": [place]}
     index = index_of(files)
     assert [index.read(key) for key in "ab"] == RECORDS[:2] and index.damaged == 1
-
-
-@pytest.mark.core
-def test_a_body_does_not_change_what_the_head_says(tmp_path: Path) -> None:
-    files, _ = beside(tmp_path, forged(text_of(HEAD), text_of({**BODY, "usd_micros": 0, "key": "a"})))
-    assert (index_of(files).read("k") or {})["usd_micros"] == 7
 
 
 @pytest.mark.core

@@ -444,7 +444,7 @@ class Spec(Strict):
         except YamlError as error:
             raise SpecError(f"{path}:{error}") from error
         if not isinstance(loaded, dict):
-            found = type(loaded).__name__ + (f" {_shown(loaded)}" if loaded is not None else "")
+            found = "an empty file" if loaded is None else f"{type(loaded).__name__} {_shown(loaded)}"
             raise SpecError(
                 f"{path}: expected a mapping of fields such as name: my-run, found {found}; summhay init writes a spec"
             )

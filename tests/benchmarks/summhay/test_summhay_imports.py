@@ -81,18 +81,6 @@ def test_an_import_again_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.core
-def test_a_broken_file_among_many_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    paths = files(tmp_path)
-    Path(paths[-1]).write_text('{"topic": 1}', encoding="ascii")
-    with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic: expected a string"):
-        import_released(paths, store_in(tmp_path))
-    Path(paths[-1]).unlink()
-    with pytest.raises(InvalidHaystack, match="cannot be read"):
-        import_released(paths, store_in(tmp_path))
-    assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.core
 def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Path) -> None:
     paths = files(tmp_path, 3)
     copy = tmp_path / "copy.json"
