@@ -68,11 +68,9 @@ class CitedDocuments:
         return [rewritten(bullet, self.ids, ()) for bullet in bullets]
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """The free judge's support of each bullet by each document."""
         return self.index.support(self.plain(bullets))
 
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
-        """The bullets with their citations repaired by the free judge."""
         cited, free = self.cited(bullets), self.support(bullets)
         after = [recited(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))]
         return self.with_citations(bullets, cited, after)

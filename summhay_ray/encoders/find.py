@@ -157,7 +157,6 @@ def _head(architecture: str) -> str:
 
 
 def _is_known(model_type: str) -> bool:
-    """Whether transformers has an architecture of this name."""
     library = util.find_spec("transformers")
     if library is None or library.origin is None or (Path(library.origin).parent / "models" / model_type).is_dir():
         return True
@@ -177,7 +176,6 @@ def find_reachable(name: str, revision: str = "") -> ModelSource:
 
 
 def is_cached(name: str, revision: str = "") -> bool:
-    """Whether the hub's cache on this machine has the model."""
     from huggingface_hub import try_to_load_from_cache
 
     names = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)

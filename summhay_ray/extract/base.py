@@ -50,11 +50,9 @@ class Document:
 
     @functools.cached_property
     def words_by_sentence(self) -> tuple[list[str], ...]:
-        """The words of each sentence."""
         return tuple(map(self.words, self.sentences))
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, such as the source's summary: see `rouge_words`."""
         return rouge_words(text, latin=self.latin)
 
     @functools.cached_property
@@ -85,7 +83,6 @@ class Extract:
 
     @functools.cached_property
     def tokens(self) -> int:
-        """Length of the text in cl100k tokens."""
         return count_tokens(self.text)
 
 

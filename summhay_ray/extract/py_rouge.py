@@ -66,7 +66,6 @@ def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
 
 
 def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """The n-grams of the words, with their counts."""
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 

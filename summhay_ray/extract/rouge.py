@@ -88,7 +88,6 @@ class Overlap:
         return (self.overlap + gains) / max(self.wanted.total(), 1)
 
     def take(self, number: int) -> None:
-        """Add a sentence to the selection."""
         more = self.change(number)
         self.overlap += self.gain(more)
         for gram, n in more.items():

@@ -173,7 +173,6 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool]) -> BinaryScor
 
 
 def _figures(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> tuple[float, float]:
-    """AUC and balanced accuracy of the values of two classes."""
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
     auc = below.sum() / (2 * positive.size * negative.size)

@@ -194,7 +194,6 @@ def score_columns(
 
 
 def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:
-    """The numbers that `extract_citations` finds in each bullet; null for null."""
     brackets = bullets.str.extract_all(_PLAIN_BRACKET)
     numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
     other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))

@@ -153,7 +153,6 @@ class SystemScore:
 
     @property
     def label(self) -> str:
-        """The system's name for people."""
         return system_label(self.retriever, self.ordering, self.model)
 
     @property
@@ -163,7 +162,6 @@ class SystemScore:
 
     @property
     def missing(self) -> float:
-        """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
 
     @property

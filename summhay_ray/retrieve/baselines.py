@@ -28,7 +28,6 @@ class OverCorpus:
         return [self.ranking(query, corpus) for query in queries]
 
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-        """The ranking of the corpus for one query."""
         raise NotImplementedError
 
 

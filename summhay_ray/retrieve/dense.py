@@ -87,7 +87,6 @@ class Embed:
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Dot products (queries, documents)."""
     # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.
     return np.stack([(documents * row).sum(axis=1) for row in queries]) if len(queries) else np.zeros((0, len(documents)))
 

@@ -210,7 +210,6 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The subtopics of a haystack with queries, then the distracting ones."""
     synthesis = (raw.get("topic_metadata") or {}).get("synthesis") or {}
     return [*raw["subtopics"], *synthesis.get("distractors", ())]
 

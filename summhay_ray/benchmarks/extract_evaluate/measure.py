@@ -52,7 +52,6 @@ class Column:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The columns that identify the cell in tables."""
         return {"method": self.method, "budget": self.budget}
 
     @property
@@ -241,7 +240,6 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _figures(correlated: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
-    """The three coefficients, each with the ends of its interval."""
     row: dict[str, float | None] = {}
     for name in COEFFICIENTS:
         value = getattr(correlated, name)

@@ -87,7 +87,6 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def collection(self) -> Collection:
-        """The collection after `drop_blank` and `splits`."""
         collection = self._whole.without_blank() if self.spec.drop_blank else self._whole
         try:
             return collection.of_splits(self.spec.splits)

@@ -98,7 +98,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
     # --- items ----------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
             cited = self._cited(answer)
             citations = sum(len(one.numbers) for one in cited)

@@ -93,7 +93,6 @@ class CheckRows:
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 
     def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
-        """Add a check. `ids`: its subject and its object."""
         row = Check(
             cell_id=self.cell_id,
             position=0,

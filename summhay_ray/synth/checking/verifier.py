@@ -342,7 +342,6 @@ class Verifier:
         return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
 
     def _model_answer(self, task: kinds.Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
-        """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 

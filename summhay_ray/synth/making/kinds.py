@@ -108,7 +108,6 @@ class PlannedHaystack:
 
     @property
     def insights(self) -> tuple[PlannedInsight, ...]:
-        """All insights, in order."""
         return tuple(insight for subtopic in self.subtopics for insight in subtopic.insights)
 
 

@@ -212,7 +212,6 @@ class Field:
 
 @cache
 def fields() -> tuple[Field, ...]:
-    """The shipped fields."""
     found: list[tuple[frozenset[str], list[Subject]]] = []
     for line in resources.files("summhay_ray.synth").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
         text, _, words = line.strip("[]").partition(":")
