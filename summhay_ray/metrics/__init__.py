@@ -16,14 +16,7 @@ from summhay_ray.metrics.agreement import (
     pearson,
     rank_agreement,
 )
-from summhay_ray.metrics.citation_parsing import (
-    MAY_BE_UNREAD,
-    Compat,
-    by_number,
-    extract_citations,
-    ids_of,
-    read_citations,
-)
+from summhay_ray.metrics.citation_parsing import MAY_BE_UNREAD, Compat, by_number, extract_citations, ids_of, read_citations
 from summhay_ray.metrics.corrections import (
     FEWEST,
     JudgeBias,

@@ -10,13 +10,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
-from summhay_ray.benchmarks.summhay.results.judges import (
-    all_rows,
-    check_judged,
-    costs_of,
-    judge_of_record,
-    judges_of,
-)
+from summhay_ray.benchmarks.summhay.results.judges import all_rows, check_judged, costs_of, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.scores import SYSTEM
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement

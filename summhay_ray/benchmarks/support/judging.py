@@ -12,15 +12,7 @@ from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import is_quoted
-from summhay_ray.text import (
-    UnusableAnswer,
-    enclosed,
-    headed,
-    json_objects,
-    read_label,
-    semantic_hash,
-    without_thinking,
-)
+from summhay_ray.text import UnusableAnswer, enclosed, headed, json_objects, read_label, semantic_hash, without_thinking
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is halfway between not and supported."""
