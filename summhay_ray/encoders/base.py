@@ -1,12 +1,15 @@
 """The settings that determine a vector or a score, and the type of vectors."""
 
-from dataclasses import dataclass
-from typing import Literal
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from summhay_ray.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Precision = Literal["float32", "float16", "bfloat16"]
 Positions = Literal["", "stretched", "plain"]

@@ -1,17 +1,20 @@
 """Local models: encoders and cross-encoders of sentence-transformers, and what transformers loads: tokens, pairs, likelihoods."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from summhay_ray.encoders.base import Encoding, NoModel, Scoring, Vectors
 from summhay_ray.encoders.find import INSTALL, MODELS, UNTRUSTED, check_model, find_model, is_cached
 from summhay_ray.loops import check_wanted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -38,6 +41,8 @@ class Encoder:
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
         """The vectors of the texts, in their order. `batch_tokens`: maximum tokens per batch, including padding; `batch_size`:
         maximum texts per batch."""
+        import numpy as np
+
         n_tokens, n_cut = self.lengths(texts)
         values: NDArray[np.float32] | None = None
         for batch in batches(n_tokens, batch_tokens, batch_size):
@@ -108,6 +113,8 @@ class Scorer:
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None
     ) -> NDArray[np.float32]:
         """One score per pair, in order, as from `CrossEncoder.predict`."""
+        import numpy as np
+
         scores = np.zeros(len(pairs), dtype=np.float32)
         for batch in batches(self.lengths(pairs)[0], batch_tokens, batch_size):
             chosen = [pairs[place] for place in batch]
@@ -132,6 +139,7 @@ class TokenEncoder:
         self, texts: Sequence[str], special: bool = False, batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
     ) -> list[NDArray[np.float32]]:
         """For each text, vectors (tokens, dimensions) of length 1. `special`: include special tokens around the text."""
+        import numpy as np
         import torch
 
         longest = _longest(self.tokenizer)
@@ -171,6 +179,7 @@ class PairClassifier:
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = BARE_BATCH_TOKENS, batch_size: int | None = None
     ) -> Vectors:
         """Probabilities (pairs, classes); each row sums to 1."""
+        import numpy as np
         import torch
 
         positions = getattr(self.model.config, "max_position_embeddings", 0)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.corpus import Corpus, Query
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from summhay_ray.encoders import Encoding, Scoring, Vectors
 
 KEPT = 1000
@@ -107,6 +107,8 @@ class Best(Sequence[Ranked]):
 
     def _first(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """(numbers, scores) of the first `n` documents."""
+        import numpy as np
+
         scores = self._scores()
         found = scores[::-1] if self._later_first else scores
         if n < self._n:

@@ -1,17 +1,20 @@
 """Dense retrieval: `vector` and `longe` (paper, section 5.1, "Vect", "LongE"), `{embed: MODEL, ...}`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from summhay_ray.encoders import Encoding
 from summhay_ray.plugins import UnknownName
 from summhay_ray.retrieve.base import Models, Ranked, by_score
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.text import token_pieces
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Similarity = Literal["cosine", "dot"]
 Combine = Literal["max", "mean", "weighted"]
@@ -63,6 +66,8 @@ class Embed:
     dense: Dense
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+        import numpy as np
+
         dense = self.dense
         pieces = [dense.chunks.of(text) if dense.chunks else [(text, 1)] for text in corpus.texts]
         texts = [dense.document_prefix + piece for document in pieces for piece, _ in document]
@@ -87,12 +92,16 @@ class Embed:
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
+    import numpy as np
+
     # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.
     return np.stack([(documents * row).sum(axis=1) for row in queries]) if len(queries) else np.zeros((0, len(documents)))
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """The vectors scaled to length 1; zero vectors stay zero."""
+    import numpy as np
+
     lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     found: NDArray[np.float64] = vectors / np.where(lengths > 0, lengths, 1.0)
     return found
@@ -127,6 +136,8 @@ class Longe:
         self.stretched, self.plain = replace(given, positions="stretched"), replace(given, positions="plain")
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+        import numpy as np
+
         query_texts = [f"query: {query.text}" for query in queries]
         passages = [f"passage: {text}" for text in corpus.texts]
         stretched_queries, plain_queries = [await models.embed(one, query_texts) for one in (self.stretched, self.plain)]

@@ -5,6 +5,8 @@ mean weight) on a corpus of any size. rank_bm25 looks every query term up in eve
 weight of common terms. tools/bm25_costs.py measures the cost of each.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import math
@@ -12,10 +14,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from summhay_ray.plugins import UnknownName, unknown
 from summhay_ray.retrieve.base import Ranked, best_first, by_score
@@ -23,6 +22,10 @@ from summhay_ray.retrieve.baselines import OverCorpus, Plain
 from summhay_ray.retrieve.corpus import Corpus, PerCorpus, Query
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
 from summhay_ray.text import Script, is_latin, whole_nltk, words_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Tokenization = Literal["split", "words", "stems", "wordnet"]
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -119,6 +122,7 @@ class Index:
     """An inverted index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
 
     def __init__(self, documents: Iterable[Sequence[str]], floor: float | None = None) -> None:
+        import numpy as np
         from scipy.sparse import csr_array
 
         columns: defaultdict[str, int] = defaultdict(itertools.count().__next__)
@@ -148,6 +152,8 @@ class Index:
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """One score per document; a term that occurs twice in `terms` counts twice."""
+        import numpy as np
+
         scores = np.zeros(len(self._norm))
         for column in (self._columns[term] for term in terms if term in self._columns):
             start, end = self._by_term.indptr[column : column + 2]

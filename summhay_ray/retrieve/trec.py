@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import numpy as np
-
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve.base import Ranked
 from summhay_ray.retrieve.baselines import OverCorpus
@@ -125,6 +123,8 @@ def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
     """The lines of one ranking. `scores`: None if only the order is known; they then fall by one per rank. Scores that do not
     fall, as 4-byte floats, are lowered to the next smaller number, since trec_eval breaks ties of such floats by name."""
+    import numpy as np
+
     ranked = list(document_ids)
     query_id, *names, tag = [_word(name) for name in (query_id, *ranked, tag)]
     falling = range(len(ranked), 0, -1) if scores is None else scores
@@ -187,6 +187,8 @@ class Run(OverCorpus):
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
+        import numpy as np
+
         names = query_names(corpus.name, corpus.corpus_id, query.query_id)
         found = next((self.lines[name] for name in names if name in self.lines), None)
         if found is None:
