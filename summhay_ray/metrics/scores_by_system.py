@@ -179,7 +179,7 @@ class SystemScore:
 
     @property
     def incomplete(self) -> bool:
-        """Whether it lacks so much that it is not ranked and cannot be the best."""
+        """Whether it lacks too many answers to be ranked, or to be the best."""
         return self.missing > INCOMPLETE
 
     def floor(self, figure: str) -> float | None:

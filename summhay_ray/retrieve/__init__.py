@@ -10,14 +10,13 @@ import sys
 from typing import Any
 
 from summhay_ray import plugins
-from summhay_ray.retrieve.base import Models, Ranked, by_score
+from summhay_ray.retrieve.base import BadRanking, Models, Ranked, at_once, by_score, rank_all, rankings
 from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.lexical import Bm25, OfWords, Tokenization
-from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.search import Fields, Search
 from summhay_ray.retrieve.trec import (
     BadTrec,

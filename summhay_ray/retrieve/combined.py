@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from summhay_ray.encoders import Scoring
 from summhay_ray.plugins import UnknownName
-from summhay_ray.retrieve.base import Models, Ranked, by_score
+from summhay_ray.retrieve.base import Models, Ranked, by_score, rank_all
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.ranking import rank_all
 
 Method = Literal["rrf", "sum"]
 RRF_K = 60

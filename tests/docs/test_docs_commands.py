@@ -1,7 +1,7 @@
-"""What the pages of docs/ say works: their commands and programs run, and what they quote stands where they say.
+"""The commands and programs of the pages of docs/ run, and their quotations and links are right.
 
-The blocks of ```sh and of ```python run are run, page by page, in a copy of `examples/`; RUN stands for the id that was printed
-last. Those of ```sh cluster need a cluster of Ray: `make soak` runs them.
+The blocks of ```sh and of ```python run are run, page by page, where the reader is: in an empty folder where the page says so,
+otherwise in a copy of `examples/`. `make soak` also runs ```sh soak, which takes long, and ```sh cluster, which needs Ray.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
+RELEASED = ROOT.parent / "shared" / "data" / "summhay"
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,24 @@ def in_examples(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def where_the_reader_is(page: Path, folder: Path) -> Iterator[None]:
+    """The folder that the page names, with what its first block copies there: examples, or files of the released data."""
+    text = page.read_text(encoding="utf-8")
+    if "an empty folder" not in text:
+        with in_examples(folder):
+            yield
+        return
+    for name in re.findall(r"cp -r examples/(\w+) ", text):
+        shutil.copytree(ROOT / "examples" / name, folder / name)
+    for name in re.findall(r"^cp \S+/data/(\w+\.json) \.$", text, re.MULTILINE):
+        if not (RELEASED / name).exists():
+            pytest.skip(f"there is no {name} of the released data here")
+        shutil.copy(RELEASED / name, folder)
+    with in_folder(folder, folder / "summhay-store"):
+        yield
+
+
+@contextlib.contextmanager
 def in_folder(folder: Path, store: Path) -> Iterator[None]:
     """A shell in `folder`. Modules that were imported from there are forgotten afterwards."""
     with pytest.MonkeyPatch.context() as patch:
@@ -143,15 +162,15 @@ def said_by(work: Callable[..., None], *given: Any) -> str:
 
 @pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    with in_examples(tmp_path):
+    with where_the_reader_is(page, tmp_path):
         run_blocks(page, ("sh", "python run"))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("page", pages_with("sh cluster"), ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run_on_a_cluster(page: Path, tmp_path: Path) -> None:
-    with in_examples(tmp_path):
-        run_blocks(page, ("sh", "sh cluster", "python run"))
+@pytest.mark.parametrize("page", pages_with("sh cluster", "sh soak"), ids=lambda page: page.stem)
+def test_all_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    with where_the_reader_is(page, tmp_path):
+        run_blocks(page, ("sh", "sh cluster", "sh soak", "python run"))
 
 
 @pytest.mark.core

@@ -17,6 +17,7 @@ from test_docs_commands import PAGES, ROOT, blocks_of, in_examples, run_blocks, 
 import summhay_ray
 
 README = ROOT / "README.md"
+GENERATED = frozenset(["benchmark-door", "commands", "environment", "json", "python", "spec-fields", "tables"])
 
 
 def test_the_readmes_commands_and_its_program_run(tmp_path: Path) -> None:
@@ -67,6 +68,13 @@ def test_the_score_by_hand_is_what_the_code_computes(tmp_path: Path) -> None:
     assert by_hand == {name: round(computed[name], 3) for name in by_hand}
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_line_of_prose_is_at_most_150_characters_long(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$|^(?:\||>|!|\[!)[^\n]*$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert page.stem in GENERATED or [line for line in prose.splitlines() if len(line) > 150] == []
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages as a site."""
@@ -106,5 +114,5 @@ def test_the_site_is_searched_from_disk(site: Path, start: str) -> None:
         tab.locator("input[name=query]").press_sequentially("bonferroni")
         found = tab.locator(".md-search-result__link").first
         found.click(timeout=30_000)
-        tab.wait_for_url("**/how-to/compare.html*", timeout=30_000)
+        tab.wait_for_url("**/explanation/differences.html*", timeout=30_000)
         browser.close()

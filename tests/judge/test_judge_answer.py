@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import Verdict, usable_verdict
-from summhay_ray.judge.answer import read_verdict, read_verdicts
+from summhay_ray.judge.prompt import read_verdict, read_verdicts
 from summhay_ray.outcome import Malformed
 
 pytestmark = pytest.mark.core

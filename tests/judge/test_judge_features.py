@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.judge.features import (
+from summhay_ray.judge.offline import (
     ALONE,
     TOGETHER,
     UNSAID,

@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.judge.answer import read_verdict
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.features import Features
 from summhay_ray.judge.offline import (
     Coefficients,
+    Features,
     Rated,
     rate,
     rating,
     shipped_parameters,
     uncertainty_at,
 )
-from summhay_ray.judge.prompt import Form, render, render_together, template
+from summhay_ray.judge.prompt import Form, read_verdict, render, render_together, template
 from summhay_ray.llm import Request
 
 pytestmark = pytest.mark.core

@@ -17,7 +17,7 @@ from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import FREE, Price
 from summhay_ray.llm.read_reply import answer_of, read_answer, reply_of, usage_of, written
-from summhay_ray.llm.reply import MOST_TOKENS, Reply, Usage
+from summhay_ray.llm.request import MOST_TOKENS, Reply, Usage
 from summhay_ray.outcome import Answer, Refusal
 from summhay_ray.store.answers import decode
 

@@ -18,7 +18,7 @@ from summhay_ray.llm import Limits, ModelSettings, Request
 from summhay_ray.llm.bodies import ProviderError
 from summhay_ray.llm.direct import DirectTransport
 from summhay_ray.llm.keys import NoKey
-from summhay_ray.llm.reply import Reply as Told
+from summhay_ray.llm.request import Reply as Told
 from summhay_ray.llm.retry import decide
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.routes import NoRoute, Wire

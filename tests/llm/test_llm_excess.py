@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue, log_answer
 
 from summhay_ray.llm import ModelSettings
-from summhay_ray.llm import reply as llm_reply
+from summhay_ray.llm import request as llm_reply
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.read_reply import answer_of
 from summhay_ray.outcome import Answer, Failed

@@ -15,7 +15,7 @@ from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
 
 from summhay_ray.llm import Limits, Price
-from summhay_ray.llm import ledger_loop as service
+from summhay_ray.llm import ledger_service as service
 from summhay_ray.llm.ledger_messages import Settlement
 from summhay_ray.outcome import Answer, Failed, Malformed, Refusal
 from summhay_ray.store import RUN, LocalFiles, Location, LogWriter, MoneyRecord

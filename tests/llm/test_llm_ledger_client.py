@@ -10,8 +10,8 @@ import pytest
 import still_time
 
 from summhay_ray.llm import News, WorkerMessage
-from summhay_ray.llm.ledger_client import PAD_S, GrantedCall, LedgerClient
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
+from summhay_ray.llm.ledger_service import PAD_S, GrantedCall, LedgerClient
 
 pytestmark = pytest.mark.core
 

@@ -16,8 +16,7 @@ from summhay_ray.llm import prices, provider_table
 from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
 from summhay_ray.llm.provider_table import wire_name
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, bounded, longest_answer, unusable
+from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, Usage, bounded, longest_answer, unusable
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

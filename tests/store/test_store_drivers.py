@@ -36,7 +36,7 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
 from summhay_ray.store.drivers import begin_session
-from summhay_ray.store.names import StoreError
+from summhay_ray.store.files import StoreError
 from summhay_ray.store.files import LocalFiles
 try:
     session = begin_session(LocalFiles(Path(folder)), run, True)

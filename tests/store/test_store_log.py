@@ -33,9 +33,8 @@ from summhay_ray.store import (
 )
 from summhay_ray.store import answers as room
 from summhay_ray.store.answers import HEAD_FIELDS
-from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.names import StoreUnavailable, parse_place
 from summhay_ray.store.s3 import S3Files
-from summhay_ray.store.s3_place import parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 

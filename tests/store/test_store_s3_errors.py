@@ -13,10 +13,9 @@ from fault_proxy import Fault, FaultProxy
 from s3_servers import SECRET, Bucket, S3Server, client, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import StoreError, open_files
-from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.names import Place, StoreUnavailable, parse_place
 from summhay_ray.store.s3 import S3Files
 from summhay_ray.store.s3_errors import problem_of
-from summhay_ray.store.s3_place import Place, parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3

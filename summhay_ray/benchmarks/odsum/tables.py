@@ -8,7 +8,7 @@ from typing import Annotated
 from summhay_ray.benchmark import Table
 from summhay_ray.benchmarks.odsum.spec import GEVAL
 from summhay_ray.benchmarks.retrieval import CUT_TEXTS, RANKING_TABLES
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)

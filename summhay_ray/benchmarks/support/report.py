@@ -21,7 +21,7 @@ LONG_WORDS = 1000
 _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
-"""The columns by which people know a system."""
+"""The columns that name a system."""
 _ANSWER = ("haystack_id", "query_id", "system")
 GRADES = {"supported": 1.0, "partly": 0.5, "not": 0.0}
 """TREC RAG's weights of full, partial and no support."""

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.make_haystack import asker_of, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe

@@ -10,7 +10,7 @@ from inline_runs import answered
 
 from summhay_ray.benchmarks.rejudge import RejudgeRequest, load_rejudge
 from summhay_ray.benchmarks.summhay import judges_of, score_run
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import rows_of
 from summhay_ray.engine import ITEM, open_run
 from summhay_ray.judge import bench
 from summhay_ray.metrics import JudgeBias

@@ -14,7 +14,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_released
 from summhay_ray.benchmarks.summhay.haystacks import imports
 from summhay_ray.benchmarks.summhay.haystacks.imports import keep_files
-from summhay_ray.benchmarks.summhay.haystacks.tables import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
