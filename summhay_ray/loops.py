@@ -3,8 +3,6 @@
 Imports no other module of this package; any module may import it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -4,8 +4,6 @@ A corpus is a list of documents with ids, and queries; `corpus_of` turns a hayst
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -14,7 +12,7 @@ from summhay_ray.retrieve.base import BadRanking, Models, Ranked, at_once, by_sc
 from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
-from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.lexical import Bm25, OfWords, Tokenization
 from summhay_ray.retrieve.search import Fields, Search
@@ -82,7 +80,6 @@ __all__ = [
     "read_qrels",
     "read_run",
     "run_lines",
-    "titled",
     "with_qrels",
 ]
 

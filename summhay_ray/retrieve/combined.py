@@ -1,7 +1,5 @@
 """Rankings made of other rankings: `{fuse: [bm25, vector], method: rrf|sum}`, `rerank3` and `{rerank: MODEL, of: RETRIEVER}`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -131,7 +131,6 @@ class Keywords(OfWords, Plain):
     whole: ClassVar[bool] = False
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents, the largest share first."""
         latin = self.latin(corpus)
         tokens = word_tokens(query.text) if latin else words_of(query.text)
         wanted = [token for token in tokens if token not in stop_words()]

@@ -1,7 +1,5 @@
 """Retrieval by your own search service: `{search: NAME, api_base: URL, ...}`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable

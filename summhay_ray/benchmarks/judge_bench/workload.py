@@ -4,8 +4,6 @@ Free judges and stored predictions have no items; they are evaluated when figure
 whichever command requested it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence

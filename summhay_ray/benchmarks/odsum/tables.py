@@ -1,7 +1,5 @@
 """The tables of an ODSum run. Scores are fractions from 0 to 1; ratings are from 1 to 5."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Citations that do not support their bullet are dropped; other documents that sup
 depend on citations: they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

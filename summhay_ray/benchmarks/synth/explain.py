@@ -1,7 +1,5 @@
 """Explains a haystack, a document or an answer of a synthesis: the checks, answers and prompts behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Makes the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections import Counter

@@ -1,7 +1,5 @@
 """The input of a synthesis's haystacks: topics, domain, shape and models."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
