@@ -34,7 +34,7 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
 _TIES = 2
-"""Number of words that insights share if they share one noun or name and are about one thing."""
+"""Minimum number of further words that insights share with one shared noun or name, to be about one thing."""
 _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
 """Insights are about one thing if they share this part of their documents, and if these are at most this part of all."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
