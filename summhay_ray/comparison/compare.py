@@ -20,6 +20,7 @@ from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
 from summhay_ray.comparison.run_scores import QUERY, Estimate, RunScores
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import FEWEST_UNITS, FRACTION, LEVEL, LITTLE, Observed, Over, Paired, unit_means
+from summhay_ray.sections import html_of
 
 MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
@@ -103,8 +104,10 @@ class SystemComparison:
         return self.pairs.select(*named, a("run").alias("run_a"), b("run").alias("run_b")).unnest("paired")
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
-        return str(self.table._repr_html_())
+        """For a notebook: the decision and the leaderboard."""
+        from summhay_ray.comparison.sections import board, decided
+
+        return html_of([], [decided(self), board(self)])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for systems."""

@@ -13,7 +13,7 @@ from summhay_ray.engine import Chart, Section
 SHOWN = 25
 """Number of systems in the forest plot and the matrix: the best ones."""
 ROWS = 10
-"""Maximum number of rows of a table on one screen, and of pairs for a table there."""
+"""Maximum number of systems on one screen, and of pairs for a table there."""
 FEW_PAIRS = 3
 """Up to this number, each pair of a figure gets a sentence."""
 ENDS = {"": "difference", "_low": "low", "_high": "high"}
@@ -26,19 +26,17 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
     `everything`: all figures, systems and pairs.
     """
     verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
-    yield replace(_decided(comparison), notes=[*comparison.warnings, *verdicts])
-    for figure, standings in [*comparison.standings.items()][: None if everything else 1]:
-        pairs = comparison.of(figure)
-        shown = []
-        if standings.height > 2 or (standings["missing"] > 0).any():
-            shown.append(_ranking(comparison, figure, ROWS if not everything else None))
-        if everything or pairs.height <= ROWS:
-            shown.append(_pairs_section(comparison, figure, pairs))
+    yield replace(decided(comparison), notes=[*comparison.warnings, *verdicts])
+    for place, (figure, standings) in enumerate(comparison.standings.items()):
+        shown = [] if place else [board(comparison)]
+        if everything:
+            shown.append(_ranking(comparison, figure))
+        if everything or (not place and comparison.of(figure).height <= ROWS):
+            shown.append(_pairs_section(comparison, figure, comparison.of(figure)))
         for section in shown:
             rest = [] if everything or section is not shown[-1] else _left_out(comparison, figure)
-            yield replace(
-                section, text="" if standings.height > ROWS and not everything else section.text, chart=None, notes=rest
-            )
+            text = "" if standings.height > ROWS and not everything else section.text
+            yield replace(section, text=text, chart=None, notes=rest, more=False)
 
 
 def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
@@ -100,8 +98,9 @@ def board(comparison: SystemComparison) -> Section:
         table.append(
             {
                 "rank": 1 + sum(other["rank"] < row["rank"] for other in usable.values()) if name in usable else None,
-                "system": row["label"],
+                "verdict": verdict,
                 **({"run": row["run"]} if several else {}),
+                "system": row["label"],
                 **{column: row[column] for column in named},
                 **{
                     f"{figure}{end}": row[of]
@@ -112,7 +111,6 @@ def board(comparison: SystemComparison) -> Section:
                 **{other: means[name][other] for other in others},
                 "answered": 1 - row["missing"],
                 "dollars a query": row["usd"],
-                "verdict": verdict,
                 "n": row["n"],
                 "n_expected": row["n_expected"],
             }
@@ -131,6 +129,7 @@ def board(comparison: SystemComparison) -> Section:
         frame,
         units,
         name="board",
+        parts=named,
     )
 
 
@@ -138,7 +137,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     """The report's sections: the decision and the leaderboard; for the first figure the ranking, the comparison with the best
     and every pair; for each further figure the comparison with its best."""
     first, *others = comparison.standings
-    yield _decided(comparison)
+    yield decided(comparison)
     yield board(comparison)
     yield _ranking(comparison, first)
     yield from _with_best(comparison, first)
@@ -162,14 +161,14 @@ def _swap_sides(paired: str) -> pl.Expr:
     return pl.col(paired).struct.with_fields(wins=of("losses"), losses=of("wins"), **turned)
 
 
-def _decided(comparison: SystemComparison) -> Section:
+def decided(comparison: SystemComparison) -> Section:
     """The decision in one paragraph."""
     title = f"Decision by {comparison.judged(comparison.decision.figure)}"
     return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
 
 
-def _ranking(comparison: SystemComparison, figure: str, most: int | None = None) -> Section:
-    """The ranking of systems with its uncertainty. `most`: how many of them to show."""
+def _ranking(comparison: SystemComparison, figure: str) -> Section:
+    """The ranking of systems with its uncertainty."""
     standings, unit = comparison.standings[figure], comparison.units[figure]
     text = (
         f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 "
@@ -190,9 +189,7 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     )
     means = {figure: pl.col("mean"), f"{figure}_floor": pl.col("floor")}
     table = standings.select("rank", "rank_low", "rank_high", "n", "n_expected", system="label", best=may, **means)
-    table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best")).head(
-        most or table.height
-    )
+    table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best"))
     title = comparison.judged(f"{_title(figure)}: ranking, for {comparison.about[figure]}")
     return Section(title, text, table, {figure: unit} if unit else {}, name="ranking", tab="compare")
 

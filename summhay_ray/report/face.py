@@ -17,7 +17,8 @@ from summhay_ray.comparison import ENDS, SystemComparison, board, compare_pairs
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.run_sections import ReportedRun
-from summhay_ray.report.sections import SHARES, is_finite, plain, section_columns, section_table, with_unit
+from summhay_ray.report.sections import section_table
+from summhay_ray.sections import SHARES, is_finite, lacks, plain, shown_columns, with_unit
 
 ENOUGH = 0.95
 """The share of answers below which their tile is red."""
@@ -157,7 +158,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
 def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[str, Any] | None:
     """The table of a section for the page's script: heads, cells as text, the values by which they sort, and the filters that
     lead to a row's samples. `facets`: text columns of the samples -> their values; `run`: the table's, of several."""
-    columns, grid = section_columns(section), section_table(section)
+    columns, grid = shown_columns(section), section_table(section)
     if grid is None or section.table is None or not columns:
         return None
     rows = section.table.head(MOST_ROWS)
@@ -175,8 +176,8 @@ def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[st
     }
 
 
-def chart_data(section: Section) -> dict[str, Any] | None:
-    """The chart of a section for the page's script, with its points in the units that are shown; None without any."""
+def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, Any] | None:
+    """The chart of a section as data, with its points (at most `most`) in the units that are shown; None without any."""
     chart, table = section.chart, section.table
     if chart is None or table is None:
         return None
@@ -201,13 +202,14 @@ def chart_data(section: Section) -> dict[str, Any] | None:
                 "low": ends[0],
                 "high": ends[1],
                 "n": row.get("n"),
+                "lacks": lacks(row),
                 "label": label,
                 **({"sure": is_finite(row[chart.sure]) and row[chart.sure] < 0.05} if chart.sure else {}),
             }
         )
     axes = {"x_title": chart.x, "y_title": chart.y, "s_title": chart.series}
     titles = {name: plain(with_unit(section, column)) for name, column in axes.items() if column}
-    drawn = {"kind": chart.kind, "front": chart.front, **titles, "points": points[:MOST_POINTS], "n": len(points)}
+    drawn = {"kind": chart.kind, "front": chart.front, **titles, "points": points[:most], "n": len(points)}
     return drawn if points else None
 
 

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 from summhay_ray.engine import Facet, SampleRecord, Samples, Section
 from summhay_ray.errors import UserError, printable
 from summhay_ray.report.face import banner, board_data, chart_data, front_charts, shared_comparison, table_data, tiles
-from summhay_ray.report.sections import names, notes, plain
+from summhay_ray.report.sections import names, notes
+from summhay_ray.sections import plain
 from summhay_ray.store import Files
 
 if TYPE_CHECKING:
