@@ -96,6 +96,10 @@ def compare_pairs(
         found[0],
         means=means.sort("name", "figure").pivot("figure", index="name", values="value"),
         scales=runs[0].units,
+        parts={
+            name: {part: text for part, text in runs[index].names.get(system, {}).items() if part != "label"}
+            for name, (index, system) in zip(keys, sides, strict=True)
+        },
         corrections={
             way: {
                 name: known[found[0].decision.figure]

@@ -74,6 +74,8 @@ class SystemComparison:
     """A row per compared system: its `name`, and its mean of each figure of the runs, also of those that are not compared."""
     scales: Mapping[str, str] = field(default_factory=dict)
     """Figure of `means` -> its unit."""
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """System's name -> the parts of which it consists, such as model and retriever."""
     corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
     its interval."""
@@ -152,7 +154,7 @@ def board(comparison: SystemComparison) -> Section:
     standing = "tied" if len(usable) - len(worse) > 1 else decided
     means = {row["name"]: row for row in comparison.means.iter_rows(named=True)}
     others = [name for name in comparison.scales if name in comparison.means.columns and name != figure]
-    named = [name for name in ("model", "retriever", "ordering") if any(row[name] for row in rows)]
+    named = list(dict.fromkeys(part for of in comparison.parts.values() for part, text in of.items() if text))
     ways = [way for way, found in comparison.corrections.items() if any(row["name"] in found for row in rows)]
     table = []
     apart = [row for row in rows if row["name"] not in usable]
@@ -166,7 +168,7 @@ def board(comparison: SystemComparison) -> Section:
                 "verdict": verdict,
                 **({"run": row["run"]} if several else {}),
                 "system": row["label"],
-                **{column: row[column] for column in named},
+                **{part: comparison.parts.get(name, {}).get(part, "") for part in named},
                 **{
                     f"{figure}{end}": row[of]
                     for end, of in {"": "mean", "_low": "low", "_high": "high", "_floor": "floor"}.items()

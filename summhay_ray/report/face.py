@@ -33,7 +33,6 @@ MOST_FOREST = 25
 """Systems in the forest of the first screen."""
 MOST_CARD = 5
 """Systems on a card."""
-_NAMES = ("model", "retriever", "ordering", "run")
 
 
 def shared_comparison(runs: Sequence[ReportedRun]) -> SystemComparison | None:
@@ -138,7 +137,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
         "judge": comparison.judge,
         "text": section.text,
         "counted": comparison.counted,
-        "names": [name for name in _NAMES if name in columns],
+        "names": [*section.parts, *(name for name in ("run",) if name in columns)],
         "others": others,
         "ways": [way for way in comparison.corrections if way in columns],
         "percent": {name: section.units.get(name) == "%" for name in (figure, *others)},
@@ -147,7 +146,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
             {
                 **{name: _plain_value(value) for name, value in row.items()},
                 "link": _filters(
-                    {"system": row["system"].removeprefix(f"{row.get('run', '')} "), "n": row["n"]}, facets, row.get("run", "")
+                    {**row, "system": row["system"].removeprefix(f"{row.get('run', '')} ")}, facets, row.get("run", "")
                 ),
             }
             for row in section.table.iter_rows(named=True)
@@ -224,9 +223,9 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
     )
     costs = [one for run in runs for one in run.sections if one.chart is not None and one.chart.front]
     if "dollars a query" in ranked.columns and (ranked["dollars a query"] > 0).any():
-        series = [name for name in ("model",) if name in ranked.columns]
+        series = [*whole.parts][:1]
         points = ranked.select("system", *series, "dollars a query", figure, "n")
-        chart = Chart.scatter("dollars a query", figure, series=series[0] if series else "", front=True)
+        chart = Chart.scatter("dollars a query", figure, series="".join(series), front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
     cost = chart_data(costs[0]) if costs else None
     # A run that paid nothing has no costs to compare.
