@@ -135,7 +135,7 @@ const drawBoard = (box, board) => {
   const place = (row) => (row.verdict === "ceiling" ? 2 : row.verdict === "incomplete" ? 1 : 0);
   columns.push({ name: "group", hidden: true, figure: true, least: true, text: (row) => place(row), value: place });
   const filter = () => table.search.fixed("facets", (_, row) => Object.entries(chosen).every(([name, wanted]) => !wanted || row[name] === wanted)).draw();
-  const bars = make("div", { class: "bar" }, names.map((name) => { const words = [...new Set(rows.map((row) => row[name]))].sort(); return words.length < 2 ? null : choice(name, [["", "any"], ...words.map((word) => [word, word])], "", (wanted) => { chosen[name] = wanted; filter(); }); }),
+  const bars = make("div", { class: "bar" }, names.map((name) => { const words = [...new Set(rows.map((row) => row[name]))].filter(Boolean).sort(); return words.length < 2 ? null : choice(name, [["", "any"], ...words.map((word) => [word, word])], "", (wanted) => { chosen[name] = wanted; filter(); }); }),
     board.ways.length ? choice("figures", [["raw", "raw"], ...board.ways.map((one) => [one, one === "labels" ? "by people's labels" : "corrected for the judge's bias"])], way, (wanted) => { way = wanted; table.rows().invalidate().draw(); }) : null);
   box.append(make("h2", {}, `Leaderboard by ${figure}${board.judge ? `, judged by ${board.judge}` : ""}`), bars);
   table = grid(box, "Leaderboard", columns, rows, { length: 10, more: { orderFixed: { pre: [columns.length - 1, "asc"] }, order: [[0, "asc"]], rowGroup: { dataSrc: (row) => GROUPS[row.verdict] || "", emptyDataGroup: null, startRender: (_, group) => group || null } } });
