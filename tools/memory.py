@@ -2,13 +2,17 @@
 
     python tools/memory.py --haystacks 1000                # summhay run, offline/lead and offline/judge
     python tools/memory.py --haystacks 1000 --simulated    # the same against the simulated provider
+    python tools/memory.py --haystacks 50 200 --documents 20 --words 150 --retrievers bm25 \\
+        --summarizers offline/lead offline/support        # 18 small free cells a haystack
     python tools/memory.py --haystacks 100 300 1000 --parts
     python tools/memory.py --haystacks 100 300 1000 --retrieve --retrievers bm25 --subtopics 10    # summhay retrieve
 
 Prints one JSON line a number of haystacks. Of a run: ten times a second, the driver and all its descendants are asked for their
 proportional set size (PSS) less what of it is shared memory, and /dev/shm for what it holds more than before (Ray's object
-store); `peak_mib` has the largest sum of both and the largest of each kind. Of the parts: how much the process's resident set
-grew while a part worked (`peak_mib`), and how much of that stayed (`kept_mib`).
+store); `peak_mib` has the largest sum of both and the largest of each kind, `cpu_s` the CPU seconds (user and system) of each
+kind of process, `first_answer_s` the seconds until the log had its first answer, `files` and `mib` what the store held at the
+end. Of the parts: how much the process's resident set grew while a part worked (`peak_mib`), and how much of that stayed
+(`kept_mib`).
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,11 +50,13 @@ KINDS = ("WorkerActor", "MapWorker", "LedgerActor", "ray::IDLE", "ray::", "agent
 
 @dataclass
 class Peaks:
-    """The most that was seen, in bytes: all together, and each kind of process."""
+    """The most that was seen, in bytes: all together, and each kind of process; and the processes' CPU seconds."""
 
     total: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     at_s: float = 0.0
+    cpu_s: dict[int, tuple[str, float]] = field(default_factory=dict)
+    """Process -> its kind, and its CPU seconds when it was last seen."""
 
     def see(self, found: Counter[str], seconds: float) -> None:
         """One sample."""
@@ -62,7 +68,11 @@ class Peaks:
     def to_json(self) -> dict[str, Any]:
         """In mebibytes."""
         each = {kind: size // MIB for kind, size in sorted(self.kinds.items())}
-        return {"peak_mib": {"total": self.total // MIB, **each}, "at_s": round(self.at_s, 1)}
+        cpu = Counter[str]()
+        for kind, seconds in self.cpu_s.values():
+            cpu[kind] += seconds  # type: ignore[assignment]
+        cpu_s = {kind: round(seconds, 1) for kind, seconds in sorted(cpu.items())}
+        return {"peak_mib": {"total": self.total // MIB, **each}, "at_s": round(self.at_s, 1), "cpu_s": cpu_s}
 
 
 def own_bytes(pid: int) -> int:
@@ -87,30 +97,39 @@ def shared_bytes() -> int:
     return shutil.disk_usage("/dev/shm").used
 
 
-def sampled(driver: int, before: int) -> Counter[str]:
-    """Kind -> bytes now; `before`: what /dev/shm held before the run."""
+def sampled(driver: int, before: int, cpu_s: dict[int, tuple[str, float]] | None = None) -> Counter[str]:
+    """Kind -> bytes now; `before`: what /dev/shm held before the run. Notes the processes' CPU seconds in `cpu_s`."""
     found = Counter({"driver": own_bytes(driver), "object_store": max(0, shared_bytes() - before)})
     with contextlib.suppress(psutil.Error):
-        for process in psutil.Process(driver).children(recursive=True):
-            found[kind_of(process)] += own_bytes(process.pid)
+        own = psutil.Process(driver)
+        for process in (own, *own.children(recursive=True)):
+            kind = "driver" if process.pid == driver else kind_of(process)
+            found[kind] += own_bytes(process.pid) if process.pid != driver else 0
+            if cpu_s is not None:
+                times = process.cpu_times()
+                cpu_s[process.pid] = kind, times.user + times.system
     return found
 
 
-def watched(command: list[str], **options: Any) -> tuple[int, float, Peaks]:
-    """Run a command to its end: its exit code, seconds, peaks."""
-    before, began, peaks = shared_bytes(), time.monotonic(), Peaks()
+def watched(command: list[str], first: Path | None = None, **options: Any) -> tuple[int, float, Peaks, float | None]:
+    """Run a command to its end: its exit code, seconds, peaks, and the seconds until the folder `first` had a file."""
+    before, began, peaks, first_s = shared_bytes(), time.monotonic(), Peaks(), None
     process = subprocess.Popen(command, **options)
     while process.poll() is None:
-        peaks.see(sampled(process.pid, before), time.monotonic() - began)
+        peaks.see(sampled(process.pid, before, peaks.cpu_s), time.monotonic() - began)
+        if first is not None and first_s is None and first.is_dir() and any(one.stat().st_size for one in first.iterdir()):
+            first_s = round(time.monotonic() - began, 1)
         time.sleep(EVERY_S)
-    return process.returncode, time.monotonic() - began, peaks
+    return process.returncode, time.monotonic() - began, peaks, first_s
 
 
-def spec_of(files: list[Path], retrievers: list[str], base: str = "") -> dict[str, Any]:
-    """The grid: every haystack, every query, `retrievers`; without a provider (`base`) the offline models."""
+def spec_of(
+    files: list[Path], retrievers: list[str], base: str = "", summarizers: Sequence[str] = ("offline/lead",)
+) -> dict[str, Any]:
+    """The grid: every haystack, every query, `retrievers`; without a provider (`base`) the offline `summarizers`."""
     spec: dict[str, Any] = {"haystacks": [str(path) for path in files], "retrievers": retrievers}
     if not base:
-        return {**spec, "summarizers": ["offline/lead"], "judges": ["offline/judge"]}
+        return {**spec, "summarizers": [*summarizers], "judges": ["offline/judge"]}
     known = {"api_base": base, "api_key_env": "MEMORY_KEY", "price": {"input_per_mtok": 2.5, "output_per_mtok": 10}}
     limits = {name: {"concurrency": 64} for name in ("openai/writer", "openai/judge")}
     named = {role: [{"model": f"openai/{name}", **known}] for role, name in (("summarizers", "writer"), ("judges", "judge"))}
@@ -124,10 +143,12 @@ def measure_run(folder: Path, spec: dict[str, Any], command: str = "run", execut
     words = [str(SUMMHAY), command, str(path), "--store", str(store), "--executor", executor, "--json"]
     environment = {**os.environ, "MEMORY_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (folder / "out.json").open("wb") as out:
-        code, seconds, peaks = watched(words, stdout=out, env=environment)
+        code, seconds, peaks, first_s = watched(words, first=store / "answers", stdout=out, env=environment)
     said = (folder / "out.json").read_bytes()
     cells = json.loads(said)["cells"] if code in (0, 3) else {}
-    return {"exit": code, "seconds": round(seconds, 1), "cells": cells, **peaks.to_json()}
+    files = [path.stat().st_size for path in store.rglob("*") if path.is_file()]
+    took = {"seconds": round(seconds, 1), "first_answer_s": first_s, "files": len(files), "mib": round(sum(files) / MIB, 1)}
+    return {"exit": code, **took, "cells": cells, **peaks.to_json()}
 
 
 @contextlib.contextmanager
@@ -201,6 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--words", type=int, default=750, help="of each document")
     parser.add_argument("--subtopics", type=int, default=9)
     parser.add_argument("--retrievers", nargs="+", default=["bm25", "oracle"])
+    parser.add_argument("--summarizers", nargs="+", default=["offline/lead"])
     parser.add_argument("--simulated", action="store_true", help="against the simulated provider")
     parser.add_argument("--parts", action="store_true", help="the parts one by one, without Ray")
     parser.add_argument("--retrieve", action="store_true", help="rankings alone")
@@ -214,7 +236,7 @@ def main(arguments: list[str] | None = None) -> None:
             files = write_haystacks(folder / "haystacks-{documents}x{words}x{subtopics}".format(**size), number, **size)
             here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memory-run-")))
             provider = stack.enter_context(simulated_provider()) if asked.simulated and not asked.parts else None
-            spec = spec_of(files, asked.retrievers, provider.base if provider else "")
+            spec = spec_of(files, asked.retrievers, provider.base if provider else "", asked.summarizers)
             command = "retrieve" if asked.retrieve else "run"
             found = in_a_process(here, spec) if asked.parts else measure_run(here, spec, command, asked.executor)
             print(json.dumps({"haystacks": number, **size, **found}), flush=True)

@@ -10,15 +10,7 @@ from typing import Any, Unpack
 from summhay_ray import benchmarks, engine
 from summhay_ray.api.arguments import Spec, check_budget, checked, load, load_with, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.judging import leaderboard, make_report
-from summhay_ray.engine import (
-    Check,
-    Compat,
-    PlanResult,
-    RayJob,
-    RunResult,
-    SpecError,
-    Workload,
-)
+from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 from summhay_ray.store import Store
@@ -131,15 +123,17 @@ def submit(
 
 
 @checked
-def plan(spec: Spec, store: str | None = None, **options: Unpack[PlanOptions]) -> PlanResult:
+def plan(spec: Spec, store: str | None = None, *, exact: bool = False, **options: Unpack[PlanOptions]) -> PlanResult:
     """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
+
+    The plan of more than 2,000 items is estimated from a stratified sample (`drawn`); `exact` counts every item.
 
     The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
     """
     check_budget(budget := options["budget"])
     loaded = load_with(spec, store, options)
     opened = store_of(loaded, store)
-    made = engine.plan(loaded, opened, budget)
+    made = engine.plan(loaded, opened, budget, exact=exact)
     asked = any(stage.calls for stage in made.stages)
     going = engine.left_of_going(opened, made.run)
     return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))

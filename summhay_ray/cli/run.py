@@ -81,13 +81,17 @@ def plan(
     compare: Annotated[
         bool, typer.Option("--compare", help="Also compare dollars and hours: standard, flex, batch; with and without cache.")
     ] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Count every item of a large grid instead of a sample.")] = False,
     as_json: JsonOption = False,
     **options: Unpack[PlanOptions],
 ) -> None:
-    """Show the calls and cost of a run before it makes any, and what is already paid."""
+    """Show the calls and cost of a run before it makes any, and what is already paid.
+
+    The plan of more than 2,000 items is drawn: estimated from a stratified sample, with the error of the estimate.
+    """
     from summhay_ray.report import BOUNDS_LEGEND, dollars_line, plan_table, ways_table
 
-    result = summhay_ray.plan(spec, store, **options)
+    result = summhay_ray.plan(spec, store, exact=exact, **options)
     warn(result.warnings)
     if as_json:
         document({**result.to_json(), **({"compare": [way.to_json() for way in result.ways]} if compare else {})})
@@ -115,6 +119,7 @@ def plan(
     pairs = [
         ("run", result.run),
         (result.unit, f"{result.cells}, {result.cells_finished} finished"),
+        *([("estimate", f"{result.drawn}; --exact counts all")] if result.drawn else []),
         *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         *([("extracts spare", f"{spared:,} input tokens, ${usd_spared:.4f} of ${usd_spared + left:.4f}")] if spared else []),

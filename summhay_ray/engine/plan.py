@@ -3,6 +3,8 @@
 `plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
 other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
 are counted three times: with the expected guess, the shortest (least dollars) and the longest (most dollars).
+
+The plan of a large grid is estimated from a sample of its items; see `plan_sample.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -21,11 +24,11 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
+from summhay_ray.engine.plan_sample import EXACT_ITEMS, Drawn, draw, relative_error
 from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded
-from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.history import Dollars, dollars_of, money_of, origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
-from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
@@ -94,6 +97,8 @@ class PlanResult:
     """The remaining work as reported by the driver of a running run; see `StatusResult.left`."""
     ways: Sequence[ComparedWay] = field(default=(), repr=False)
     """The dollars and hours of the same calls in other ways."""
+    drawn: Drawn | None = None
+    """The sample from which the plan is estimated; None for an exact plan."""
     warnings: tuple[str, ...] = ()
     """One line each: budgets smaller than the spent and expected dollars, items that will fail and why, and models whose reused
     answers come from another origin."""
@@ -141,6 +146,7 @@ class PlanResult:
         usd = self.usd
         dollars = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
         head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", dollars)]
+        head += [("estimate", str(self.drawn))] if self.drawn else []
         return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +156,8 @@ class PlanResult:
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
         plain |= {"waves": self.waves, "batch_hours": BATCH_H * self.waves} if self.waves else {}
-        return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
+        drawn = None if self.drawn is None else asdict(self.drawn)
+        return {**plain, "drawn": drawn, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
 class CountingAsk(Ask):
@@ -218,7 +225,7 @@ class CountingAsk(Ask):
         known = planner.known(request)
         if known is not None:
             planner.record(counted[0], reused=int(counts))
-            planner.origins[request.model, known[1].origin] += counts
+            planner.origins[request.model, known[1].origin] += counts * planner.weight
             return Ready(known[0])
         tokens, longest = planner.measured(request)
         settings = planner.settings[request.model]
@@ -281,9 +288,11 @@ class Planner:
         """Whether a model gives every sample the same answer. Models in the worker do so unless they read sampling parameters."""
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
-        self.unprepared: Counter[str] = Counter()
+        self.weight: float = 1
+        """Number of items that each counted item represents: more than 1 for a sample."""
+        self.unprepared: defaultdict[str, float] = defaultdict(float)
         """Reason why items cannot be prepared or fail before they ask anything -> number of items."""
-        self.origins: Counter[tuple[str, str]] = Counter()
+        self.origins: defaultdict[tuple[str, str], float] = defaultdict(float)
         """(model, origin) -> number of reused answers."""
         self.counts: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
         self.seen: dict[str, set[int]] = {size: set() for size in SIZES}
@@ -298,7 +307,8 @@ class Planner:
         """Hashes of the shortened questions whose savings were counted."""
         self._recorded: list[Callable[[], None]] = []
         """The additions of the current item to the counts."""
-        self.total = self.left = self.too_long = self.no_context = self.waves = 0
+        self.total = self.left = self.waves = 0
+        self.too_long = self.no_context = 0.0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
         """The counts of a stage and model for calls that are made with the probability `share`."""
@@ -307,8 +317,11 @@ class Planner:
             self.counts[key] = {size: StagePlan(stage, model) for size in SIZES}
         return self.counts[key][size]
 
-    def stages(self) -> list[StagePlan]:
-        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
+    def stages(self, error: float = 0.0) -> list[StagePlan]:
+        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits.
+
+        The bounds are wider by the relative `error` of the counts.
+        """
         totals: dict[tuple[str, str], StagePlan] = {}
         for (stage, model, share), sizes in self.counts.items():
             total = totals.setdefault((stage, model), StagePlan(stage, model))
@@ -316,6 +329,8 @@ class Planner:
             least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
             total.add_between(least, sizes["expected"], most, share)
         for total in totals.values():
+            total.min_micros = math.floor(total.min_micros * (1 - error))
+            total.max_micros, total.max_calls = (math.ceil(n * (1 + error)) for n in (total.max_micros, total.max_calls))
             settings = self.settings[total.model]
             # The limits per minute are not those of batches.
             figures = total.calls, total.input_tokens, total.output_tokens
@@ -335,8 +350,9 @@ class Planner:
 
     def record(self, counted: StagePlan, **figures: int) -> None:
         """Add to the counts, and remember the addition for the repeats of the item."""
-        counted.add(**figures)
-        self._recorded.append(functools.partial(counted.add, **figures))
+        weighted = {name: n * self.weight for name, n in figures.items()}
+        counted.add(**weighted)
+        self._recorded.append(functools.partial(counted.add, **weighted))
 
     def count_cached(self, counted: StagePlan, request: Request, purpose: tuple[str, float], tokens: int, expected: int) -> None:
         """Count what a call reads from the provider's cache and writes to it, and the call's repeats, which only read."""
@@ -370,8 +386,9 @@ class Planner:
         settings = self.settings[model]
         written = writes if settings.cache else 0
         micros = settings.in_batch.price.micros(usage_with_cache(settings, tokens, expected, reads, writes))
-        counted.add(cache_read_tokens=reads, cache_write_tokens=written, cached_micros=micros)
-        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1]
+        figures = {"cache_read_tokens": reads, "cache_write_tokens": written, "cached_micros": micros}
+        counted.add(**{name: n * self.weight for name, n in figures.items()})
+        self.calls[purpose[0], model, tokens, expected, reads, writes] += purpose[1] * self.weight
 
     def measured(self, request: Request) -> tuple[int, int]:
         """(Tokens of the prompt, tokens of the longest allowed answer.)"""
@@ -389,8 +406,8 @@ class Planner:
             self.left += sum(item.id not in done for item in items)
             ready = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
             if ready.problem is not None:
-                self.no_context += len(items)
-                self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
+                self.no_context += len(items) * self.weight
+                self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items) * self.weight
                 continue
             alike = ""
             for item in items:
@@ -417,14 +434,42 @@ class Planner:
                 except BaseException as error:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
-                self.too_long += asks["expected"].too_long
+                self.too_long += asks["expected"].too_long * self.weight
                 expected = asks["expected"]
                 self.waves = max(self.waves, expected.waves)
                 if item.id not in done and not expected.too_long and not expected.asked_anything:
                     # The item asked nothing, so its failure does not depend on an answer: it is certain.
-                    reasons = ((row.error, row.message) for row in expected.failures)
-                    self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
+                    reasons = (f"{row.error}: {row.message}" for row in expected.failures)
+                    for reason in itertools.islice(reasons, 1):
+                        self.unprepared[reason] += self.weight
                 alike = item.repeat_of if item.id not in done and expected.asked_anything else ""
+
+    async def estimate(self, done: Collection[str]) -> Drawn:
+        """Count the calls of a sample, and scale the counts to the whole grid."""
+        strata = await asyncio.to_thread(draw, self.workload, done)
+        dollars, calls = list[list[float]](), list[list[float]]()
+        for stratum in strata:
+            self.weight = stratum.weight
+            sums = [self._expected()]
+            for cluster in stratum.clusters:
+                await self.count(done, cluster)
+                sums.append(self._expected())
+            # The weight scales the figures of all clusters of a stratum alike.
+            steps = [[(b - a) / self.weight for a, b in itertools.pairwise(column)] for column in zip(*sums, strict=True)]
+            dollars.append(steps[0])
+            calls.append(steps[1])
+        margin = relative_error(strata, dollars if any(map(any, dollars)) else calls)
+        drawn = Drawn(self.total, sum(stratum.n_items for stratum in strata), margin)
+        self.total, self.left = drawn.of, drawn.of - len(done)
+        return drawn
+
+    def _expected(self) -> tuple[float, float]:
+        """The expected dollars and calls so far."""
+        sums = [
+            (sizes["expected"].usd_micros * share, sizes["expected"].calls * share)
+            for (_, _, share), sizes in self.counts.items()
+        ]
+        return sum(micros for micros, _ in sums), sum(n for _, n in sums)
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
@@ -453,47 +498,55 @@ def plan(
     budget_usd: float | None = None,
     at: RunStore | None = None,
     unwanted: Callable[[], bool] = lambda: False,
+    *,
+    exact: bool = False,
 ) -> PlanResult:
     """The plan of the remaining work: calls, tokens, dollars and minutes per stage and model.
 
     `budget_usd` overrides the spec's budget. `at` is the state of the run to plan from, by default its newest manifest. Planning
-    stops with an incomplete result as soon as `unwanted` returns True.
+    stops with an incomplete result as soon as `unwanted` returns True. `exact` counts every item of a large grid, too.
     """
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = frozenset[str]() if run is None else finished_items(run)
     stages: list[StagePlan]
+    drawn: Drawn | None = None
     if type(workload).bounds is Workload.bounds:
-        run_loop(lambda: planner.count(done))
-        stages, total, left = planner.stages(), planner.total, planner.left
+        if exact or workload.n_items() <= EXACT_ITEMS:
+            run_loop(lambda: planner.count(done))
+        else:
+            drawn = run_loop(lambda: planner.estimate(done))
+        stages, total, left = planner.stages(drawn.error if drawn else 0.0), planner.total, planner.left
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = [*bounded(workload, run, planner.index, done)], len(items), sum(item not in done for item in items)
         planner.waves = len({stage.stage for stage in stages if stage.calls and planner.settings[stage.model].batch is not None})
-        planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
+        planner.origins.update({} if run is None else origins_in(run.table("raw_answers", columns=ANSWERS)))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money(Counter(), Counter(), Counter()) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
     # While a driver is running, the uncertain dollars are unknown.
     gone = money.spent + money.uncertain if dollars.uncertain else money.spent
+    reasons = Counter(planner.unprepared).most_common(MOST_REASONS)
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
     made = PlanResult(
         run=workload.run_id,
         cells=total,
         cells_finished=total - left,
-        too_long=planner.too_long,
-        no_context=planner.no_context,
+        too_long=round(planner.too_long),
+        no_context=round(planner.no_context),
         stages=stages,
         **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
         waves=planner.waves,
+        drawn=drawn,
         warnings=(
             *workload.warnings(),
             *exceeded(workload, gone, stages, budget_usd),
             *(short_prefix(planner.settings[model], n) for model, n in planner.short.items()),
-            *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
-            *other_origins(planner.origins, origins_of(planner.settings)),
+            *(f"{workload.counted.phrase(round(n))} will fail: {why}" for why, n in reasons),
+            *other_origins({key: round(n) for key, n in planner.origins.items()}, origins_of(planner.settings)),
         ),
     )
     means: PlannedCalls = {

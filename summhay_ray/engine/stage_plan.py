@@ -48,21 +48,21 @@ class StagePlan:
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
-    def add(self, **figures: int) -> None:
-        """Add to the fields of these names, such as `reused`."""
+    def add(self, **figures: float) -> None:
+        """Add to the fields of these names, such as `reused`. The figures of a sample have fractions."""
         for name, n in figures.items():
             setattr(self, name, getattr(self, name) + n)
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; below 1,
         the lower bound is no call, and the upper bound is all calls."""
-        self.reused += expected.reused
+        self.reused += round(expected.reused)
         cache = ("cache_read_tokens", "cache_write_tokens", "cached_micros")
         for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros", *cache):
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
-        self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
-        self.max_micros += max(most.max_micros, expected.max_micros)
-        self.max_calls += max(most.calls, expected.calls)
+        self.min_micros += round(min(least.min_micros, expected.min_micros)) if share == 1 else 0
+        self.max_micros += round(max(most.max_micros, expected.max_micros))
+        self.max_calls += round(max(most.calls, expected.calls))
 
     @property
     def usd(self) -> float:

@@ -83,7 +83,6 @@ unanimous
 usd_per_query
 not_shown_worse
 more_queries
-max_calls
 min_input_tokens
 max_input_tokens
 min_output_tokens
