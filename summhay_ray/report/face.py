@@ -9,7 +9,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,6 +19,9 @@ from summhay_ray.errors import UserError
 from summhay_ray.report.run_sections import ReportedRun
 from summhay_ray.report.sections import section_table
 from summhay_ray.sections import SHARES, is_finite, lacks, plain, shown_columns, with_unit
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 ENOUGH = 0.95
 """The share of answers below which their tile is red."""
@@ -236,34 +239,37 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
 
 def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
     """A picture for a README: the decision, and the leading systems with their intervals. Raises UserError without scores."""
-    from xml.sax.saxutils import escape
-
     comparison = shared_comparison(runs)
     if comparison is None or (table := board(comparison).table) is None:
         raise UserError("a card needs scores by query, of one run or of runs of the same queries")
     figure, scale = comparison.decision.figure, 100 if comparison.units[comparison.decision.figure] == "%" else 1
-    rows = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()
-    most = max((row[name] for row in rows for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
-    lines = [*textwrap.wrap(plain(comparison.decision.text), 105)[:4]]
-    top, parts = 62 + 18 * len(lines), list[str]()
-    for place, line in enumerate([plain(title)[:70], *lines]):
-        size = 20 if not place else 12
-        parts.append(f'<text x="20" y="{34 if not place else 42 + 18 * place}" font-size="{size}">{escape(line)}</text>')
-    for place, row in enumerate(rows):
-        y, at = top + 24 * place, [300 + 260 * (row[name] or 0) / most for name in (f"{figure}_low", figure, f"{figure}_high")]
-        name = f"{place + 1}. {plain(row['system'])}"
-        parts.append(f'<text x="20" y="{y + 4}" font-size="12">{escape(name if len(name) < 44 else name[:43] + "…")}</text>')
-        if row[f"{figure}_low"] is not None:
-            line_at = f'x1="{at[0]:.1f}" x2="{at[2]:.1f}" y1="{y}" y2="{y}"'
-            parts.append(f'<line {line_at} stroke="#56B4E9" stroke-width="4"/>')
-        value = f"{figure} {scale * row[figure]:.{1 if scale == 100 else 3}f} · {row['verdict']}"
-        parts.append(f'<circle cx="{at[1]:.1f}" cy="{y}" r="5" fill="#0072B2"/>')
-        parts.append(f'<text x="580" y="{y + 4}" font-size="12">{escape(value)}</text>')
-    height = top + 24 * len(rows) + 6
-    style = 'font-family="system-ui, sans-serif" fill="#1b1f24"'
-    box = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" viewBox="0 0 760 {height}" role="img" {style}>'
-    frame = f'<rect width="759" height="{height - 1}" x=".5" y=".5" rx="8" fill="#fff" stroke="#d3d9df"/>'
-    return "\n".join([box, f"<title>{escape(plain(title))}</title>", frame, *parts, "</svg>\n"])
+    found = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()
+    most = max((row[name] for row in found for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
+    rows = [
+        {
+            "system": plain(row["system"]),
+            "verdict": row["verdict"],
+            "value": f"{scale * row[figure]:.{1 if scale == 100 else 3}f}",
+            **{
+                name: None if row[f"{figure}{end}"] is None else round(300 + 260 * row[f"{figure}{end}"] / most, 1)
+                for name, end in (("low", "_low"), ("at", ""), ("high", "_high"))
+            },
+        }
+        for row in found
+    ]
+    lines = textwrap.wrap(plain(comparison.decision.text), 105)[:4]
+    top = 62 + 18 * len(lines)
+    card = {"title": plain(title), "lines": lines, "rows": rows, "figure": figure}
+    return page_template("card.svg.j2").render(card, top=top, height=top + 24 * len(rows) + 6) + "\n"
+
+
+def page_template(name: str, **marks: str) -> Template:
+    """A template of the folder `page`. Values are escaped for HTML, unless `marks` gives the marks of another language."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("summhay_ray.report", "page")
+    options: Any = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, **marks}
+    return Environment(loader=loader, autoescape=not marks, **options).get_template(name)
 
 
 def _units_of(section: Section, table: pl.DataFrame) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
+from summhay_ray.report.face import page_template
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
 from summhay_ray.report.sections import notes, section_table
 from summhay_ray.sections import HIDDEN, cell_parts, is_figure, lacks, plain, shown_columns, with_unit
@@ -143,15 +144,11 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> Cell:
 
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
     """A document for pdflatex with a booktabs table for each section that has one. `sections`: label -> section."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     marks = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%", "block_end_string": "%>"}
-    loader = PackageLoader("summhay_ray.report", "page")
-    # All texts are escaped for LaTeX before they reach the template.
-    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **marks)  # type: ignore[arg-type]
     known = {name: section for name, section in sections.items() if section.table is not None and section.table.height}
     floats = [one for name, section in known.items() for one in _floats(section, name)]
-    return environment.get_template("report.tex.j2").render(title=_escaped(title), floats=floats) + "\n"
+    # All texts are escaped for LaTeX before they reach the template.
+    return page_template("report.tex.j2", **marks).render(title=_escaped(title), floats=floats) + "\n"
 
 
 def _floats(section: Section, name: str) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Facet, Samples, Section
 from summhay_ray.errors import UserError, printable
-from summhay_ray.report.face import banner, board_data, chart_data, front_charts, shared_comparison, table_data, tiles
+from summhay_ray.report.face import (
+    banner,
+    board_data,
+    chart_data,
+    front_charts,
+    page_template,
+    shared_comparison,
+    table_data,
+    tiles,
+)
 from summhay_ray.report.sections import names, notes
 from summhay_ray.sections import plain
 from summhay_ray.store import Files
@@ -75,18 +84,9 @@ class PageData:
 
 def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     """The HTML of the page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     data = data or PageData()
     files = resources.files("summhay_ray.report").joinpath("page")
     css, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    environment = Environment(
-        loader=PackageLoader("summhay_ray.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     several = len(runs) > 1
     sections, tables, ids = list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     for place, reported in enumerate(runs):
@@ -107,7 +107,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     }
     limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
     scripts = [*map(_library, LIBRARIES), script]
-    return environment.get_template("page.html.j2").render(
+    return page_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
         runs=[{"id": one.run.run_id, "kind": str(one.run.record["kind"]), "status": one.status} for one in runs],
         tabs={
