@@ -76,6 +76,8 @@ OdsumBuild
 _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written as a whole.
+baseline_joint
+unanimous
 usd_per_query
 not_shown_worse
 more_queries
