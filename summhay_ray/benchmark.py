@@ -66,15 +66,12 @@ class Benchmark(Workload[S]):
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
     def results(self, tables: RunTables) -> Results:
-        """See `Workload`."""
         return engine.scored(self, tables)
 
     def samples(self, run: RunStore, judge: str = "") -> Samples:
-        """See `Workload`."""
         return engine.item_samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`."""
         return engine.explained(self, run, key)
 
     def cited_answers(self, run: RunStore) -> CitedAnswers:
@@ -86,8 +83,7 @@ class Benchmark(Workload[S]):
 
     @staticmethod
     def load(spec: str | Path, inputs: Inputs, overrides: Iterable[str] = ()) -> Benchmark[Any]:
-        """The benchmark of another spec, which a field of this spec names. It shares the store and the trust of `inputs`, the
-        files of this spec. Raises SpecError."""
+        """The benchmark of another spec, with the store and the trust of `inputs`, the files of this spec. Raises SpecError."""
 
         def store(_: Spec) -> Store:
             if inputs.store is None:

@@ -1,13 +1,10 @@
 """Errors that the user can fix, and `printable` texts. Imports no other module of this package."""
 
-from __future__ import annotations
-
 
 class UserError(Exception):
-    """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy.
+    """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy; the exit code is `exit_code`.
 
-    The command line prints the message and exits with `exit_code`. It is not a ValueError, so that code that catches ValueError
-    around parsing cannot swallow other errors, such as a store that does not respond.
+    It is no ValueError, so that code that catches ValueError around parsing cannot swallow other errors.
     """
 
     exit_code = 2
@@ -23,10 +20,8 @@ class StoreError(UserError):
 
 
 def printable(text: str, keep: str = "", instead: str | None = None) -> str:
-    """The text with all unprintable characters replaced, except those in `keep`: a document must not control a terminal or page.
-
-    `instead`: the replacement of a character; None: its escape, such as \\x1b.
-    """
+    """The text with all unprintable characters, except those in `keep`, replaced by `instead` (None: an escape such as \\x1b): a
+    document must not control a terminal or page."""
     return "".join(
         letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] if instead is None else instead
         for letter in text

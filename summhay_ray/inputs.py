@@ -6,8 +6,6 @@ A path that a user or a spec names may be a link, but a link in a named folder m
 opens its files with `open_unfollowed`. Imports only `errors`.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import os
@@ -63,18 +61,14 @@ def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[s
 
 
 def open_unfollowed(path: str | Path) -> io.BufferedReader:
-    """Open a file for reading, by its real path. Does not block if a pipe has meanwhile replaced it.
-
-    Raises OSError, also if a link has replaced it.
-    """
+    """Open a file by its real path, without blocking if a pipe has replaced it. Raises OSError, also if a link has replaced
+    it."""
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
 
 
 def real_path(path: str | Path, *within: str | Path) -> Path:
-    """The real path of the data at `path`, with all links followed. `within`: folders (or files) that it must not leave.
-
-    Raises UserError, naming the path, if it is outside of one of them or in a folder of `NO_DATA`.
-    """
+    """The real path of the data at `path`, with all links followed. Raises UserError, naming the path, if it leaves one of the
+    folders (or files) `within`, or is in a folder of `NO_DATA`."""
     real = Path(os.path.realpath(path))
     if any(place.is_relative_to(folder) for place in (real, Path(os.path.abspath(path))) for folder in NO_DATA):
         raise UserError(f"{path}: what lies under {', '.join(NO_DATA)} is no data and is not read; give a file of your own")
@@ -123,11 +117,8 @@ def find(entry: str, *folders: Path) -> Path | None:
 
 
 def write_new(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
-    """Write files by relative path, texts as UTF-8, and return the paths.
-
-    Raises UserError, before writing any file, if a file exists already, if a path leads out of the folder, or if the folder is
-    not writable.
-    """
+    """Write files by relative path, texts as UTF-8, and return the paths. Raises UserError, before writing any, for an existing
+    file, a path that leads out of the folder, or a folder that is not writable."""
     if outside := next((name for name in files if Path(name).is_absolute() or ".." in Path(name).parts), None):
         raise UserError(f"{outside[:200]!r} leads out of {folder}; nothing is written")
     paths = [folder / name for name in files]

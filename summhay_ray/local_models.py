@@ -4,8 +4,6 @@ They read the same prompts as any other model. Sequence-to-sequence models (BART
 `transformers/NAME` or by a folder, are called like paid models; they need the extra `embed`.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect
@@ -83,11 +81,8 @@ def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: 
 
 
 def check_model(name: str, folder: Path = Path()) -> None:
-    """Check that a local model can be used here. `folder`: the folder to which its path is relative.
-
-    Raises UnknownName for an `offline/...` that does not exist, and NoModel for a `transformers/...` if torch is missing, the
-    folder has no model, or the hub's model is neither cached nor reachable.
-    """
+    """Check that a local model can be used; paths start at `folder`. Raises UnknownName for an `offline/...` that does not exist,
+    and NoModel for a `transformers/...` that cannot be loaded here."""
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
@@ -121,11 +116,8 @@ class Generator(GeneratingModel):
         return texts[0]
 
     def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
-        """Indices of requests with prompts of similar length, the longest first. Raises the same errors as `answer`.
-
-        A request with sampling or beams gets a batch of its own: its draws must not depend on other requests, and its beams
-        already form a batch.
-        """
+        """Indices of requests with prompts of similar length, the longest first. A request with sampling or beams gets a batch of
+        its own, since its draws must not depend on others. Raises the same errors as `answer`."""
         options = _Options(self.name, requests[0])
         model, tokenizer = _loaded(self._place, options.dtype)
         if options.temperature > 0 or options.beams > 1:

@@ -5,8 +5,6 @@ It searches a package for classes that define a `name`, so that a new file is en
 current folder; `own_code_allowed` can forbid that.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import difflib
@@ -95,10 +93,8 @@ def installed(path: str) -> Any:
 
 
 def find(kind: str, name: str, package: ModuleType, method: str, expected: str) -> Any:
-    """The class of `package` with this name, or the user's at `module:Class`. Either must have the method.
-
-    `kind` and `expected` describe the class in messages. Raises UnknownName.
-    """
+    """The class of `package` with this name, or the user's at `module:Class`, with the method. `kind`, `expected`: words for
+    messages. Raises UnknownName."""
     if ":" in name:
         found = load(name)
         if not callable(getattr(found, method, None)):
@@ -111,10 +107,8 @@ def find(kind: str, name: str, package: ModuleType, method: str, expected: str) 
 
 
 def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
-    """An instance of `cls`, with `model` if one is given. Raises ValueError if the class takes no model, or needs one.
-
-    `kind` and `name` describe the instance in messages, such as retriever `embed`.
-    """
+    """An instance of `cls`, with `model` if one is given. Raises ValueError, with `kind` and `name`, if the class takes no model,
+    or needs one."""
     takes = bool(getattr(cls, "takes_model", False))
     if model is not None and not takes:
         raise ValueError(f"{kind} {name} reads no model; leave `model` out")
@@ -156,10 +150,8 @@ def error_line(error: BaseException) -> str:
 
 @functools.lru_cache(maxsize=64)
 def code_identity(name: str) -> str:
-    """sha256 (hex) of the code of the module that defines `module:Class`; empty for a built-in name.
-
-    The user's own code, without comments, docstrings and blank lines, is part of a run's identity.
-    """
+    """sha256 (hex) of the module that defines `module:Class`, without comments, docstrings and blank lines; empty for a built-in
+    name."""
     if ":" not in name:
         return ""
     try:
@@ -170,11 +162,8 @@ def code_identity(name: str) -> str:
 
 
 def _code_alone(source: str) -> str:
-    """Python source without comments and blank lines. Unless it reads `__doc__`, docstrings and other string statements are
-    removed, too.
-
-    The text is cut from the source itself, since the output of `ast.unparse` differs between versions of Python.
-    """
+    """Python source without comments, blank lines and (unless it reads `__doc__`) docstrings, cut from the source itself, since
+    the output of `ast.unparse` differs between versions of Python."""
     try:
         text = _without_comments(source)
         alone = [

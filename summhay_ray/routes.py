@@ -4,8 +4,6 @@ Any module may import this. Requests to this machine and to `http://` URLs are d
 key. An `https://` request may go through a proxy by CONNECT, which shows only the host to the proxy.
 """
 
-from __future__ import annotations
-
 import functools
 import http
 import ipaddress
@@ -55,8 +53,7 @@ class Route:
 
 @dataclass(slots=True)
 class Wire:
-    """The progress of an attempt. Its transport records it, so that an error is judged by the stage at which it was raised, and
-    not by its class."""
+    """The progress of an attempt, recorded by its transport, so that an error is judged by its stage and not by its class."""
 
     route: Route | None = None
     """None until the transport begins to connect."""

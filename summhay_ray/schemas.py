@@ -3,8 +3,6 @@
 `python -m summhay_ray.schemas FOLDER` writes them; a test fails if the folder and the code differ.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -45,7 +43,6 @@ def rendered() -> dict[str, str]:
 
 
 def main(folder: str) -> None:
-    """Write all documents into the folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, text in rendered().items():
         Path(folder, name).write_text(text, encoding="utf-8")

@@ -34,17 +34,14 @@ class Chart:
 
     @classmethod
     def line(cls, x: str, y: str, series: str = "") -> Chart:
-        """A line for each value of `series`."""
         return cls("line", x, y, series)
 
     @classmethod
     def bar(cls, x: str, y: str, series: str = "") -> Chart:
-        """A bar for each row."""
         return cls("bar", x, y, series)
 
     @classmethod
     def scatter(cls, x: str, y: str, series: str = "", front: bool = False) -> Chart:
-        """A point for each row."""
         return cls("scatter", x, y, series, front=front)
 
     @classmethod

@@ -37,10 +37,8 @@ _NAMES = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; it now raises SpecError in one line for an argument of a wrong type, or an unknown choice.
-
-    Options in `**options: Unpack[...]` become keywords of its signature, with their defaults.
-    """
+    """The function, which now raises SpecError in one line for an argument of a wrong type or choice. `**options: Unpack[...]`
+    become keywords of its signature."""
     options = options_of(function)
     defaults: Any = {name: option.default for name, (_, option) in options.items()}
     signature = inspect.signature(function)
@@ -125,9 +123,9 @@ def load_made_by(kind: str, spec: Spec, store: str | None, options: PlanOptions)
 def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store`: holds the inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec comes from
-    somebody else. It may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md).
-    Every function that reads a spec has this option; a mapping's folder is the current one.
+    `store`: holds the inputs that the spec names by hash or that another run has made. `untrusted`: somebody else wrote the spec;
+    it may not run its own code, read files outside its folder, or send a key elsewhere (docs/how-to/untrusted.md). A mapping's
+    folder is the current one.
     """
     return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), untrusted=untrusted)
 

@@ -1,7 +1,5 @@
 """How the members of panels agree with each other, for the report of any benchmark whose judges may be panels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -13,11 +11,9 @@ from summhay_ray.metrics import alpha
 def panel_figures(
     votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]
 ) -> pl.DataFrame:
-    """One row per panel; empty without votes.
-
-    `votes`: one row per member and judged thing, with `member`, `value` and `tied`. `by`: the columns that name a panel. `of`:
-    the columns that name the judged thing. `label`: the column with a member's verdict. `worth`: verdict -> its numeric value.
-    """
+    """One row per panel; empty without votes. `votes`: one row per member and judged thing, with `member`, `value` and `tied`.
+    `by`, `of`: the columns that name a panel and a judged thing. `label`: the column with a member's verdict. `worth`: verdict ->
+    number."""
     rows = []
     for name, some in sorted(votes.partition_by(*by, as_dict=True).items()):
         by_member = some.with_columns(pl.col(label).replace_strict(worth, return_dtype=pl.Float64))
@@ -34,7 +30,6 @@ def panel_figures(
 
 
 def panels_section(figures: pl.DataFrame) -> list[Section]:
-    """The section with these figures; empty without any."""
     if figures.is_empty():
         return []
     text = (

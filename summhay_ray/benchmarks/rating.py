@@ -57,10 +57,8 @@ class ExtractSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """Add `content`. It is part of a judge's identity, so a changed method makes a new run.
-
-        A stored run's user-defined method is imported only when it is used.
-        """
+        """Add `content`, which is part of a judge's identity. A stored run's user-defined method is imported only when it is
+        used."""
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
             return fields
         if ":" in method:
@@ -75,10 +73,8 @@ class ExtractSpec(Strict):
             return fields
 
     def planned(self) -> ExtractSpec:
-        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long.
-
-        Raises NoModel if these weights are missing.
-        """
+        """The option as the plan uses it: `lead`, whose extracts are as long, replaces a method with weights. Raises NoModel
+        without these."""
         weights = extracts.own_model(self.method)
         if not weights:
             return self
@@ -107,10 +103,8 @@ class RatingTable:
 
 
 def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones.
-
-    Sums of the columns `n_votes` and `n_asked`; null if all ratings are expectations, which have no votes.
-    """
+    """Per group of ratings: `samples_expected`, the answers requested, and `samples`, the readable ones; null for
+    expectations."""
     read = pl.col("n_votes") > 0
     sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
     counted = ratings.group_by(by, maintain_order=True).agg(*sums)
@@ -189,10 +183,7 @@ async def rated(
     values: Mapping[str, str],
     compat: str = "default",
 ) -> Outcome[judge.Rating]:
-    """Ask for the rating of one text; returns why there is none if that fails (see `judge.rate_text`).
-
-    `values`: placeholder name -> text. With the rater's option `extract`, the prompt contains an extract instead of the source.
-    """
+    """The rating of one text, or why there is none (see `judge.rate_text`). `values`: placeholder name -> text."""
 
     async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
         settings = one.rater(workload.models.revision(one.model))
@@ -207,10 +198,8 @@ async def rated(
 async def panel_rated(
     rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
 ) -> Outcome[judge.Rating]:
-    """A rater's rating; for a panel the mean of its members' ratings, which are its votes.
-
-    `alone` asks a rater that is not a panel. If any member has no rating, the panel fails.
-    """
+    """A rater's rating by `alone`; for a panel the mean of its members' ratings, which are its votes. If one has none, the panel
+    fails."""
     if not members:
         return await alone(rater)
     said = await asyncio.gather(*map(alone, members))
@@ -224,8 +213,7 @@ async def panel_rated(
 
 
 def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract in place of the source, or of the reference if the summary is rated against one. Unchanged if
-    the rater has no extract."""
+    """The values with an extract, if the rater has one, in place of the source, or of the reference of a summary."""
     if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)

@@ -65,17 +65,14 @@ class SummarizerSpec(ModelSpec):
         return self
 
     def semantic(self) -> dict[str, Any]:
-        """See `ModelSpec.semantic`. `reduce_identity` adds the merging model."""
         return {name: value for name, value in super().semantic().items() if name != REDUCE}
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that it asks."""
         return (self.model, self.reduce.model) if self.reduce else (self.model,)
 
     @property
     def strategy_label(self) -> str:
-        """The strategy's name in tables."""
         return strategy_label(self.strategy, self.reduce.label if self.reduce else "")
 
     @property
@@ -85,8 +82,8 @@ class SummarizerSpec(ModelSpec):
 
 
 def _fold_options(value: Any) -> Any:
-    """Move a strategy's options from the entry into `strategy`, as for `{model: X, strategy: map-reduce, units: chunks}`, and
-    move `reduce`, which is a model, from `strategy` into the entry."""
+    """Move a strategy's options from the entry (`{model: X, strategy: map-reduce, units: chunks}`) into `strategy`, and `reduce`
+    from there into the entry."""
     entry = ModelSpec.entry(value)
     if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
         options = {option: content for option, content in strategy.items() if option != REDUCE}
@@ -119,7 +116,6 @@ def unused_retrievers(summarizers: Sequence[SummarizerSpec], retrievers: Sequenc
 
 
 def strategy_name(strategy: str | Mapping[str, Any]) -> str:
-    """The name of a strategy without its options."""
     return strategy if isinstance(strategy, str) else str(strategy.get("strategy", ""))
 
 
@@ -138,10 +134,8 @@ def _reduces(strategy: str | Mapping[str, Any]) -> bool:
 
 
 def cross_strategies(fields: Any, default: Sequence[Any] = ()) -> Any:
-    """A spec's fields, in which each summarizer without a strategy is replaced by one summarizer for each of `strategies`.
-
-    A summarizer that occurs more than once is named MODEL+STRATEGY. `default`: the strategies of a spec that names none.
-    """
+    """A spec's fields, with a summarizer for each of `strategies` (or `default`) in place of each one that names none. A
+    summarizer that occurs more than once is named MODEL+STRATEGY."""
     if not isinstance(fields, Mapping) or not isinstance(fields.get("summarizers"), list):
         return fields
     strategies = fields.get("strategies") or default
@@ -192,11 +186,8 @@ def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
 
 
 async def guard(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:
-    """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises.
-
-    The strategy or judge may be user-defined, and must not stop other items. While planning (`planned`), its exceptions become
-    Unplannable.
-    """
+    """The result of `work`, which calls the strategy or judge `name`; a Failed of class `error_class` if it raises, since it may
+    be user-defined. While planning (`planned`), its exceptions become Unplannable."""
     if planned:
         with planning(name):
             return await work
@@ -210,8 +201,8 @@ async def guard(error_class: str, name: str, work: Awaitable[Any], planned: bool
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary, without the model's thinking. A verbal refusal becomes Refusal; an answer without bullets, or
-    with unfinished thinking, Malformed; a value that is not an outcome, Failed."""
+    """The outcome of a summary, without the model's thinking: a verbal refusal becomes Refusal; an answer without bullets, or
+    with unfinished thinking, Malformed; a value that is no outcome, Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
     found = summarize.final(cast(Outcome[RawAnswer], outcome))

@@ -1,7 +1,5 @@
 """The citations of bullets, faulty ones included: what they cite among the documents of a haystack, and their repair."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading
@@ -42,7 +40,6 @@ class CitedDocuments:
     """Documents in the order in which citations number them, from 1."""
 
     def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
-        """`documents`: (document_id, text) of each."""
         self.documents = documents
         self.ids: Mapping[str, int] = ids_of([document_id for document_id, _ in documents])
         """document_id -> its number; also a file's name without its ending, unless another document has that id."""
@@ -53,7 +50,6 @@ class CitedDocuments:
         return SupportIndex([text for _, text in self.documents])
 
     def cited(self, bullets: Sequence[str]) -> list[Cited]:
-        """The citations of each bullet."""
         read, last = [], len(self.documents)
         for found in (read_citations(bullet, self.ids) for bullet in bullets):
             inside = tuple(number for number in found.numbers if 1 <= number <= last)
@@ -69,15 +65,12 @@ class CitedDocuments:
         return Cited(tuple(sorted(known)), by_id=len(known), unreadable=tuple(one for one in ids if one not in self.ids))
 
     def plain(self, bullets: Sequence[str]) -> list[str]:
-        """The bullets without their citations."""
         return [rewritten(bullet, self.ids, ()) for bullet in bullets]
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """The free judge's support of each bullet by each document."""
         return self.index.support(self.plain(bullets))
 
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
-        """The bullets with their citations repaired by the free judge."""
         cited, free = self.cited(bullets), self.support(bullets)
         after = [recited(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))]
         return self.with_citations(bullets, cited, after)
@@ -133,9 +126,9 @@ def is_heading(bullet: str, cited: Cited) -> bool:
 def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
     """The numbers of the documents that a bullet cites after its repair. `place`: the bullet's index in `free`, from 0.
 
-    A citation stays if its document supports the bullet. Others are added only if they support it too and, where the bullet
-    copies a sentence of a document that it cites, if they have nearly that sentence. Headings, and bullets in a language that
-    the free judge cannot handle, are unchanged.
+    A citation stays if its document supports the bullet. Others are added if they support it too and, where the bullet copies a
+    sentence of a document that it cites, have nearly that sentence. Headings, and bullets in a language that the free judge
+    cannot handle, are unchanged.
     """
     own = frozenset(cited.numbers)
     if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):

@@ -5,8 +5,6 @@ claims that people labelled (`tools/fit_support.py`, which also measures it). It
 supported.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math
@@ -29,10 +27,8 @@ _SENTENCES = 3
 
 
 def lexical_features(bullet: Sequence[str], sentences: Sequence[Sequence[str]]) -> tuple[float, ...]:
-    """The features of a bullet's words and the words of each sentence of a document, without function words.
-
-    A number begins with `#`.
-    """
+    """The features of a bullet's words and those of each sentence of a document, without function words. A number begins with
+    `#`."""
     words = dict.fromkeys(bullet)
     windows = [set(chain(*sentences[begin : begin + _SENTENCES])) for begin in range(max(1, len(sentences) - _SENTENCES + 1))]
     window = max(windows, key=lambda window: len(window & words.keys()))

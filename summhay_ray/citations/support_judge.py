@@ -13,8 +13,6 @@ The figures below were chosen on the two released news haystacks, with the origi
 replaced.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
@@ -96,8 +94,7 @@ class Supports:
     values: Floats
     """The support of a bullet by a document, 0 to 1."""
     worth: npt.NDArray[np.bool_]
-    """Whether a repair cites the document, by its similarity relative to the bullet's best document. The closer the best document
-    is, the closer others must be."""
+    """Whether a repair cites the document, by its similarity relative to the bullet's best document."""
     added: npt.NDArray[np.bool_]
     """Whether a repair adds the document: it must be worth citing, and similar to the bullet's own words. Nothing is added to
     bullets that most documents of a haystack support."""
@@ -206,8 +203,8 @@ class SupportIndex:
         return Supports(sure, worth, added, copied, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
-        """The windows of two sentences of a document that are most similar to a bullet, the best first, up to a maximum number;
-        all windows if they share no word with it, as in another language."""
+        """The windows of two sentences of a document that are most similar to a bullet, the best first; all windows if they share
+        no word with it, as in another language."""
         latin = is_latin(bullet)
         begin, end = self._bounds[document : document + 2]
         asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
@@ -373,6 +370,5 @@ def _share_english(text: str) -> float:
 
 
 def _unit(bags: sparse.csr_array) -> sparse.csr_array:
-    """The rows, each divided by its norm."""
     lengths = np.sqrt(np.asarray(bags.multiply(bags).sum(axis=1)).ravel())
     return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1.0)) @ bags)

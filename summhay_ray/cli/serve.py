@@ -52,6 +52,8 @@ def _parameters() -> list[inspect.Parameter]:
             found.append(_parameter(setting.name, kind, setting.default, about))
     found += [_parameter(name, float, 0.0, about) for name, about in FAULTS.items()]
     several, path = list[str] | None, str | None
+    quality = "Shares of a summary that models give: big=0.9,small=0.4, one share for the others, or spread: by their names."
+    found.append(_parameter("quality", path, None, quality))
     return [
         *found,
         _parameter("limits", several, None, "MODEL:rpm=60,latency=2,...: settings of one model; repeatable.", "--limit"),
@@ -78,6 +80,7 @@ def simulate(**given: Any) -> None:
         keys=given.pop("keys"),
         record=given.pop("record"),
         short=given.pop("answers") == "short",
+        **({"quality": simulation.Quality(quality)} if (quality := given.pop("quality")) else {}),
         faults=simulation.make_faults(**{name: given.pop(name) for name in FAULTS}, seed=given["seed"]),
     )
     settings = simulation.make_settings({**given, "unknown_models": unknown}, limits)

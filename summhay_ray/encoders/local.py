@@ -39,8 +39,8 @@ class Encoder:
     device: str
 
     def encode(self, texts: Sequence[str], batch_tokens: int = BATCH_TOKENS, batch_size: int | None = None) -> Vectors:
-        """The vectors of the texts, in their order. Texts of similar length share a batch. `batch_tokens`: maximum tokens per
-        batch, including padding; `batch_size`: maximum texts per batch."""
+        """The vectors of the texts, in their order. `batch_tokens`: maximum tokens per batch, including padding; `batch_size`:
+        maximum texts per batch."""
         import numpy as np
 
         n_tokens, n_cut = self.lengths(texts)
@@ -79,7 +79,6 @@ class StretchedEncoder(Encoder):
     """Maximum tokens of a text."""
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
-        """See `Encoder`."""
         return _lengths(self.tokenizer, texts, self.longest)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
@@ -356,7 +355,6 @@ def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
 
 
 def quiet() -> None:
-    """Switch off the progress bars and warnings of transformers."""
     try:
         from transformers.utils import logging
     except ImportError:

@@ -4,8 +4,6 @@
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random
@@ -32,15 +30,13 @@ def extract(
     rows: base.Numbers | None = None,
     script: Script = "auto",
 ) -> Mapping[int, base.Extract]:
-    """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
+    """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`; empty if no sentence fits.
 
-    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. If no sentence fits a budget,
-    its extract is empty. `compat="release"` reproduces the paper's code, in which an extract depends on the other `budgets` of
-    the call. `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes or looks up the numbers of
-    these models. `script`: how a source that is not Latin is split into sentences and words; the paper's code treats it as Latin.
-    Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are missing, and
-    ValueError for a budget that is not a whole number of at least 1, an unknown compat, or a source or summary that is not a
-    string.
+    `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. `compat="release"` reproduces
+    the paper's code, in which an extract depends on the other `budgets`, and every source is Latin. `model`: weights for
+    bertscore, nli or embed in place of their defaults. `rows`: computes or looks up their numbers. Raises UnknownName for an
+    unknown method, NoModel for missing weights, and ValueError for a budget that is no whole number of at least 1, an unknown
+    compat, or a source or summary that is no string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, base.WithWeights):
@@ -51,7 +47,6 @@ def extract(
 def extract_by(
     extractor: base.Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, base.Extract]:
-    """Like `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
     for name, text in (("source", source), ("summary", summary)):
@@ -80,11 +75,8 @@ def script_of(script: Script, compat: str) -> Script:
 def planned_extract(
     source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, base.Extract]:
-    """Placeholders for the extracts of a method whose model has not run yet, for planning.
-
-    They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
-    methods differ, so the plan does not count them as one call.
-    """
+    """Placeholders, for planning, for extracts of a method whose model has not run yet: filled like real ones, with sentences in
+    a random order that depends on method and summary, so that prompts of two methods differ."""
     return extract_by(_Shuffled(f"{method}\0{summary}"), source, summary, budgets, compat, script)
 
 
@@ -102,10 +94,8 @@ class _Shuffled(base.Extractor):
 
 
 def choose_units(units: Sequence[str], question: str, method: str, tokens: int) -> tuple[int, ...]:
-    """The numbers (from 0, ascending) of the `units`, such as a summary's bullets, that a judge of `question` needs.
-
-    Together they have at most `tokens` tokens; all units if they fit, and at least the first of the ranking, whatever its length.
-    """
+    """The numbers (from 0, ascending) of the `units`, such as a summary's bullets, that a judge of `question` needs: all if they
+    fit `tokens` tokens, and at least the first of the ranking, whatever its length."""
     return _needed(base.Document("\n".join(units), tuple(units)), question, method, tokens)
 
 
@@ -131,7 +121,6 @@ def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
 
 
 def n_sentences(source: str, script: Script = "auto") -> int:
-    """The number of sentences of a source."""
     return len(base.document_of(source, script).sentences)
 
 
@@ -183,12 +172,9 @@ def fill(document: base.Document, ranking: Iterable[int], budgets: Sequence[int]
 def walk(
     document: base.Document, ranking: Iterable[int], budgets: Sequence[int], newline: bool, source_order: bool
 ) -> Mapping[int, base.Extract]:
-    """Budget -> extract as in the paper's code: one walk over the ranking, in which the first sentence that does not fit closes
-    a budget.
-
-    Such a sentence closes only the smallest open budget, and is then taken. If it exceeds two budgets at once, the second closes
-    at the next sentence, with an extract longer than its budget. For `newline` and `source_order` see `AsReleased`.
-    """
+    """Budget -> extract as in the paper's code: the first ranked sentence that does not fit closes the smallest open budget, and
+    is then taken. If it exceeds two budgets at once, the second closes at the next sentence, with an extract longer than its
+    budget. `newline`, `source_order`: see `AsReleased`."""
     closed: dict[int, list[int]] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
     for number in ranking:
@@ -204,5 +190,4 @@ def walk(
 
 
 def joined(document: base.Document, numbers: Sequence[int]) -> base.Extract:
-    """The extract of the sentences with these numbers, in this order."""
     return base.Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))

@@ -5,8 +5,6 @@ stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives th
 unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter
@@ -57,10 +55,8 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script
 
 
 def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
-    """The words of a text in order, stemmed unless `stem` is false. Joining texts by a space concatenates their words.
-
-    Not `latin`: the words that ICU finds; py-rouge's rules apply to ASCII words.
-    """
+    """The words of a text in order, stemmed unless `stem` is false. Not `latin`: the words that ICU finds; py-rouge's rules apply
+    to ASCII words."""
     if not latin:
         return [one for word in words_of(text) for one in (rouge_words(word, stem) if word.isascii() else [word])]
     words: list[str] = []
@@ -70,7 +66,6 @@ def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
 
 
 def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """The n-grams of the words, with their counts."""
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 
@@ -92,11 +87,8 @@ def _table() -> dict[str, str]:
 
 
 def porter_stem(word: str) -> str:
-    """The stem of a lower-case word by Porter's algorithm as first published ("An algorithm for suffix stripping", 1980).
-
-    Equal to NLTK's `PorterStemmer` in the mode ORIGINAL_ALGORITHM, whose import takes seconds. Later versions of the algorithm,
-    such as the one behind Google's `rouge_score`, give other stems.
-    """
+    """The stem of a lower-case word by Porter's algorithm as first published (1980). Equal to NLTK's `PorterStemmer` in the mode
+    ORIGINAL_ALGORITHM, whose import takes seconds. Later versions give other stems."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):

@@ -6,8 +6,6 @@ looks unfaithful. Methods that maximize joint recall may spend the budget on a f
 of the best sources follow, because pronouns refer to them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -56,11 +54,8 @@ class Support:
 
 
 def _by_support(wanted: Sequence[str], sources: Sequence[Sequence[str]]) -> list[int]:
-    """The numbers of the source sentences that share a word with a summary sentence, best last (the first one among equals).
-
-    A source's score is the sum of the idf of the words that it shares with the summary sentence, plus the idf of both words of
-    each bigram that it shares.
-    """
+    """The numbers of the source sentences that share a word with a summary sentence, best last (the first one among equals): by
+    the sum of the idf of the shared words, plus the idf of both words of each shared bigram."""
     spread = Counter(word for source in sources for word in set(source))
     weights = {word: math.log(1 + len(sources) / spread[word]) for word in set(wanted) if word in spread}
     pairs = set(zip(wanted, wanted[1:], strict=False))

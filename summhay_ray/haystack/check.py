@@ -47,7 +47,6 @@ class Node:
         return InvalidHaystack(printable(line))
 
     def entry(self, key: str) -> Node:
-        """The value under `key`, which is required."""
         found = self.fields().get(key, _ABSENT)
         step = _step(key)
         node = Node(self.file, self.path + step if self.path else step.removeprefix("."), None if found is _ABSENT else found)
@@ -65,7 +64,6 @@ class Node:
         return self.value
 
     def entries(self) -> list[Node]:
-        """The values of an object, in order."""
         return [self.entry(key) for key in self.fields()]
 
     def items(self, what: str = "a list", least: int = 0) -> list[Node]:
@@ -80,7 +78,6 @@ class Node:
         return self.value
 
     def identifier(self) -> str:
-        """A non-empty string."""
         if not isinstance(self.value, str) or not self.value:
             raise self.refuse("an identifier (a string that is not empty)")
         return self.value
@@ -96,11 +93,9 @@ class Node:
 
 
 def parse(source: bytes | str, file: str) -> Any:
-    """Parse the JSON of a file; `source`: its content, as text or UTF-8. Raises InvalidHaystack.
-
-    It is stricter than Python's reader: it refuses NaN and Infinity, duplicate keys in an object, lone surrogates (which no
-    table can store), numbers that overflow, and more than MAX_DEPTH levels.
-    """
+    """Parse the JSON of a file; `source`: its content, as text or UTF-8. Raises InvalidHaystack. Stricter than Python's reader:
+    no NaN, Infinity, duplicate keys, lone surrogates (which no table can store), numbers that overflow, or more than MAX_DEPTH
+    levels."""
     root = Node(file, "", None)
     try:
         text = source.decode("utf-8") if isinstance(source, bytes) else source

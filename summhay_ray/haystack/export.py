@@ -1,7 +1,5 @@
 """Exports a run as released JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,12 +15,9 @@ def export_run(
     rankings: Iterable[Ranking],
     judge: str = "",
 ) -> dict[str, Any]:
-    """The haystack `raw` with the summaries, judgments and retriever scores of a run instead of its own.
-
-    Rows of other haystacks are ignored. The format holds only one judge: `judge`, or the only one. Repeats after the first have
-    the suffix `#N` in their key. Raises ValueError if there are several judges and none is named, and if two summaries or two
-    retrievers would have the same key.
-    """
+    """The haystack `raw` with the summaries, judgments and retriever scores of a run instead of its own. The format holds only
+    one judge: `judge`, or the only one. Repeats after the first have the suffix `#N` in their key. Raises ValueError for several
+    judges without a name, and for two summaries or retrievers of the same key."""
     identity = haystack_id_of(raw)
     by_subtopic: dict[str, list[Summary]] = {}
     for summary in summaries:
@@ -78,10 +73,8 @@ def _answers(subtopic: Mapping[str, Any], written: list[Summary], judged: Mappin
 
 
 def _scores(written: list[Summary], rankings: list[Ranking]) -> dict[str, dict[str, float]]:
-    """Retriever -> document_id -> score, in document order; empty for a retriever that ranked nothing (`none`).
-
-    Every retriever of a summary must be included, since readers split a system's key into retriever and model by these names.
-    """
+    """Retriever -> document_id -> score, in document order; empty for a retriever that ranked nothing (`none`). Every retriever
+    of a summary is included, since readers split a system's key by these names."""
     names = {summary.retriever for summary in written if summary.retriever != "full"} | {
         ranking.retriever for ranking in rankings
     }

@@ -4,8 +4,6 @@
 and a document that they confirmed or not). The haystack's id excludes both, so a run remains valid for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +105,6 @@ class Health:
     """The limits that rule out naming a winner."""
 
     def lines(self) -> list[str]:
-        """All of them, most serious first."""
         return [*self.limits, *self.doubts]
 
 
@@ -117,10 +114,8 @@ def health(
     oracle: float | None = None,
     judge: str = "",
 ) -> Health:
-    """The health of haystacks (name, facts) as a basis for a decision.
-
-    `oracle`: the best joint score (0 to 1) with only the gold documents, if known. `judge`: whose scores are used.
-    """
+    """The health of haystacks (name, facts) as a basis for a decision. `oracle`: the best joint score (0 to 1) with only the gold
+    documents, by `judge`, if known."""
     doubts: list[str] = []
     limits: list[str] = []
     if n_queries < FEWEST_QUERIES:
@@ -163,7 +158,6 @@ def health(
 
 
 def _right(name: str, facts: HaystackFacts) -> str:
-    """The share of the checked pairs that is right, with its interval."""
     ends = "" if facts.low is None or facts.high is None else f", 95 % interval {100 * facts.low:.0f} to {100 * facts.high:.0f} %"
     share = f"{100 * facts.right / facts.checked:.0f} %{ends}"
     return f"{name}: {facts.right} of {facts.checked} checked pairs of insight and document are right ({share})"

@@ -3,8 +3,6 @@
 A key of a system combines retriever, ordering and model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -36,9 +34,8 @@ class System:
 def parse_system(key: str, retrievers: Iterable[str] = RELEASED_RETRIEVERS) -> System:
     """The system named by a key of a released file's `summaries`, with or without the prefix.
 
-    `fl-ctxt-ORDERING_MODEL`: the whole haystack, sorted. `RETRIEVER_MODEL`: one of `retrievers` (the longest that matches, since
-    names may have underscores). Anything else: a model that saw the whole haystack in its own order. The suffix `#N` marks the
-    N-th repeat; the release has none.
+    `fl-ctxt-ORDERING_MODEL`: the whole haystack, sorted. `RETRIEVER_MODEL`: the longest of `retrievers` that matches. Anything
+    else: a model that saw the whole haystack in its own order. The suffix `#N` marks the N-th repeat; the release has none.
     """
     name, repeat = key.removeprefix(PREFIX), 0
     if numbered := _REPEAT.fullmatch(name):
@@ -61,12 +58,9 @@ def system_key(retriever: str, ordering: str, model: str) -> str:
 
 
 def haystack_id_of(raw: Mapping[str, Any]) -> str:
-    """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII).
-
-    People's findings about a haystack are excluded: the figures of their labels (`topic_metadata.synthesis.audit.by_person`),
-    their decisions and checked pairs (`topic_metadata.mine.review` and `.check`). So is the cost of a synthesized one
-    (`usd_micros`), since providers may discount the same answers.
-    """
+    """The first 16 hex digits of the sha256 of the whole released file as canonical JSON (sorted keys, plain ASCII), without
+    people's findings (`topic_metadata.synthesis.audit.by_person`, `topic_metadata.mine.review` and `.check`) and the cost
+    (`usd_micros`), since providers may discount the same answers."""
     content = _without(without_labels(raw), ("topic_metadata", "synthesis", "usd_micros"))
     for field in ("review", "check"):
         content = _without(content, ("topic_metadata", "mine", field))

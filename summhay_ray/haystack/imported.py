@@ -1,7 +1,5 @@
 """Reads the summaries and judgments of a released file as rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -27,11 +25,8 @@ class ImportedRows:
 
 
 def imported_rows(released: ReleasedFile) -> ImportedRows:
-    """One row per summary and one per judgment, in the file's order. Bullets are copied unchanged.
-
-    Labels in the annotators' form (fully_covered; candidate_id, which counts lines from 0; no_selection) are converted to the
-    judges' form (FULL_COVERAGE; bullet_id, which counts from 1; NA).
-    """
+    """One row per summary and one per judgment, in the file's order. Labels in the annotators' form (fully_covered; candidate_id,
+    which counts lines from 0; no_selection) are converted to the judges' (FULL_COVERAGE; bullet_id, from 1; NA)."""
     rows: list[Summary | Judgment | Failure] = []
     for subtopic in released.raw["subtopics"]:
         summaries = subtopic.get("summaries") or {}

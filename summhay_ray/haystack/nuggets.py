@@ -5,8 +5,6 @@ has questions with answers, or claims, each with its importance and the document
 query, a list of queries, or a query per line.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,8 +38,8 @@ def holds_nuggets(source: bytes | str) -> bool:
 def read_nuggets(source: bytes, file: str, documents: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The nuggets in `source`, JSON or JSON lines, as the JSON of a released haystack. Raises InvalidHaystack.
 
-    `documents`: (id, text) of the documents that references name by id. If no other document has the name, an id may lack a
-    file's ending, or a line's file name (`FILE#ID`). References to others are left out.
+    `documents`: (id, text) of the documents that references name by id, if unique without a file's ending, or a line's file name
+    (`FILE#ID`). References to others are left out.
     """
     forms = [{name, name.rpartition(".")[0], name.rpartition("#")[2]} for name, _ in documents]
     uses = Counter(form for own in forms for form in own)
@@ -82,7 +80,6 @@ def _queries(source: bytes, file: str) -> list[Node]:
 
 
 def _text_of(node: Node) -> str:
-    """A text, or that of an object with `text`."""
     return node.entry("text").text() if isinstance(node.value, dict) else node.text()
 
 
@@ -127,5 +124,4 @@ def _entries(node: Node) -> tuple[list[str], list[Node]]:
 
 
 def _document(node: Node) -> str:
-    """The id of a reference: itself, or its `doc_id`."""
     return node.entry("doc_id").text() if isinstance(node.value, dict) else node.text()

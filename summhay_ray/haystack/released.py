@@ -5,8 +5,6 @@ judgments by system) and its documents with the insights that each contains. Oth
 checked.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -51,11 +49,8 @@ class ReleasedFile:
 
 
 def read_released(source: bytes | str, file: str) -> ReleasedFile:
-    """Read the haystack in `source`, the content of `file`. Raises InvalidHaystack.
-
-    Gold documents that an insight or a subtopic lists (GOLD_FIELDS) must exist. Retriever scores may name missing documents, as
-    they do in released files.
-    """
+    """Read the haystack in `source`, the content of `file`. Raises InvalidHaystack, also for missing gold documents
+    (GOLD_FIELDS). Retriever scores may name missing documents, as they do in released files."""
     try:
         return released_from(parse(source, file), file)
     except InvalidHaystack:
@@ -303,10 +298,8 @@ def sample_names() -> list[str]:
 
 
 def load_sample(name: str) -> dict[str, Any]:
-    """A sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights.
-
-    Each call returns a new copy. Raises `summhay_ray.plugins.UnknownName`, which names the nearest sample.
-    """
+    """A new copy of a sample as parsed JSON in the released format: one topic, 32 documents, 4 subtopics, 22 insights. Raises
+    UnknownName, with the nearest sample."""
     names = sample_names()
     if name not in names:
         raise plugins.unknown("sample haystack", name, names)

@@ -26,8 +26,7 @@ from summhay_ray.llm.direct import KEEPALIVE_S
 from summhay_ray.llm.keys import NoKey, key_for, key_for_litellm, known_secrets, note_sent
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.provider_table import place_of, provider_of
-from summhay_ray.llm.reply import Reply
-from summhay_ray.llm.request import REVISION, Request, Task, bounded
+from summhay_ray.llm.request import REVISION, Reply, Request, Task, bounded
 from summhay_ray.routes import NoRoute, Wire, route_to
 
 
@@ -237,7 +236,7 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Within this context, httpx's requests belong to the call. Raises the call's problem instead of any other error."""
+    """Attribute httpx's requests to the call. If the call has a problem, it is raised instead of the error."""
     token = _CALL.set(call)
     try:
         yield

@@ -1,7 +1,5 @@
 """Agreement between two judges, between two rankings, and of values between 0 and 1 with two classes."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -101,11 +99,8 @@ def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
 
 
 def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
-    """Krippendorff's alpha for ordinal data: a row for each rater, a column for each item; None for a missing rating.
-
-    1 is perfect agreement, 0 is agreement by chance (Krippendorff 2019, Content Analysis, chapter 12). None if no item has two
-    ratings, or if all ratings are equal.
-    """
+    """Krippendorff's alpha for ordinal data (2019, Content Analysis, chapter 12): a row for each rater, a column for each item;
+    None for a missing rating. None if no item has two ratings, or if all ratings are equal."""
     import krippendorff
 
     data = np.array([[math.nan if one is None else one for one in row] for row in ratings], dtype=float)
@@ -117,15 +112,11 @@ def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
 
 def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:
     """Compare the rankings given by two lists of scores of the same items. Raises ValueError for unequal lengths."""
-    return RankAgreement(len(first), pearson(ranks(first), ranks(second)), _kendall(first, second))
+    from scipy import stats
 
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value, from 1 for the greatest; ties get their average rank."""
-    turned = -np.asarray(values, dtype=float)
-    in_order = np.sort(turned)
-    found: list[float] = ((np.searchsorted(in_order, turned) + np.searchsorted(in_order, turned, "right") + 1) / 2).tolist()
-    return found
+    ranked = pearson(*(stats.rankdata(values).tolist() for values in (first, second)))
+    tau = float(stats.kendalltau(first, second).statistic) if len(first) > 1 else math.nan
+    return RankAgreement(len(first), ranked, None if math.isnan(tau) else tau)
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -138,20 +129,6 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
         return max(-1.0, min(1.0, statistics.correlation(first, second)))
     except statistics.StatisticsError:  # Squares of tiny differences can underflow to 0.
         return None
-
-
-def _kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """(concordant - discordant) / sqrt(pairs untied in the first x pairs untied in the second)."""
-    balance = untied_a = untied_b = 0
-    for one in range(len(first)):
-        for other in range(one):
-            a, b = _sign(first[one] - first[other]), _sign(second[one] - second[other])
-            balance, untied_a, untied_b = balance + a * b, untied_a + (a != 0), untied_b + (b != 0)
-    return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _share(same: Sequence[bool]) -> float | None:
@@ -178,11 +155,8 @@ class BinaryScores:
     n: int
 
 
-def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0) -> BinaryScores:
-    """The figures, with 95 % percentile intervals of a bootstrap that resamples the items of each class.
-
-    Raises ValueError unless there is one label for each value.
-    """
+def binary_scores(values: Sequence[float], labels: Sequence[bool]) -> BinaryScores:
+    """The figures, with 95 % percentile intervals of a bootstrap within each class. Raises ValueError for unequal lengths."""
     if len(values) != len(labels):
         raise ValueError(f"{len(values)} values and {len(labels)} labels; give one label for each value")
     given, truth = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=bool)
@@ -191,7 +165,7 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
     positive, negative = given[truth], given[~truth]
     if not (positive.size and negative.size):
         return BinaryScores(None, None, None, None, called, labelled, n)
-    draw = generator(seed, ["binary"])
+    draw = generator(0, ["binary"])
     drawn = [_figures(draw.choice(positive, positive.size), draw.choice(negative, negative.size)) for _ in range(SAMPLES // 2)]
     lows, highs = np.quantile(np.array(drawn), QUANTILES_95, axis=0).tolist()
     auc, balanced = _figures(positive, negative)
@@ -199,7 +173,6 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
 
 
 def _figures(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> tuple[float, float]:
-    """AUC and balanced accuracy of the values of two classes."""
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
     auc = below.sum() / (2 * positive.size * negative.size)

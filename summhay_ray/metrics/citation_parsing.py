@@ -3,8 +3,6 @@
 All code reads citations with `read_citations`: for scores, for support without gold, and for the repair of citations.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import zlib
@@ -148,11 +146,10 @@ def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations
 
 
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
-    """The document numbers that a bullet cites, sorted, without repetition (section 4.1).
+    """The document numbers that a bullet cites, sorted, without repetition (section 4.1), including numbers without a document.
 
-    `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers
-    (`[1 2]`); here it separates them in both modes. `default`: see `read_citations`. Citations of documents that do not exist,
-    or were not shown, are returned too: they count as wrong. An unknown id becomes a number above 2 * 10**18.
+    `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers (`[1 2]`);
+    here it separates them. `default`: see `read_citations`; an unknown id becomes a number above 2 * 10**18.
     """
     if compat == "default":
         found = read_citations(bullet)
@@ -218,7 +215,6 @@ def _read(text: str, ids: Mapping[str, int]) -> Citations:
 
 
 def _single(group: Group) -> bool:
-    """Whether a group is one number."""
     return len(group.members) == 1 and isinstance(group.members[0], int) and not group.by_id
 
 
@@ -266,10 +262,7 @@ def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -
 
 def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
     """(number or unknown id, 1 if it was an id, 1 at the begin of a range) of the members of a bracket; none if it contains
-    prose.
-
-    `ids_alone`: only ids of documents count, not numbers.
-    """
+    prose. `ids_alone`: numbers do not count."""
     whole = _SEE.sub("", inside.strip(_QUOTES + "^\\{}⁽⁾"))
     if whole in ids:
         yield ids[whole], 1, 0

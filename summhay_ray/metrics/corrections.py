@@ -8,8 +8,6 @@ judge's scores tuned as in Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:23
 chances (Hajek's estimator).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,11 +40,8 @@ class JudgeBias:
 
 
 def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
-    """The bias of a judge: an exact match of its name first, else the first match of one of the `names`.
-
-    `judge` is the model, followed by a blank and the strategy unless that is the model's default. Patterns match only judges with
-    the default strategy: `*/gpt-4o` does not match `openai/gpt-4o blend`.
-    """
+    """The bias of a judge (model, or model and strategy, if that is not its default): an exact match of its name, else the first
+    match of `names`. Patterns match only default strategies: `*/gpt-4o` does not match `openai/gpt-4o blend`."""
     known = list(biases)
     exact = next((bias for bias in known if bias.judge == judge), None)
     patterns = [(bias, name) for bias in known for name in bias.names]
@@ -57,11 +52,9 @@ def bias_of(judge: str, biases: Iterable[JudgeBias]) -> JudgeBias | None:
 def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
     """The score with corrected coverage and joint, their intervals, and the bias; unchanged if the bias is unknown.
 
-    Coverage becomes coverage - bias, clipped to 0..1. People annotated only coverage, so citation scores are unchanged;
-    joint, the mean of coverage times citation, is scaled by corrected / raw coverage.
-    Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias (for
-    joint, times joint / coverage). A figure without a raw interval gets none: the bias alone would make it too narrow.
-    Raw figures and intervals are unchanged.
+    Coverage becomes coverage - bias, clipped to 0..1; joint is scaled by corrected / raw coverage, since people annotated no
+    citations. Each half of an interval is the root of the sum of two squares: the raw half, and 1.96 standard errors of the bias
+    (for joint, times joint / coverage). A figure without a raw interval gets none.
     """
     if bias is None or score.coverage is None:
         return score
@@ -139,10 +132,10 @@ def _tune_weight(pairs: Sequence[LabelledScore], shares: Sequence[float], n_item
 
 def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore]) -> SystemScore:
     """The score with `coverage_labelled` and `joint_labelled`, and their intervals, from labels of the system itself; unchanged
-    with fewer than FEWEST of them. A judge's errors differ by system, so labels of other systems are not used.
+    with fewer than FEWEST of them.
 
-    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. Without a
-    raw interval there is none: the labels alone would make it too narrow.
+    Each half of an interval is the root of the sum of two squares: the raw half (further queries) and the labels' half. A figure
+    without a raw interval gets none.
     """
     if score.coverage is None:
         return score

@@ -45,10 +45,8 @@ class Interval:
 
 
 def correlations(ratings: Sequence[float | None], human: Sequence[float | None]) -> Correlations:
-    """Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position.
-
-    Raises ValueError for unequal lengths or a number that is not finite.
-    """
+    """Pearson, Spearman and Kendall's tau-b of ratings with human scores, paired by position. Raises ValueError for unequal
+    lengths and for infinite numbers."""
     if len(ratings) != len(human):
         raise ValueError(f"{len(ratings)} ratings against {len(human)} human scores; expected equal lengths")
     pairs = [(a, b) for a, b in zip(ratings, human, strict=True) if a is not None and b is not None]
@@ -67,11 +65,8 @@ def correlations(ratings: Sequence[float | None], human: Sequence[float | None])
 
 
 def concordance(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Lin's concordance (1989): agreement of two raters in value, not only in order, at most 1.
-
-    For whole numbers it equals Cohen's kappa with quadratic weights. None without pairs, or if all numbers are equal. Raises
-    ValueError for unequal lengths.
-    """
+    """Lin's concordance (1989), at most 1: agreement in value, not only in order. None without pairs, or if all numbers are
+    equal. Raises ValueError for unequal lengths."""
     n = len(first)
     apart = [(a - b) ** 2 for a, b in zip(first, second, strict=True)]
     if not n:
@@ -85,10 +80,8 @@ def concordance(first: Sequence[float], second: Sequence[float]) -> float | None
 def mean_within(
     ratings: Sequence[float | None], human: Sequence[float | None], groups: Sequence[Hashable]
 ) -> tuple[Correlations, int]:
-    """(Mean of the correlations within each group, number of groups), like the averages over documents of SummEval and G-Eval.
-
-    A group counts if it has at least two pairs and neither side is constant.
-    """
+    """(Mean of the correlations within each group, number of groups), like the averages over documents of SummEval and G-Eval. A
+    group needs two pairs and no constant side."""
     found = list(_within(ratings, human, groups).values())
     if not found:
         return Correlations(None, None, None, "no document has two summaries whose ratings and whose scores differ"), 0
@@ -120,21 +113,16 @@ def between_means(ratings: Sequence[float | None], human: Sequence[float | None]
 
 
 class Bootstrap:
-    """Bootstrap of the correlations of ratings with one set of human scores.
-
-    `weights`: how often each pair occurs in each resample, of shape (resamples, pairs). All ratings share the same resamples, so
-    that their differences are paired.
-    """
+    """Bootstrap of the correlations of ratings with one set of human scores. `weights`, of shape (resamples, pairs): how often
+    each pair occurs in each resample. All ratings share the resamples, so that differences are paired."""
 
     def __init__(self, human: Sequence[float], weights: NDArray[np.float64], n_clusters: int) -> None:
         self._human, self._weights, self.n_clusters = np.asarray(human, dtype=np.float64), weights, n_clusters
 
     @classmethod
     def over(cls, human: Sequence[float], clusters: Sequence[str], seed: int = 0, samples: int = SAMPLES) -> Bootstrap:
-        """Draw clusters with replacement, each with all of its pairs. `clusters`: the cluster of each pair.
-
-        The draws depend only on `seed` and the names of the clusters.
-        """
+        """Draw clusters with replacement, each with all of its pairs. `clusters`: the cluster of each pair. The draws depend only
+        on `seed` and the clusters' names."""
         names, place = _places(clusters)
         drawn = generator(seed, names).multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples)
         return cls(human, drawn[:, place].astype(np.float64), len(names))
@@ -171,7 +159,6 @@ class Bootstrap:
             }
 
     def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """Like `of`, for `between_means`."""
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         names = list(dict.fromkeys(groups))
         member = np.array([[group == name for name in names] for group in groups]) & np.isfinite(given)[:, None]

@@ -5,8 +5,6 @@
 citations in any other form than a bracket of digits, commas and spaces.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -23,8 +21,8 @@ _FALLBACK = -1
 def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
     """Column of `scores` -> figure of a judged insight (section 4.1), or of many if all arguments are numpy arrays.
 
-    `cited`: documents that the bullet cites. `gold`: documents that contain the insight. `right`: documents in both. Precision is
-    0 without citations; recall is 0 if no document contains the insight.
+    `cited`: number of documents that the bullet cites; `gold`: that contain the insight; `right`: in both. Precision is 0 without
+    citations, recall without gold documents.
     """
     precision = right / (cited + (cited == 0))
     recall = right / (gold + (gold == 0))
@@ -46,10 +44,8 @@ CITATION_VALUES = tuple(name for name in VALUES if name.startswith("citation"))
 def score_summary(
     judgments: Sequence[Judgment], bullets: Sequence[str], gold: Gold, compat: Compat = "default"
 ) -> list[Score | Failure]:
-    """One row per judgment of one summary, in order. `gold`: the gold documents of the haystack's insights.
-
-    By default a judge's second judgment of an insight is a Failure; the released script counts both.
-    """
+    """One row per judgment of one summary, in order. `gold`: the gold documents of the haystack's insights. By default a judge's
+    second judgment of an insight is a Failure; the released script counts both."""
     rows: list[Score | Failure] = []
     seen: set[tuple[str, str]] = set()
     for judgment in judgments:
@@ -130,11 +126,9 @@ def _failure(judgment: Judgment, error: str, message: str) -> Failure:
 
 
 def _released_index(bullet_id: str) -> int | None:
-    """Index of the bullet as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert it.
-
-    So "NA", a list or null selects the second to last bullet, 0 the last, 3.7 the third. None if the judgment has no id: the
-    script then raises a KeyError, and an IndexError for an id beyond the bullets.
-    """
+    """Index of the bullet as the released script computes it: int(id) - 1, where int(id) is -1 if Python cannot convert it: "NA",
+    a list or null selects the second to last bullet, 0 the last, 3.7 the third. None without an id: the script raises a
+    KeyError."""
     if not bullet_id:
         return None
     try:
@@ -200,7 +194,6 @@ def score_columns(
 
 
 def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:
-    """The numbers that `extract_citations` finds in each bullet; null for null."""
     brackets = bullets.str.extract_all(_PLAIN_BRACKET)
     numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
     other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))

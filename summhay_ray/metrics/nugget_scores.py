@@ -6,8 +6,6 @@ counts. A query's score is the mean over its nuggets, weighted by importance (`r
 weight. A system's score is the mean over its queries, unlike coverage, which is the mean over all insights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,11 +20,8 @@ _QUERY = [*KEYS, *CLUSTER]
 
 
 def nugget_sums(judged: pl.DataFrame) -> pl.DataFrame:
-    """Sums by KEYS, CLUSTER and importance: the number of judged nuggets `n`, their `coverage`, and the number of fully covered
-    ones, `strict`.
-
-    `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be added up.
-    """
+    """Number `n`, `coverage` and fully covered ones `strict` of the judged nuggets, summed by KEYS, CLUSTER and importance.
+    `judged`: a row per judged nugget, with KEYS, CLUSTER, importance and coverage. Sums of several parts can be added up."""
     full = (pl.col("coverage") == 1).sum().cast(pl.Float64).alias("strict")
     return judged.group_by(*_QUERY, "importance").agg(pl.len().cast(pl.Float64).alias("n"), pl.col("coverage").sum(), full)
 
@@ -61,10 +56,7 @@ def nugget_scores_by_query(sums: Sequence[pl.DataFrame], expected: pl.DataFrame,
 
 
 def with_nuggets(scores: Sequence[SystemScore], queries: pl.DataFrame) -> list[SystemScore]:
-    """The scores with their `nuggets`, the intervals of `nuggets_NAME` in `ci`, and the reasons for missing ones in `ci_reasons`.
-
-    `queries`: the result of `nugget_scores_by_query`.
-    """
+    """The scores with their `nuggets`, and the intervals of `nuggets_NAME`. `queries`: the result of `nugget_scores_by_query`."""
     expected = dict(queries.group_by(KEYS, maintain_order=True))
     values = pl.col(NUGGET_SCORES).fill_null(0.0)
     counted = [pl.col(name).is_not_null().cast(pl.Float64).alias(f"n_{name}") for name in NUGGET_SCORES]

@@ -26,11 +26,9 @@ _TEXTS_KEPT = 256
 def rouge(
     prediction: str, references: Sequence[str], over: Literal["best", "mean"] = "best", script: Script = "auto"
 ) -> Mapping[str, float]:
-    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0.
-
-    `over`: best reference per type, or the mean over references. `script`: with `auto`, ICU finds the words of texts that are not
-    Latin; with `latin`, words consist of ASCII letters, as in rouge_score. Raises ValueError without a reference.
-    """
+    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0. `over`: the best or the mean
+    over references. `script`: with `latin`, words consist of ASCII letters, as in rouge_score; with `auto`, ICU finds the words
+    of other scripts. Raises ValueError without a reference."""
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
     latin = script == "latin" or is_latin(prediction, *references)
@@ -51,7 +49,6 @@ def _scores(prediction: str, reference: str, latin: bool) -> dict[str, float]:
 
 
 def _longest(prediction: str, reference: str, latin: bool) -> float:
-    """F1 of the longest common subsequence of stems."""
     from rouge_score import scoring
 
     target, predicted = _words(latin).tokenize(reference), _words(latin).tokenize(prediction)
@@ -88,8 +85,8 @@ def _words(latin: bool) -> _Words:
 
 
 class _Words:
-    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat. Without `latin`, it gets the
-    words that ICU finds, and leaves words with other letters unchanged."""
+    """rouge_score's tokenizer with a cache by word, since stemming dominates its time. Without `latin`, it gets the words that
+    ICU finds."""
 
     def __init__(self, latin: bool) -> None:
         whole_nltk()

@@ -1,7 +1,5 @@
 """Position sensitivity (Table 3): how a model's score depends on where the relevant documents are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,8 +13,7 @@ EXTREMES = ("top", "bottom")
 class PositionSensitivity:
     """One row of Table 3: joint scores in the full context by ordering, as fractions; None if there is no such score.
 
-    `baseline` is the ordering with which top and bottom are compared: `random`, else `given` (the haystack's own arbitrary order,
-    which the paper's Table 3 calls Random); empty without either.
+    `baseline`: `random`, else `given` (the haystack's own order, which Table 3 calls Random); empty without either.
     """
 
     model: str
@@ -31,22 +28,17 @@ class PositionSensitivity:
 
     @property
     def n_scored(self) -> int:
-        """Insights scored, over the row's orderings."""
         return sum(scored for scored, _ in self.n.values())
 
     @property
     def n_expected(self) -> int:
-        """Insights expected, over the row's orderings."""
         return sum(expected for _, expected in self.n.values())
 
 
 def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensitivity]:
-    """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4).
-
-    Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row. The sensitivity is
-    None if one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model; a
-    model's judges are in the order of `systems`.
-    """
+    """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4); None if one of
+    the three is missing. Models without a sorted haystack (`full`, ordering top or bottom) have no row. Sorted by model; a
+    model's judges are in the order of `systems`."""
     found: dict[tuple[str, str], dict[str, SystemScore]] = {}
     for system in systems:
         if system.retriever == "full":

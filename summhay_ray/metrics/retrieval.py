@@ -5,8 +5,6 @@ documents were retrieved than requested. nDCG, AP and MRR depend on the order, a
 the number of relevant documents. Relevance is binary; only nDCG uses grades, if there are any.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,20 +38,15 @@ class Ranking:
 def retrieval_scores(
     rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
 ) -> list[RetrievalScore]:
-    """One score for each (retrieved documents, best first; document -> relevance), in their order.
-
-    `k`: see `Ranking.cuts`. Raises the same errors as `scores_at_cuts`.
-    """
+    """One score for each (retrieved documents, best first; document -> relevance), in order, at cut `k`. Raises as
+    `scores_at_cuts`."""
     found = scores_at_cuts([Ranking(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
     return [score for (score,) in found]
 
 
 def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list[list[RetrievalScore]]:
-    """The scores of each ranking at each of its cuts.
-
-    A query whose judged documents are all irrelevant scores 0, as in trec_eval. Raises ValueError for a query without a judged
-    document, for a grade that is not a whole number, and for a document that is ranked twice.
-    """
+    """The scores of each ranking at each of its cuts; 0 if no judged document is relevant, as in trec_eval. Raises ValueError for
+    a query without a judged document, a grade that is not whole, and a document that is ranked twice."""
     import pytrec_eval
 
     gold: dict[str, dict[str, int]] = {}

@@ -3,21 +3,18 @@
 `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LEVEL_95 = 0.025
 """The probability beyond either end of a 95 % interval."""
@@ -112,20 +109,18 @@ def unit_means(
     return Means(mean, se, freedom, low, high, n)
 
 
-def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bounds = FRACTION) -> tuple[float, float]:
-    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within bounds."""
+def bounded_interval(mean: float, se: float, n: int, freedom: float) -> tuple[float, float]:
+    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within 0 and 1."""
     from scipy import special
 
     reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
-    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, bounds)
+    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, FRACTION)
     return float(low[0]), float(high[0])
 
 
 def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """(Order of the queries, start of each stratum in that order, start of each haystack.)
-
-    A stratum is a haystack. The only query of a haystack has no spread within it, so all such queries form one stratum.
-    """
+    """(Order of the queries, start of each stratum in that order, start of each haystack.) A stratum is a haystack; all haystacks
+    with a single query, which has no spread, form one."""
     _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
     stratum = np.where(counts[haystack] > 1, haystack, -1)
     order = np.lexsort((haystack, stratum))
@@ -189,14 +184,10 @@ def mean_interval(
     else null), and `n`, the number of rows with a value. `expected` (rows with the columns of `by`) adds `n_expected`,
     VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
-    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the smallest and the
-    largest possible value; if None, 0 and 1 if all values of the column are within these, else unknown.
-
-    Rows are assumed to be independent, but rows with the same value in the column `cluster` are one unit. Without `cluster`, rows
-    with the same value in the column `item` are one unit.
+    For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: of the values; if None,
+    0 and 1 if all values are within these, else unknown. Rows with the same value in the column `cluster` (without it, `item`)
+    are one unit.
     """
-    import polars as pl
-
     names = [by] if isinstance(by, str) else list(by)
     is_share = frame.schema[value] == pl.Boolean
     values = frame[value].cast(pl.Float64)

@@ -1,12 +1,10 @@
 """The scores of systems, pooled over insights, with intervals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -17,8 +15,7 @@ from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
 from summhay_ray.records import column_of, system_label
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
@@ -46,18 +43,14 @@ FIGURES = {
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
     """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
-    import polars as pl
-
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
     words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
     return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
 
 
 BULLET_FIGURES: Mapping[str, Callable[[pl.Series], pl.Series]] = {"words_per_bullet": words_per_bullet}
-"""Field of `SystemScore` -> its function: the bullets of each summary -> a figure for each; null for one that does not count.
-
-A system has the mean over its summaries of queries that some document answers.
-"""
+"""Field of `SystemScore` -> the function of each summary's bullets (null: does not count) whose mean over summaries of answerable
+queries it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +61,6 @@ class TakenOff:
     mean: float
     se: float
     source: str
-
-
-def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows (with `retriever`, `ordering` and `model`) with an added column `label`: the system's name for people."""
-    parts = pl.struct("retriever", "ordering", "model")
-    return rows.with_columns(parts.map_elements(lambda one: system_label(**one), pl.String).alias("label"))
 
 
 def of_column(column: str) -> tuple[str, str]:
@@ -116,11 +103,10 @@ class ByLabels:
 @dataclass(frozen=True, slots=True)
 class SystemScore:
     """The scores of one system by one judge, as fractions; None if nothing was scored or, for citations, nothing was covered.
-    Citation figures and joint use only insights with gold documents; None if there are none.
+    Citation figures and joint use only insights with gold documents.
 
-    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
-    figure's name to its 95 % interval; `ci_reasons` gives the reason for a missing interval. The corrected figures are None if
-    the judge's bias against people is unknown (`metrics.corrections`).
+    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci`: figure ->
+    its 95 % interval. Corrected figures are None if the judge's bias against people is unknown (`metrics.corrections`).
     """
 
     system: str
@@ -167,7 +153,6 @@ class SystemScore:
 
     @property
     def label(self) -> str:
-        """The system's name for people."""
         return system_label(self.retriever, self.ordering, self.model)
 
     @property
@@ -177,20 +162,16 @@ class SystemScore:
 
     @property
     def missing(self) -> float:
-        """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
 
     @property
     def incomplete(self) -> bool:
-        """Whether it lacks so much that it is not ranked and cannot be the best."""
+        """Whether it lacks too many answers to be ranked, or to be the best."""
         return self.missing > INCOMPLETE
 
     def floor(self, figure: str) -> float | None:
         """A figure with every missing insight as 0 (for citations: as covered, without a correct citation); None if no insight is
-        expected.
-
-        For a corrected figure, the reduction is the same as for the raw one.
-        """
+        expected. A corrected figure falls in proportion to the raw one."""
         value = getattr(self, figure)
         if (raw := figure.removesuffix("_corrected").removesuffix("_labelled")) != figure:
             least, of = self.floor(raw), getattr(self, raw)
@@ -223,11 +204,8 @@ class SystemScore:
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
-    """Counts and exact sums of scored insights by KEYS and CLUSTER, for `system_scores`.
-
-    `insights`: one row per scored insight, with KEYS, CLUSTER and VALUES (citation columns are null if the insight is not
-    covered). Insights may be given in parts: `added` combines the frames.
-    """
+    """Counts and exact sums of scored insights by KEYS and CLUSTER. `insights`: one row per scored insight, with KEYS, CLUSTER
+    and VALUES (citation columns are null if it is not covered)."""
     counts = [pl.len().cast(pl.Int64).alias("scored")]
     counts += [pl.col(name).count().cast(pl.Int64).alias(of) for name, of in (("citation_f1", "covered"), ("joint", "graded"))]
     sums = [(pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum() for name in VALUES]
@@ -249,14 +227,13 @@ def query_means(sums: pl.DataFrame) -> pl.DataFrame:
 def system_scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, weighting: Weighting = "insights"
 ) -> list[SystemScore]:
-    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge.
+    """The scores of every system that was scored or expected, sorted by model, retriever, ordering, system and judge; they do not
+    depend on the order of rows, to the last bit.
 
-    `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected, the number of insights to be scored.
-    `bullets`: KEYS without judge, and BULLET_FIGURES, one row per summary. With the weighting of insights,
-    coverage and joint are the release's means over all scored insights, and citation figures over the covered ones (section
-    4.1); with the weighting of queries, they are means of the queries' means. Intervals (`unit_means`) generalize to further
-    queries of these haystacks or, with FEWEST_UNITS haystacks or more, to further haystacks. The result does not depend on the
-    order of rows, to the last bit.
+    `sums`: `insight_sums` of all scored insights. `expected`: KEYS, CLUSTER and n_expected. `bullets`: KEYS without judge, and
+    BULLET_FIGURES, one row per summary. With the weighting of insights, coverage and joint are the release's means over all
+    scored insights, and citation figures over the covered ones (section 4.1); with that of queries, means of the queries' means.
+    Intervals (`unit_means`) are for further queries of these haystacks or, with FEWEST_UNITS haystacks, for further haystacks.
     """
     return [score for _, score in _scores(sums, expected, bullets, (), weighting)]
 
@@ -280,8 +257,6 @@ def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
-    import polars as pl
-
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
     clusters = list(dict.fromkeys((*keys, *CLUSTER)))
     due = expected.group_by(clusters).agg(pl.col("n_expected").sum())
@@ -319,10 +294,8 @@ def _scores(
 def query_intervals(
     sums: Floats, counts: Floats, haystacks: NDArray[Any], names: Sequence[str], is_over_haystacks: bool
 ) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
-    """(Figure -> its 95 % interval, figure without one -> the reason), over queries within haystacks or over haystacks.
-
-    `sums`, `counts`: shape (queries, figures), as in `unit_means`. `haystacks`: the haystack of each query, sorted into groups.
-    """
+    """(Figure -> its 95 % interval, figure without one -> the reason). `sums`, `counts`: shape (queries, figures), as in
+    `unit_means`. `haystacks`: the haystack of each query, sorted into groups."""
     strata: NDArray[Any] | None = haystacks
     if is_over_haystacks and len(haystacks):
         firsts, strata = np.flatnonzero(np.append(True, haystacks[1:] != haystacks[:-1])), None

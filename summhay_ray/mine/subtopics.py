@@ -16,6 +16,7 @@ from itertools import chain
 
 from summhay_ray.mine import questions
 from summhay_ray.mine.findings import finite_verb, is_verb
+from summhay_ray.mine.phrases import BROAD, FEWEST, VAGUE, WORD, Naming, is_noun_phrase, phrases, runs, with_article
 from summhay_ray.mine.statements import language_of
 from summhay_ray.synth import leak, read_words
 from summhay_ray.text import MONTHS, words_of
@@ -33,12 +34,12 @@ _TOPICAL, _TOPICAL_LEAST = 0.12, 4
 _STRONG = 2
 """Minimum that a phrase must name if nothing else is shared; see `Naming.value`."""
 _TIES = 2
-"""Number of words that insights share if they share one noun or name and are about one thing."""
+"""Minimum number of further words that insights share with one shared noun or name, to be about one thing."""
 _SAME_DOCUMENTS, _FEW_DOCUMENTS = 0.5, 0.2
 """Insights are about one thing if they share this part of their documents, and if these are at most this part of all."""
 _SCRIPTS = ("[ァ-ヶー]", "[一-龥々]", "[ぁ-ん]", "[가-힣]")
 """Letters of scripts without spaces between words: a word ends where its script does."""
-_PLACE = re.compile(r"\bin ((?:[A-Z][\w-]+)(?: [A-Z][\w-]+)?)\b")
+_PLACE = re.compile(r"\bin ([A-Z][a-z]+(?: [A-Z][a-z]+)?)\b")
 
 
 Key = tuple[str, ...]
@@ -81,10 +82,10 @@ class _Read:
         held = Counter(root for found in self.roots for root in found)
         self.common = {root for root, n in held.items() if n > max(_TOPICAL_LEAST, _TOPICAL * len(insights))}
         """Roots that so many insights have that they belong to the topic."""
-        self._loose = self.common | {root for word in questions.VAGUE | questions.BROAD for root in read_words(word).roots}
-        words = {word for text in insights for word in questions.WORD.findall(text)}
+        self._loose = self.common | {root for word in VAGUE | BROAD for root in read_words(word).roots}
+        words = {word for text in insights for word in WORD.findall(text)}
         topical = {word for word in words if self.common.intersection(read_words(word).roots)}
-        self.naming = questions.Naming(_proper(insights), frozenset(map(str.lower, topical)))
+        self.naming = Naming(_proper(insights), frozenset(map(str.lower, topical)))
         self.phrases = [dict([*(_phrases(text, self.naming) if self.english else _words(text))][::-1]) for text in insights]
         """Key -> phrase as it is written, for each insight."""
         self.acted = [_act(text, self.naming) if self.english else ("", "") for text in insights]
@@ -160,9 +161,9 @@ def _groups(read: _Read) -> list[tuple[list[Key], list[int]]]:
 
 def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
     """Groups of insights that share a phrase. `left`: the insights that are in no group; the caller removes those of a group."""
-    shown, holders, phrases = read.shown, read.holders, read.phrases
-    most = max(2, min(_COMMON * len(phrases), _BROAD * LARGEST))
-    usable = {key for key, places in holders.items() if shown[key] not in questions.BROAD and 2 <= len(places) <= most}
+    shown, holders, found = read.shown, read.holders, read.phrases
+    most = max(2, min(_COMMON * len(found), _BROAD * LARGEST))
+    usable = {key for key, places in holders.items() if shown[key] not in BROAD and 2 <= len(places) <= most}
     remaining = Counter({key: sum(place in left for place in holders[key]) for key in usable})
     order = {key: number for number, key in enumerate(sorted(usable))}
 
@@ -185,7 +186,7 @@ def _by_phrases(read: _Read, left: Collection[int]) -> Iterator[list[int]]:
             continue
         yield places
         for place in places:
-            remaining.subtract(phrases[place].keys() & usable)
+            remaining.subtract(found[place].keys() & usable)
         heapq.heappush(waiting, (rank(key), key))
 
 
@@ -208,7 +209,7 @@ def _plain(text: str, topic: str) -> Iterator[questions.Question]:
         yield questions.Question(subject, questions.REPORTED.format(subject), subject)
 
 
-def _act(text: str, naming: questions.Naming) -> tuple[str, str]:
+def _act(text: str, naming: Naming) -> tuple[str, str]:
     """The root of the noun that is a statement's subject, and the base of its verb."""
     clause = questions.read_clause(text, naming)
     head = re.split(r" (?:in|of|at|on|for|from|with|to|by) ", clause.subject)[0] if clause is not None else ""
@@ -216,7 +217,7 @@ def _act(text: str, naming: questions.Naming) -> tuple[str, str]:
     return (found[-1], clause.base) if clause is not None and found else ("", "")
 
 
-def _asked(names: Sequence[str], texts: Sequence[str], naming: questions.Naming, english: bool) -> Iterator[questions.Question]:
+def _asked(names: Sequence[str], texts: Sequence[str], naming: Naming, english: bool) -> Iterator[questions.Question]:
     """Questions that several insights answer, best first. `names`: phrases that they share, best first."""
     when, where = (_when(texts), _where(texts)) if english else ("", "")
 
@@ -227,21 +228,26 @@ def _asked(names: Sequence[str], texts: Sequence[str], naming: questions.Naming,
         clauses = [clause for text in texts if (clause := questions.read_clause(text, naming)) is not None]
         shortest = min(clauses, key=lambda clause: len(clause.subject), default=None)
         for known, question in questions.of_clauses(clauses, shortest) if shortest is not None else ():
-            subject = f"{shortest.subject if shortest else ''}"
+            subject = shortest.subject if shortest else ""
             there_and_then = f"{there(subject)}{when}"
-            yield questions.Question(
+            asked = questions.Question(
                 subject + there_and_then, f"{question}{there_and_then}", f"{subject} {known}{there_and_then}"
             )
-    kind = questions.kind_of(*texts)
-    written = sorted((phrase for text in texts for phrase in questions.phrases(text, naming)), key=len) if english else []
+            if naming.value(subject) >= FEWEST or question.startswith(questions.OF_THE_TOPIC):
+                yield asked
+    written = sorted((phrase for text in texts for phrase in phrases(text, naming)), key=len) if english else []
+    own = [one for text in texts for one in questions.ask(text, naming)] if english else []
     for subject in [*(name for name in names if naming.value(name) >= _STRONG), *names]:
-        whole = re.compile(rf"(?:the|an?|[^a-z].*['’]s) (?:\S+ )?{re.escape(subject)}", re.IGNORECASE)
-        thing = " " in subject and not re.search("(?:tion|ity|ness|ment|ance|ence|ing|ware)$", subject)
-        usual = questions.with_article(subject) if thing else subject
-        named = next((re.sub("^an? ", "the ", one) for one in written if whole.fullmatch(one)), usual)
-        for question in dict.fromkeys((questions.formed(kind, named), questions.REPORTED.format(named))):
-            for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
-                yield questions.Question(f"{subject}{more}", f"{question}{more}", f"{named}{more}")
+        whole = re.compile(rf"\b(?:the|an?|[A-Z]\S*) (?:\S+ )?(?i:{re.escape(subject)})$")
+        named = next((re.sub("^an? ", "the ", found[0]) for one in written if (found := whole.search(one))), "")
+        uncountable = re.search("(?:tion|ity|ness|ment|ance|ence|ware)$", subject)
+        named = named or (with_article(subject) if " " in subject and not uncountable else subject)
+        yield from (one for one in own if one.text in (f"What {be} {name}" for be in ("is", "are") for name in (named, subject)))
+        holding = [text for text in texts if subject.lower() in text.lower()] or texts
+        kind = questions.kind_of(holding, subject) if english else questions.REPORTED
+        for more in dict.fromkeys((f"{there(subject)}{when}", when, "")):
+            question = f"{questions.formed(kind, named)}{more}"
+            yield questions.Question(f"{subject}{more}", question, question)
 
 
 def _when(texts: Sequence[str]) -> str:
@@ -279,18 +285,19 @@ def _proper(insights: Sequence[str]) -> set[str]:
         if (
             len(words) > 2
             and not words[0].endswith(("s", "ing", "ed"))
+            and not (len(words[0]) > 5 and words[0].endswith("ly"))
             and is_verb(words[1].lower(), words[0].lower(), words[2].lower())
         ):
             first.add(words[0].lower())
     return {word for word, n in capital.items() if n > small[word]} | {word for word in first if not small[word]}
 
 
-def _phrases(text: str, naming: questions.Naming) -> Iterator[tuple[tuple[str, ...], str]]:
+def _phrases(text: str, naming: Naming) -> Iterator[tuple[tuple[str, ...], str]]:
     """The noun phrases of a statement and their ends, longest first: (roots, the words)."""
     text = re.sub(r"\s*\([^)]*\)", "", text)
     found = finite_verb(text)
-    for run, _, _ in questions.runs(text, naming, {found.start()} if found else ()):
-        yield from _ends(run)
+    for run, begin, _ in runs(text, naming, {found.start()} if found else ()):
+        yield from _ends(run, text[:begin])
 
 
 def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -303,18 +310,22 @@ def _words(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (word,), f"“{whole[0] if whole else word}”"
 
 
-def _ends(run: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _ends(run: Sequence[str], before: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """The last three, two and one words of a run, if they name a subject."""
     if not run:
         return
     last = run[-1]
     plain = last == last.lower()
-    if len(last) < 3 or not questions.ends_a_phrase(last):
+    if (len(last) < 3 and len(run) < 2) or not is_noun_phrase(run, before):
         return
     small = next((place for place, word in enumerate(reversed(run)) if word == word.lower()), len(run))
     for size in range(min(max(_LONGEST, small), len(run)), 0, -1):
         words = run[-size:]
-        if words[0].lower() in questions.VAGUE or (size == 1 and (last.lower() in questions.VAGUE or (plain and len(last) < 4))):
+        if (
+            words[0].lower() in VAGUE
+            or words[0][0].isdigit()
+            or (size == 1 and (last.lower() in VAGUE or (plain and len(last) < 4)))
+        ):
             continue
         if words[0] == words[0].lower() and size > 1 and re.search(r"(?:ly|ing)$", words[0]):
             continue

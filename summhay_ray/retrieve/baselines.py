@@ -3,8 +3,6 @@
 The base classes of the retrievers that rank a corpus for one query at a time are here, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -24,15 +22,12 @@ class OverCorpus:
     """Base of retrievers that rank a corpus for one query at a time, by `ranking`."""
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
-        """See `Retriever`."""
         return list(self.ranking(query_of(subtopic, haystack), corpus_of(haystack)))
 
     def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
-        """See `BatchRetriever`."""
         return [self.ranking(query, corpus) for query in queries]
 
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-        """The ranking of the corpus for one query."""
         raise NotImplementedError
 
 
@@ -58,7 +53,6 @@ class Full(Plain):
     whole: ClassVar[bool] = True
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """Every document of the corpus."""
         return [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]
 
 
@@ -69,21 +63,17 @@ class Nothing(Plain):
     whole: ClassVar[bool] = False
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """No document."""
         return []
 
 
 class Random(Plain):
-    """Retrieval's lower bound (paper, section 5.1, "Rand").
-
-    Score: uniform in [0, 1), a hash of seed, topic, query and document, so equal in every process.
-    """
+    """Retrieval's lower bound (section 5.1, "Rand"). Score: a hash of seed, topic, query and document in [0, 1), equal in every
+    process."""
 
     name: ClassVar[str] = "random"
     whole: ClassVar[bool] = False
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
-        """All documents, in pseudo-random order."""
         scores = []
         for document_id in corpus.document_ids:
             # Not the corpus's id: that changes when a summary is added to a haystack's file, and the scores must not.
@@ -95,13 +85,12 @@ class Random(Plain):
 
 
 class Oracle(OverCorpus):
-    """Retrieval's upper bound (paper, section 5.1, "Orac"), optionally with errors.
-
-    Score: each document's grade of relevance to the query; in a haystack, how many of the subtopic's insights it contains.
+    """Retrieval's upper bound (section 5.1, "Orac"): each document's grade of relevance to the query; in a haystack, how many of
+    the subtopic's insights it contains.
 
     `{oracle: replace, share: 0.2}` adds errors to a share of the relevant documents, drawn by seed and content. `replace`: an
-    irrelevant document takes each one's score, which falls to 0. `add`: the same number of irrelevant documents get these scores,
-    too. `drop`: their scores fall to 0. `shuffle`: they exchange their scores.
+    irrelevant document takes each one's score, which falls to 0. `add`: as many irrelevant documents get these scores, too.
+    `drop`: their scores fall to 0. `shuffle`: they exchange them.
     """
 
     name: ClassVar[str] = "oracle"

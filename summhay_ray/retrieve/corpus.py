@@ -1,7 +1,5 @@
 """The input of retrievers: ordered documents, and queries with or without gold documents."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -16,8 +14,7 @@ from summhay_ray.records import Document, Haystack, Subtopic
 T = TypeVar("T")
 
 LONGEST_QUERY = 1_000_000
-"""Maximum characters of a query. Every retriever and prompt repeats the query: one as long as a book would keep a run busy for
-hours."""
+"""Maximum characters of a query. Every retriever and prompt repeats it: one as long as a book would take hours."""
 
 
 def query_flaw(text: str) -> str:
@@ -66,10 +63,8 @@ class Corpus:
     """Whether a document is left out of the ranking of a query with the same id, as in BEIR's evaluation."""
 
     def grades(self, query: Query) -> dict[str, float]:
-        """document_id -> grade of relevance to a query, for metrics and files; 1 if relevance is binary.
-
-        Contains the relevant documents; if a judged query has none, its judged documents with grade 0.
-        """
+        """document_id -> grade of relevance to a query, for metrics and files (1 if relevance is binary), of the relevant
+        documents; if a judged query has none, its judged documents with grade 0."""
         relevant = {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
         return relevant or dict.fromkeys(query.gold, 0.0)
 
@@ -139,10 +134,8 @@ def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
 
 
 class PerCorpus(Generic[T]):
-    """A cache of what retrievers prepare once per corpus, such as an index. Thread-safe.
-
-    Keeps `build(corpus)` by corpus_id (a content hash), for the `kept` most recently used corpora.
-    """
+    """A thread-safe cache of `build(corpus)`, such as an index, by corpus_id (a content hash), for the `kept` most recently used
+    corpora."""
 
     def __init__(self, build: Callable[[Corpus], T], kept: int = 4) -> None:
         self._build = build

@@ -66,7 +66,6 @@ class Embed:
     dense: Dense
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-        """See `ModelRetriever`."""
         import numpy as np
 
         dense = self.dense
@@ -93,7 +92,6 @@ class Embed:
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Dot products (queries, documents)."""
     import numpy as np
 
     # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.
@@ -122,11 +120,9 @@ class Vector(Embed):
 
 
 class Longe:
-    """dwzhu/e5-base-4k, with positions stretched to 4,096 (paper, section 5.1, "LongE"), as in the release.
-
-    Score: 100 times the cosine. The release encodes a document and the query in one batch: the positions of both are stretched if
-    both are within 512 tokens; if one is longer, neither is stretched.
-    """
+    """dwzhu/e5-base-4k, with positions stretched to 4,096 (section 5.1, "LongE"). Score: 100 times the cosine. As the release
+    encodes both in one batch, the positions of document and query are stretched if both are within 512 tokens, else of
+    neither."""
 
     name: ClassVar[str] = "longe"
     whole: ClassVar[bool] = False
@@ -140,7 +136,6 @@ class Longe:
         self.stretched, self.plain = replace(given, positions="stretched"), replace(given, positions="plain")
 
     async def rank_with(self, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
-        """See `ModelRetriever`."""
         import numpy as np
 
         query_texts = [f"query: {query.text}" for query in queries]

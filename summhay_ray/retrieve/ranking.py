@@ -1,7 +1,5 @@
 """Calls any kind of retriever for all queries of a corpus, and checks its rankings."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Coroutine, Sequence
@@ -20,11 +18,8 @@ class BadRanking(ValueError):
 
 
 async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
-    """One checked ranking per query, by a `Retriever`, `BatchRetriever` or `ModelRetriever`.
-
-    Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers, duplicate
-    documents, scores that are not finite, or a wrong number of rankings.
-    """
+    """One checked ranking per query. Raises LookupError if the corpus lacks data that the retriever needs, and BadRanking for
+    unknown or duplicate documents, infinite scores, or a wrong number of rankings."""
     if isinstance(retriever, ModelRetriever):
         found: Any = await retriever.rank_with(models, queries, corpus)
     elif isinstance(retriever, BatchRetriever):
@@ -98,13 +93,11 @@ class ModelsHere:
         self._scorers: dict[Scoring, Scorer] = {}
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `Models`. Raises NoModel."""
         if encoding not in self._encoders:
             self._encoders[encoding] = load_encoder(encoding)
         return self._encoders[encoding].encode(texts)
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `Models`. Raises NoModel."""
         if scoring not in self._scorers:
             self._scorers[scoring] = load_scorer(scoring)
         scores: list[float] = self._scorers[scoring].score([(query, text) for text in texts]).tolist()

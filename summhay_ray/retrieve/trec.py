@@ -82,9 +82,7 @@ def query_names(corpus: str, corpus_id: str, query_id: str) -> tuple[str, str, s
 
 def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False) -> tuple[Corpus, list[str]]:
     """The corpus with the queries that the qrels judge, and one sentence for each oddity of the judgments.
-
-    `ignore_identical_ids`: leave a document out of the ranking of a query with the same id, as in BEIR's evaluation.
-    """
+    `ignore_identical_ids`: see `Corpus`."""
     documents = set(corpus.document_ids)
     queries, unjudged, empty, identical, contradicted, absent = [], [], [], [], [], []
     for query in corpus.queries:
@@ -114,10 +112,8 @@ def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False)
 
 
 def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
-    """A corpus for run files and qrels without one: the documents that either names, without texts.
-
-    Documents are in descending order of their ids, so that ties are broken as in trec_eval.
-    """
+    """A corpus of the documents that run files and qrels name, without texts, in descending order of ids, so that ties are broken
+    as in trec_eval."""
     lines = [qrels.grades, *runs]
     named = {document_id for one in lines for scores in one.values() for document_id in scores}
     queries = tuple(Query(query_id, "") for query_id in dict.fromkeys(query_id for one in lines for query_id in one))
@@ -125,11 +121,8 @@ def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
-    """The lines of one ranking. `scores`: None if only the order is known; they then fall by one per rank.
-
-    Scores that do not fall, as 4-byte floats, are lowered to the next smaller number: trec_eval reads such floats, and breaks
-    ties by document name, which would lose our order.
-    """
+    """The lines of one ranking. `scores`: None if only the order is known; they then fall by one per rank. Scores that do not
+    fall, as 4-byte floats, are lowered to the next smaller number, since trec_eval breaks ties of such floats by name."""
     import numpy as np
 
     ranked = list(document_ids)
@@ -145,7 +138,6 @@ def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequ
 
 
 def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:
-    """The lines of one query's relevant documents."""
     return "".join(f"{_word(query_id)} 0 {_word(name)} {grade:g}\n" for name, grade in gold.items())
 
 

@@ -6,6 +6,7 @@ It uses `llm` and the local models. The web server is imported only to serve.
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.bills import Call
 from summhay_ray.simulator.provider import Provider
+from summhay_ray.simulator.quality import Quality
 from summhay_ray.simulator.start import (
     NOTHING_TO_SAY,
     Serving,
@@ -23,6 +24,7 @@ __all__ = [
     "Answers",
     "Call",
     "Provider",
+    "Quality",
     "Serving",
     "Settings",
     "make_answers",

@@ -20,6 +20,7 @@ from summhay_ray.local_models import LocalModels
 from summhay_ray.loops import run_loop
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.provider import Provider
+from summhay_ray.simulator.quality import Quality
 from summhay_ray.simulator_settings import Settings, parse_limit, read_keys
 from summhay_ray.synth import Faults, faulty, task_of
 
@@ -33,6 +34,7 @@ SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
 SHORT_BULLET = "- The documents say so, as {model} found in text {text:08x}. [1]"
 SHORT_RATING = "4"
 NO_FAULTS = Faults()
+BEST = Quality()
 _SWITCH_S = 0.0005
 
 
@@ -50,6 +52,8 @@ class Serving:
     """Whether fixed verdicts and bullets replace computed answers."""
     faults: Faults = NO_FAULTS
     """Faults in the answers to prompts of a synthesis."""
+    quality: Quality = BEST
+    """How much of a summary each model gives."""
 
     @property
     def beyond_this_machine(self) -> bool:
@@ -83,7 +87,7 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
         stack.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_SWITCH_S)
         record = stack.enter_context(Path(serving.record).open("a", encoding="ascii")) if serving.record else None
-        provider = Provider(settings, make_answers(serving.short, serving.faults), keys, record)
+        provider = Provider(settings, make_answers(serving.short, serving.faults, serving.quality), keys, record)
         run_loop(lambda: serve(provider, serving.host, serving.port, announce))
     return provider.books.to_json()
 
@@ -96,20 +100,23 @@ def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) ->
         raise UserError(str(error)) from error
 
 
-def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
-    """The answers of the offline models, or short texts that cost nothing to make if `short`."""
+def make_answers(short: bool = False, faults: Faults = NO_FAULTS, quality: Quality = BEST) -> Answers:
+    """The answers of the offline models, or short texts that cost nothing to make if `short`. Raises UserError if these are to
+    have a quality."""
     if short:
+        if quality is not BEST:
+            raise UserError("--quality needs --answers offline; short answers are the same for every model")
         return Answers(short_answer, quick=True)
-    answer = offline_answer()
+    answer = offline_answer(quality)
     return Answers(answer if faults == NO_FAULTS else faulty(answer, faults))
 
 
-def offline_answer() -> Answer:
+def offline_answer(quality: Quality = BEST) -> Answer:
     """A function that answers each prompt with the local model for it.
 
     Each prompt of a synthesis is answered by `offline/writer`, a judge's by `offline/judge`, a rater's by `offline/rater` (only
-    with the rating), ETHIC's by the model for its task, and others by `offline/support`. The question whether a passage is needed
-    is always answered with yes.
+    with the rating), ETHIC's by the model for its task, and others by `offline/support`, reduced to the model's `quality`. The
+    question whether a passage is needed is always answered with yes.
     """
     models = LocalModels()
 
@@ -127,7 +134,7 @@ def offline_answer() -> Answer:
         for reader in (*READERS, *(() if SUMMARY in instruction.lower() else (NAMER,))) if mark else ():
             with contextlib.suppress(LookupError):
                 return models[reader].answer(request)
-        return models[SUMMARIZER].answer(request) or NOTHING_TO_SAY
+        return quality.reduced(model, models[SUMMARIZER].answer(request)) or NOTHING_TO_SAY
 
     return answer
 

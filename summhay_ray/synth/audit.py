@@ -4,8 +4,6 @@ After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the pl
 says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import random
@@ -109,12 +107,9 @@ class Labels:
 
 
 def audit_sample(raws: Sequence[Mapping[str, Any]], n_insights: int, n_documents: int, seed: int) -> list[AuditRow]:
-    """The questions of an audit: about `n_insights` insights and `n_documents` documents, over all haystacks (released JSON).
-
-    Both numbers are divided evenly among the haystacks. The questions about a document cover all insights that it contains, and
-    others of its topic, so that the former are 55 of 155 (Table 5) if there are enough. Distracting subtopics are included. The
-    same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of the same name.
-    """
+    """The questions about `n_insights` insights and `n_documents` documents, divided evenly among the haystacks (released JSON),
+    distracting subtopics included. The same haystacks, numbers and seed give the same rows. Raises UserError for two haystacks of
+    the same name."""
     _named_apart(raws)
     insights = [_shuffled(list(_assignments(raw)), seed, "insights", raw) for raw in raws]
     items = _in_turn(insights, n_insights)
@@ -183,11 +178,9 @@ def read_audit(path: Path, raws: Sequence[Mapping[str, Any]]) -> Labels:
 
 
 def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str, Any]:
-    """The figures of Tables 4 and 5 for one haystack (released JSON), with its own checks in place of a person.
-
-    For insights, the last round counts. For documents, the first round counts, compared with the plan: it shows how correct the
-    text was before editing. `plan_corrected`: pairs of a document and an insight for which the plan was corrected at the end.
-    """
+    """The figures of Tables 4 and 5 for one haystack (released JSON), with its own checks in place of a person. For insights, the
+    last round counts; for documents, the first, which shows the text before editing. `plan_corrected`: pairs of a document and an
+    insight for which the plan was corrected at the end."""
     last = {(check.kind, check.subject, check.object): check for check in checks}
     chosen = {subject: check.found for (kind, subject, _), check in last.items() if kind == "insight_subtopic"}
     said = [check for (kind, _, _), check in last.items() if kind == "document_insight"]
@@ -217,7 +210,6 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The subtopics of a haystack with queries, then the distracting ones."""
     synthesis = (raw.get("topic_metadata") or {}).get("synthesis") or {}
     return [*raw["subtopics"], *synthesis.get("distractors", ())]
 
@@ -268,7 +260,6 @@ def _in_turn(lists: Sequence[Sequence[Any]], number: int) -> list[Any]:
 
 
 def _named_apart(raws: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError if two haystacks have the same name."""
     names = [str(raw["topic_id"]) for raw in raws]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -342,7 +333,6 @@ def haystack_tables(labels: Labels) -> dict[str, Any]:
 
 
 def by_haystack(labels: Labels) -> dict[str, Labels]:
-    """Name of a haystack -> its labels."""
     names = sorted({label.haystack for label in labels.insights} | {label.haystack for label in labels.documents})
     return {
         name: Labels(

@@ -7,8 +7,6 @@ numbers and names that no other insight has. A document states its insights amon
 Prompts of checks are answered by the offline checks. The templates are in `templates.yaml`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -78,7 +76,6 @@ def _templates() -> tuple[_Banks, Mapping[str, _Banks]]:
 
 
 def _banks(given: Input, spoken: bool = False) -> _Banks:
-    """The banks of the input's domain."""
     domains = _templates()[1]
     return domains["conversation" if spoken else given["domain"] if given.get("domain") in domains else "generic"]
 
@@ -129,10 +126,8 @@ class _Facts:
 
 
 def _subtopics(given: Input, rng: random.Random) -> Any:
-    """`n` subtopics of three things each, which have only words of the topic in common.
-
-    Each has one thing of a subtopic in `avoid`, if there are any: later subtopics are distractors of those with queries.
-    """
+    """`n` subtopics of three things each, which share only words of the topic. Each has one thing of a subtopic in `avoid`, if
+    there are any: later subtopics are distractors of those with queries."""
     topic, avoid, found = given.get("topic", ""), _texts(given.get("avoid", ())), list[dict[str, str]]()
     used = set(read(topic).roots).union(*(read(text).roots for text in avoid))
     near = [thing for text in avoid for thing in _theme(text) if thing.islower() and " " not in thing]
@@ -211,7 +206,6 @@ def _conflicting(given: Input, rng: random.Random) -> Any:
 
 
 def _query(given: Input, rng: random.Random) -> Any:
-    """A question in the subtopic's words."""
     subtopic = " ".join(given["subtopic"].split()).rstrip(".!?:; ")
     theme = (_theme(subtopic) or [subtopic])[0][:1] + subtopic[1:]
     return {"query": rng.choice(_banks(given)["query"]).replace("{theme}", theme)}
@@ -255,10 +249,8 @@ def _filled(line: str, banks: _Banks, rng: random.Random) -> str:
 
 
 def _document(given: Input, rng: random.Random) -> str:
-    """A text of about `words` words that states each of `insights`, or one `insight`; longer if these and the opening are.
-
-    In a document written in chapters, only the first has an opening. If there are participants, they speak in turn.
-    """
+    """A text of about `words` words (or as long as needed) that states each of `insights`, or one `insight`. In a document
+    written in chapters, only the first has an opening. Participants speak in turn."""
     speakers, before, subject = given.get("participants"), given.get("before", "").strip(), _subject(given.get("topic", ""))
     banks = {**_banks(given, bool(speakers)), "topic": (subject,)}
     listed = _texts(given["insights"] if "insights" in given else [given["insight"]])
@@ -331,7 +323,6 @@ def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> li
 
 
 def _same(given: Input, name: str, alike: Callable[[str, str], bool]) -> list[list[int]]:
-    """The ids of the pairs of similar texts in a list."""
     return [[one["id"], other["id"]] for one, other in combinations(given[name], 2) if alike(one["text"], other["text"])]
 
 
@@ -376,19 +367,15 @@ _ANSWERS: Mapping[str, Callable[[Input, random.Random], Any]] = {
 
 class OfflineWriter:
     """The local model `offline/writer` (llm.LocalModel): invents outlines, writes documents from templates, and checks by words.
-
     It reads only the `Input:` of a prompt. The same prompt and sample get the same answer on every machine. Its inventions and
-    filler are English whatever `language` says; insights are in the language of the input.
-    """
+    filler are English; insights are in the language of the input."""
 
     name: ClassVar[str] = "offline/writer"
     revision: ClassVar[str] = "4"
 
     def answer(self, request: Request) -> str:
-        """The answer to a prompt of the synthesis: a document's text, or JSON.
-
-        Raises LookupError, which says why, if the prompt has no input, no known task, or lacks a field of its task.
-        """
+        """The answer to a prompt of the synthesis: a document's text, or JSON. Raises LookupError, which says why, for a prompt
+        without input, known task, or a field of its task."""
         given = read_input(request.prompt)
         try:
             answer = _ANSWERS[given["task"]](given, seeded(request.prompt, request.sample))

@@ -13,27 +13,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
-from summhay_ray.text.sentences import sentences
-from summhay_ray.text.words import root
+from summhay_ray.text.words import root, sentences
 
 _WINDOW = 3
 """Number of adjacent sentences in a window."""
 _SHARED = 0.4
 """Minimum share of the statement's words in its evidence, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_OPPOSITES = 0.5, 0.6, 0.6
+_SHORT = 4
+"""Maximum number of content words of a short statement."""
 _NEAR = 3
 """Content words up to this distance from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
-_SOFT_WORDS = """
-    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely barely
-    hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
+_DENYING_WORDS = """
+    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal forbid deny reject
 """
-_SOFT = frozenset(map(root, _SOFT_WORDS.split()))
+_DENYING = frozenset(map(root, _DENYING_WORDS.split()))
+_UNCERTAIN_WORDS = """
+    only few little rarely barely hardly unlike instead rather except insufficient impossible unable without unless require need
+"""
+_SOFT = _DENYING.union(map(root, _UNCERTAIN_WORDS.split()))
 """Words that deny without a negation, or make a statement uncertain."""
 _OPPOSITE_WORDS = """
     rose rise risen rising increase increased grew grow grown growth climb climbed gain surge upward
     / fell fall fallen falling decrease decreased decline declined drop dropped shrink shrank shrunk reduce reduced loss
+    raise raised / lower lowered reduce reduced cut
+    double doubled / triple tripled / halve halved
+    hourly / daily / weekly / monthly / quarterly / yearly annually annual
     higher / lower
+    highest / lowest
+    largest biggest / smallest
     larger / smaller
     longer / shorter
     faster / slower
@@ -54,7 +63,26 @@ _OPPOSITE_WORDS = """
     hire hired / dismiss dismissed
     buy bought / sell sold
     join joined / leave left quit
-    support supported favour favor / oppose opposed
+    support supported favour favor / oppose opposed against
+    uphold upheld grant granted / dismiss dismissed overturn overturned deny denied
+    confirm confirmed / deny denied
+    agree agreed / disagree disagreed
+    connect connected / disconnect disconnected
+    continue continued / discontinue discontinued
+    arrest arrested / release released
+    positive / negative
+    indoors indoor / outdoors outdoor
+    most many / few
+    pass passed / fail failed
+    guilty / innocent acquitted
+    public / private
+    manual manually / automatic automatically
+    temporary temporarily / permanent permanently
+    expensive costly / cheap inexpensive
+    present / absent
+    full / empty
+    profit / loss
+    surplus / deficit
     strengthen strengthened / weaken weakened
     majority / minority
     minimum / maximum
@@ -65,13 +93,13 @@ _OPPOSITE_WORDS = """
     always / never
     all every each / none
 """
-_SIDES: dict[str, list[tuple[int, int]]] = {}
-"""Word, in the form of a statement's tokens -> (pair of opposites, the word's side in it)."""
+_SIDES: dict[str, set[tuple[int, int]]] = {}
+"""Word, in the form of a statement's tokens -> (group of words that exclude each other, the word's side in it)."""
 for _place, _line in enumerate(_OPPOSITE_WORDS.replace("\n    /", " /").strip().splitlines()):
     for _side, _words in enumerate(_line.split("/")):
         for _word in _words.split():
             for _form in {_word, root(_word)}:
-                _SIDES.setdefault(_form, []).append((_place, _side))
+                _SIDES.setdefault(_form, set()).add((_place, _side))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +122,7 @@ def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[C
     said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else _passage(tuple(evidence))
     found: list[Contradiction] = []
     for one in said.statements:
-        opposes = not _SIDES.keys().isdisjoint(one.tokens)
+        opposes = bool(one.prefixed) or not _SIDES.keys().isdisjoint(one.tokens)
         if not (one.facts or one.negations or shown.denies or opposes) or len(one.roots & shown.roots) < _SHARED * len(one.roots):
             continue
         missing = [fact for fact in one.facts if not any(_agree(fact, other) for other in shown.facts)]
@@ -127,7 +155,7 @@ class _Passage:
     """The facts, without repeated values."""
     roots: frozenset[str]
     denies: bool
-    """Whether one of them has a negation."""
+    """Whether one of them has a negation or a negative prefix."""
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -135,7 +163,7 @@ def _passage(sentences: tuple[str, ...]) -> _Passage:
     statements = [read_statement(sentence) for sentence in sentences]
     facts = {(one.kind, one.quantity, one.days, one.minutes, one.name): one for read in statements for one in read.facts}
     roots = frozenset[str]().union(*(one.roots for one in statements))
-    return _Passage(statements, list(facts.values()), roots, any(one.negations for one in statements))
+    return _Passage(statements, list(facts.values()), roots, any(one.negations or one.prefixed for one in statements))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -264,22 +292,35 @@ def _denials(
 def _opposites(one: Statement, window: Sequence[Statement]) -> Iterator[Contradiction]:
     """A pair of opposite words, such as rose and fell, that both use about the same thing and without a negation."""
     for near in window:
-        rest = len(one.roots) - 1
-        if one.negations or near.negations or len(one.roots & near.roots) < max(2, _SHARED_BY_OPPOSITES * rest):
+        # In two short statements such as "prices rose" and "prices fell" there is one more word to share.
+        least = 1 if max(len(one.roots), len(near.roots)) <= _SHORT else max(2, _SHARED_BY_OPPOSITES * (len(one.roots) - 1))
+        if one.negations or near.negations or len(one.roots & near.roots) < least:
             continue
-        for place, token in enumerate(one.tokens):
-            for pair, side in _SIDES.get(token, ()):
-                sides = {(pair, side), (pair, 1 - side)}
-                # A text with both words counts as having neither.
-                own, others = (
-                    [spot for spot, word in enumerate(said.tokens) if sides.intersection(_SIDES.get(word, ()))]
-                    for said in (one, near)
-                )
-                if len(own) != 1 or len(others) != 1 or (pair, 1 - side) not in _SIDES[near.tokens[others[0]]]:
-                    continue
-                if _alike_around((place, place + 1), one, (others[0], others[0] + 1), near):
-                    yield Contradiction("denial", token, near.tokens[others[0]])
-                    return
+        own, others = _sides(one, near), _sides(near, one)
+        for pair, spots in own.items():
+            # A text with both words counts as having neither.
+            if len(spots) != 1 or len(others.get(pair, ())) != 1 or spots[0][0] == others[pair][0][0]:
+                continue
+            (_, place), (_, other) = spots[0], others[pair][0]
+            if _alike_around((place, place + 1), one, (other, other + 1), near):
+                yield Contradiction("denial", one.tokens[place], near.tokens[other])
+                return
+
+
+def _sides(statement: Statement, other: Statement) -> dict[int | str, list[tuple[int, int]]]:
+    """Pair of opposites -> (side, index) of its words in a statement. A word with a negative prefix and the same word without
+    it, in another statement, are a pair, too."""
+    found: dict[int | str, list[tuple[int, int]]] = {}
+    plain = {root for _, root in other.prefixed}
+    for place, token in enumerate(statement.tokens):
+        for pair, side in _SIDES.get(token, ()):
+            # "Not many" has the side of "few".
+            found.setdefault(pair, []).append((side ^ (statement.tokens[place - 1 : place] == ("not",)), place))
+        if token in plain:
+            found.setdefault(token, []).append((0, place))
+    for place, base in statement.prefixed:
+        found.setdefault(base, []).append((1, place))
+    return found
 
 
 def _says(statement: Statement, negation: Negation) -> bool:
@@ -293,7 +334,7 @@ def _says(statement: Statement, negation: Negation) -> bool:
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
         # Without a verb ("no customers"), only the words before it identify the subject.
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
-        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR])
+        soft = _SOFT.intersection(content[max(0, place - 2 * _NEAR) : place + 1 + 2 * _NEAR]) - (negation.what & _DENYING)
         if token in negation.what and shared and not soft:
             return True
     return False

@@ -101,7 +101,33 @@ class Statement:
     """Roots of all content words, including names."""
     facts: tuple[Fact, ...]
     negations: tuple[Negation, ...]
+    prefixed: tuple[tuple[int, str], ...]
+    """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
 
+
+_IRREGULAR = """
+    agree agreed / arise arose arisen / be been being / bear bore borne / beat beaten / become became / begin began begun
+    / bind bound / bite bit bitten / blow blew blown / break broke broken / bring brought / build built / burn burnt / buy bought
+    / catch caught / choose chose chosen / come came / cling clung / creep crept / deal dealt / dig dug / draw drew drawn
+    / drink drank drunk / drive drove driven / eat ate eaten / fall fell fallen / feed fed / feel felt / fight fought
+    / find found / flee fled / fly flew flown / forbid forbade forbidden / forget forgot forgotten / free freed
+    / freeze froze frozen / get got gotten / give gave given / go went gone / grow grew grown / hang hung / hear heard
+    / hide hid hidden / hold held
+    / keep kept / know knew known / lay laid / lead led / leave left / lend lent / lose lost / make made / mean meant / meet met
+    / pay paid / ride rode ridden / ring rang rung / rise rose risen / run ran / say said / see saw seen / seek sought
+    / sell sold / send sent / shake shook shaken / shine shone / shoot shot / show shown / shrink shrank shrunk / sing sang sung
+    / sink sank sunk / sit sat / sleep slept / speak spoke spoken / spend spent / spin spun / stand stood / steal stole stolen
+    / stick stuck / strike struck stricken / swear swore sworn / swim swam swum / swing swung / take took taken / teach taught
+    / tear tore torn / tell told / think thought / throw threw thrown / understand understood / uphold upheld / wake woke woken
+    / wear wore worn / win won / withdraw withdrew withdrawn / withhold withheld / write wrote written
+    / overcome overcame / overtake overtook overtaken / undergo underwent undergone / rebuild rebuilt
+"""
+_BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}
+"""Past tense or participle of an irregular verb -> its infinitive."""
+_PREFIXED = re.compile(
+    r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
+)
+"""A word with a negative prefix: `un`, and the others for adjectives."""
 
 _MONTH_NAMES = """
     january february march april may june july august september october november december
@@ -240,14 +266,14 @@ _TOLERANCE = 0.1
 
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
-    r"|\w+n['’]t|(?P<noun>no|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
+    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
     r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
     r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
     r"\b(?!-)",
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)"
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|many|much|always|entirely|exclusively)"
     r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
@@ -317,7 +343,7 @@ class _Reader:
                 plain = plain.removesuffix("s")
             if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
                 # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
-                token.root = root(plain) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
+                token.root = root(_BASE.get(plain, plain)) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
 
     def read(self) -> Statement:
         facts: list[Fact] = []
@@ -330,7 +356,9 @@ class _Reader:
         taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
         roots = frozenset(token.root for place, token in enumerate(self.tokens) if token.root and place not in taken)
         tokens = tuple(token.root or token.lower for token in self.tokens)
-        return Statement(tokens, roots, tuple(facts), tuple(self._negations()))
+        matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(self.tokens) if token.root]
+        prefixed = tuple((place, root(match[1])) for place, match in matches if match)
+        return Statement(tokens, roots, tuple(facts), tuple(self._negations()), prefixed)
 
     def _at(self, place: int) -> _Token:
         return self.tokens[place] if 0 <= place < len(self.tokens) else _END
@@ -422,11 +450,13 @@ class _Reader:
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
 
     def _fraction(self, place: int) -> tuple[float, float, int] | None:
-        """The result of `_number` for "half of", "a third of" and "two thirds of", in per cent."""
+        """The result of `_number` for "half of", "a third of", "two thirds of" and "by a quarter", in per cent."""
         many = _UNITS_OF_TEN.get(self._at(place).lower, 0)
         end = place + (1 if many or self._at(place).lower == "a" else 0)
         share = _FRACTIONS.get(self._at(end).lower)
-        return None if share is None or self._at(end + 1).lower != "of" else (share * (many or 1), 1.0, end + 1)
+        # "By a third" and "to half" name a share, too; "by third parties" does not.
+        is_share = self._at(end + 1).lower == "of" or (self._at(place - 1).lower in ("by", "to") and not self._at(end + 1).root)
+        return (share * (many or 1), 1.0, end + 1) if share is not None and is_share else None
 
     def _number(self, place: int) -> tuple[float, float, int] | None:
         """The value of a number in digits or words, the size of its last digit, and the index after it."""

@@ -25,8 +25,7 @@ from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from summhay_ray.text.pages import page_text
-from summhay_ray.text.sentences import sentences
-from summhay_ray.text.words import FUNCTION_WORDS, is_latin, sentences_of
+from summhay_ray.text.words import FUNCTION_WORDS, is_latin, sentences, sentences_of
 
 Kind = Literal["sentence", "row", "line"]
 Reason = Literal[
@@ -638,10 +637,10 @@ def _front_fields(mark: str, content: str) -> dict[str, str] | None:
 
 
 def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, list[float], bool]:
-    """The text of a block without emphasis, links' addresses and images; the share of links in each line; whether all of it is
-    bold.
+    """The plain text of a block, the share of links in each line, and whether the whole block is bold.
 
-    A line that ends on purpose ends with two blanks. `links`: the definitions of links.
+    Emphasis, images and the addresses of links are left out. Two spaces at the end of a line keep its line break. `links`: the
+    definitions of links.
     """
     if not _INLINE.search(content) and "  \n" not in content:
         return content, [], False

@@ -167,3 +167,44 @@ def test_it_warns_where_other_machines_reach_it(cli: Callable[..., Said], served
     # The port is taken: nothing opens.
     said = cli("simulate", "--host", "0.0.0.0", "--port", served.root.rpartition(":")[2]).err.splitlines()
     assert said[0] == "warning: --host 0.0.0.0 lets other machines in; --host 127.0.0.1 keeps them out" and len(said) == 2
+
+
+def test_models_of_different_quality_have_an_order_that_is_the_same_each_time(tmp_path: Path, cli: Callable[..., Said]) -> None:
+    def joints(base: str, store: str) -> dict[str, float]:
+        models = ("best", "good", "poor")
+        entries = [{"model": f"openai/{one}", "api_base": base, "price": 0, "api_key_env": "SIMULATED_API_KEY"} for one in models]
+        spec = {"haystacks": ["sample/news"], "retrievers": ["oracle"], "summarizers": entries, "judges": ["offline/judge"]}
+        (tmp_path / "spec.yaml").write_text(yaml.safe_dump({"name": "order", "token_budget": 2000, "executor": "inline", **spec}))
+        run = cli("run", tmp_path / "spec.yaml", "--store", tmp_path / store, "--json").document["run"]
+        rows = cli("score", run, "--store", tmp_path / store, "--json").document["systems"]
+        return {row["model"].removeprefix("openai/"): row["joint"] for row in rows}
+
+    os.environ["SIMULATED_API_KEY"] = KEY
+    with simulated_provider("--quality", "good=0.8,poor=0.3") as provider:
+        first, second = (joints(provider.base, store) for store in ("one", "two"))
+    assert first["best"] > first["good"] > first["poor"] >= 0
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("quality", "shares"),
+    [
+        ("", {"big": 1.0}),
+        ("big=0.5, openai/small=0.25", {"big": 0.5, "small": 0.25, "other": 1.0}),
+        ("big=0.5,0.75", {"big": 0.5, "other": 0.75}),
+        ("spread,big=1", {"big": 1.0}),
+    ],
+)
+def test_a_quality_names_models_or_all_others(quality: str, shares: dict[str, float]) -> None:
+    assert {model: simulator.Quality(quality).share(model) for model in shares} == shares
+
+
+def test_a_spread_differs_by_name() -> None:
+    drawn = [simulator.Quality("spread").share(f"model-{n}") for n in range(50)]
+    assert len(set(drawn)) == 50 and min(drawn) < 0.4 and max(drawn) > 0.9
+
+
+@pytest.mark.parametrize("options", [["--quality", "big=2"], ["--quality", "big"], ["--answers", "short", "--quality", "0.5"]])
+def test_a_wrong_quality_is_refused_in_one_line(options: list[str], cli: Callable[..., Said]) -> None:
+    said = cli("simulate", "--port", "0", *options)
+    assert said.code == 2 and said.err.count("\n") == 1 and "quality" in said.err

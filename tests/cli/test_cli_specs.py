@@ -128,7 +128,7 @@ def test_extra_does_not_say_what_is_decided_elsewhere(cli: Cli, tmp_path: Path, 
         ("seed: " + "9" * 5000, "line 1, column 7: not YAML: a number of 5000 characters; make it shorter"),
         ("name: 2020-13-45\n", "not YAML: month must be in 1..12"),
         ("name: !!python/object/apply:os.system ['true']\n", "line 1, column 7: not YAML: could not determine a constructor"),
-        ("", "expected a mapping of fields such as name: my-run, found NoneType"),
+        ("", "expected a mapping of fields such as name: my-run, found an empty file"),
     ],
 )
 def test_text_that_is_no_spec(cli: Cli, tmp_path: Path, text: str, line: str) -> None:

@@ -40,7 +40,7 @@ def test_a_haystack_in_place_of_a_spec(cli: Cli, tmp_path: Path, line: str) -> N
     ("command", "name", "content", "expected"),
     [
         ("run", "list.json", "[1, 2]", "expected a mapping of fields such as name: my-run, found list [1, 2]"),
-        ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found NoneType; summhay init"),
+        ("run", "empty.yaml", "", "expected a mapping of fields such as name: my-run, found an empty file; summhay init"),
         ("run", "twice.json", '{"name": "a", "name": "b"}', "not JSON: duplicate key 'name'; remove one"),
         ("run", "latin.yaml", b"name: caf\xe9", "is no text in UTF-8"),
         ("mine", "notes.txt", "hello", "is a file and no spec; give the folder that holds the documents, or a spec of kind mine"),
@@ -157,12 +157,6 @@ def test_a_judge_that_returns_floats_learns_what_to_return(tmp_path: Path, monke
     assert all("Answer(Verdict(coverage, bullet_id))" in message for message in messages)
     [plain] = [one for one in api.score(result.run, store).systems if one.judge == "floaty_judge:Plain"]
     assert plain.n_scored == plain.n_expected > 0
-
-
-def test_a_result_shows_its_table(tmp_path: Path) -> None:
-    result = api.run(SMALL, str(tmp_path / "store"))
-    assert {"table", "scores", "run"} <= {*dir(result)}
-    assert result.table.height == 1 and result.table["retriever"].item() == "bm25"
 
 
 def test_figures_of_the_paper_are_shown_for_its_haystacks_alone(tmp_path: Path) -> None:

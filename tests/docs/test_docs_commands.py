@@ -1,7 +1,7 @@
-"""What the pages of docs/ say works: their commands and programs run, and what they quote stands where they say.
+"""The commands and programs of the pages of docs/ run, and their quotations and links are right.
 
-The blocks of ```sh and of ```python run are run, page by page, in a copy of `examples/`; RUN stands for the id that was printed
-last. Those of ```sh cluster need a cluster of Ray: `make soak` runs them.
+The blocks of ```sh and of ```python run are run, page by page, where the reader is: in an empty folder where the page says so,
+otherwise in a copy of `examples/`. `make soak` also runs ```sh soak, which takes long, and ```sh cluster, which needs Ray.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
+RELEASED = ROOT.parent / "shared" / "data" / "summhay"
 
 
 @dataclass(frozen=True)
@@ -55,27 +57,52 @@ def commands_of(text: str) -> list[list[str]] | None:
     return [shlex.split(line)[1:] for line in lines]
 
 
-def run_blocks(page: Path, folder: Path, infos: Sequence[str]) -> None:
-    """Run the page's blocks one after the other, as somebody does who reads it from the top.
+def run_blocks(page: Path, infos: Sequence[str]) -> None:
+    """Run the page's blocks one after the other, in this folder, as somebody does who reads it from the top.
 
-    A block that needs no shell runs in this process, by the door that the command has: a start costs a second.
+    A block `yaml title="FILE"` is saved first. A command that needs no shell runs in this process, by the door that the command
+    has: a start costs a second.
     """
-    run = "RUN"
-    with in_examples(folder):
-        for block in (one for one in blocks_of(page) if one.info in infos):
-            text = re.sub(r"\bRUN\b", run, block.text)
-            commands = None if "cluster" in block.info else commands_of(text)
-            if block.info.startswith("python"):
-                said = said_by(exec, compile(text, page.name, "exec"), {"__name__": "__main__"})
-            elif commands is not None:
-                said = "".join(said_by(summhay, words) for words in commands)
-            else:
-                command = ["bash", "-euo", "pipefail", "-c", text]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-                assert done.returncode == 0, f"{page.name}:\n{text}\nexits with {done.returncode}: {done.stderr[-2000:]}"
-                said = done.stdout
-            assert said, f"{page.name}:\n{text}\nprints nothing"
-            run = next(iter(re.findall(r"^run +(\w+)", said, re.MULTILINE)), run)
+    runs: list[str] = []
+    for block in blocks_of(page):
+        if saved := re.search(r'title="([^"]+)"', block.info):
+            Path(saved[1]).write_text(block.text, encoding="utf-8")
+        if block.info not in infos:
+            continue
+        commands = None if "cluster" in block.info else commands_of(block.text)
+        if block.info.startswith("python"):
+            steps: list[Callable[[], str]] = [partial(program_prints, block.text, runs, page.name)]
+        elif commands is not None:
+            steps = [partial(summhay_prints, words, runs) for words in commands]
+        else:
+            steps = [partial(shell_prints, block.text, runs, page.name)]
+        printed = ""
+        for step in steps:
+            printed += (now := step())
+            runs.extend(re.findall(r"^run +(\w+)", now, re.MULTILINE))
+        assert printed, f"{page.name}:\n{block.text}\nprints nothing"
+
+
+def with_ids(text: str, runs: Sequence[str]) -> str:
+    """RUN is the run that was printed last, RUN_A the first one, RUN_B the second one that differs from it."""
+    names = dict(zip(("RUN_A", "RUN_B"), dict.fromkeys(runs), strict=False))
+    names |= {"RUN": runs[-1]} if runs else {}
+    return re.sub(r"\bRUN(?:_[AB])?\b", lambda match: names.get(match[0], match[0]), text)
+
+
+def program_prints(text: str, runs: Sequence[str], name: str) -> str:
+    return said_by(exec, compile(with_ids(text, runs), name, "exec"), {"__name__": "__main__"})
+
+
+def summhay_prints(words: Sequence[str], runs: Sequence[str]) -> str:
+    return said_by(summhay, [with_ids(word, runs) for word in words])
+
+
+def shell_prints(text: str, runs: Sequence[str], name: str) -> str:
+    command = ["bash", "-euo", "pipefail", "-c", with_ids(text, runs)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, f"{name}:\n{text}\nexits with {done.returncode}: {done.stderr[-2000:]}"
+    return done.stdout
 
 
 @contextlib.contextmanager
@@ -84,6 +111,24 @@ def in_examples(folder: Path) -> Iterator[None]:
     for name in ("examples", "jobs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     with in_folder(folder / "examples", folder / "store"):
+        yield
+
+
+@contextlib.contextmanager
+def where_the_reader_is(page: Path, folder: Path) -> Iterator[None]:
+    """The folder that the page names, with what its first block copies there: examples, or files of the released data."""
+    text = page.read_text(encoding="utf-8")
+    if "an empty folder" not in text:
+        with in_examples(folder):
+            yield
+        return
+    for name in re.findall(r"cp -r examples/(\w+) ", text):
+        shutil.copytree(ROOT / "examples" / name, folder / name)
+    for name in re.findall(r"^cp \S+/data/(\w+\.json) \.$", text, re.MULTILINE):
+        if not (RELEASED / name).exists():
+            pytest.skip(f"there is no {name} of the released data here")
+        shutil.copy(RELEASED / name, folder)
+    with in_folder(folder, folder / "summhay-store"):
         yield
 
 
@@ -117,13 +162,15 @@ def said_by(work: Callable[..., None], *given: Any) -> str:
 
 @pytest.mark.parametrize("page", pages_with("sh", "python run"), ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    run_blocks(page, tmp_path, ("sh", "python run"))
+    with where_the_reader_is(page, tmp_path):
+        run_blocks(page, ("sh", "python run"))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("page", pages_with("sh cluster"), ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run_on_a_cluster(page: Path, tmp_path: Path) -> None:
-    run_blocks(page, tmp_path, ("sh", "sh cluster", "python run"))
+@pytest.mark.parametrize("page", pages_with("sh cluster", "sh soak"), ids=lambda page: page.stem)
+def test_all_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    with where_the_reader_is(page, tmp_path):
+        run_blocks(page, ("sh", "sh cluster", "sh soak", "python run"))
 
 
 @pytest.mark.core

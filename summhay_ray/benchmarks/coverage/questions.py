@@ -5,8 +5,6 @@ The split follows ETHIC's frame, or headers such as `Article 3:` with a mark aft
 the query.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -40,11 +38,8 @@ class Question:
 
 
 def sampled(workload: Benchmark[Any], a_group: int, seed: int) -> list[Question]:
-    """At most `a_group` questions of each group of items, drawn with the seed.
-
-    Items are grouped by task and domain, as far as the data has them. If several models answer the same items, those of the first
-    model are used. Raises SpecError if no item asks about a text.
-    """
+    """At most `a_group` questions of each group of items (task and domain), drawn with the seed. Items that several models answer
+    count once. Raises SpecError if no item asks about a text."""
     groups: dict[str, list[Item]] = {}
     first = next((item.queue for item in workload.items()), "")
     queues = {item.queue for item in workload.items()}
@@ -94,6 +89,5 @@ def written(questions: Iterable[Question]) -> bytes:
 
 
 def read(content: bytes) -> list[Question]:
-    """Read the JSON lines of `written`."""
     rows = [json.loads(line) for line in content.decode("ascii").splitlines()]
     return [Question(**{**row, "references": tuple(row["references"])}) for row in rows]

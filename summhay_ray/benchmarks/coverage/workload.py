@@ -1,7 +1,5 @@
 """Information coverage as a run: an item is one question for one evaluator, who judges its chunks."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random
@@ -211,7 +209,6 @@ class Coverage(benchmark.Benchmark[CoverageSpec]):
         }
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
-        """See `Workload`. A system is an evaluator, a query one of the benchmark's questions."""
         measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
         means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
         frame = means.select(system="evaluator", cluster="document", query="question", coverage="needed")

@@ -4,8 +4,6 @@ A model labels the text chunk by chunk with the prompt of the task, and the labe
 speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
 the records for people to check. The same spec and seed give the same records."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io
@@ -57,6 +55,12 @@ class _Made:
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
             head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM)
             self.records.append(EthicRecord(*head, prompts.framed(shown, instruction), tuple(answer), meta))
+
+    def add_recalling(self, what: str, parts: Sequence[str], labels: Sequence[Sequence[str]], by: Mapping[str, Any]) -> None:
+        """Add the labels of all chunks, and the record that asks for them."""
+        self.label(parts, labels)
+        every = tuple(dict.fromkeys(itertools.chain(*labels)))
+        self.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **by)
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
         """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
@@ -139,7 +143,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
                 yield benchmark.Item(name, data={"kind": kind, "place": place, "domain": source.domain})
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """The records of one source, and the labels of its chunks."""
         place: int = item.data["place"]
         match item.data["kind"]:
             case "text":
@@ -161,9 +164,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
             found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
-            every = tuple(dict.fromkeys(itertools.chain(*found)))
-            made.label(parts, found)
-            made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
+            made.add_recalling(what, parts, found, labeled)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, parts, ask)
         elif LOOKUP in self.spec.tasks and any(found):
@@ -192,7 +193,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
         made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
-            await self._add_recalling(made, "Medicine", texts, ask)
+            labels = await self._labels(texts, "Medicine", ask)
+            made.add_recalling("Medicine", texts, labels, self._by("labeler", self.spec.labeler))
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, texts, ask)
         word = "Segment" if source.domain == "Law" else "Section"
@@ -209,9 +211,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return made
 
     async def _build_cited(self, source: CitedSource, decision: sources.Cited, ask: benchmark.Ask) -> _Made:
-        """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
-        gold labels are the segments where a mark replaced a citation of the decision.
-        """
+        """Recalling and Summarizing use the segments unchanged. For Attributing all citations become the same mark; the gold
+        labels are the segments where one replaced a citation of the decision."""
         borders = [chunks(join_citations(text), self.spec.chunk_tokens) for text in decision.citing]
         cuts = zip(decision.citing, borders, strict=True)
         parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
@@ -219,7 +220,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         context = prompts.headed(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
-            await self._add_recalling(made, "Law", parts, ask)
+            made.add_recalling("Law", parts, await self._labels(parts, "Law", ask), self._by("labeler", self.spec.labeler))
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, parts, ask)
         made.add("Summarizing", prompts.SUMMARIZING.format(n=len(parts), word=word), ())
@@ -242,16 +243,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
     async def _ask(
         self, stage: str, model: benchmark.ModelSpec, part: str, instruction: str, ask: benchmark.Ask
     ) -> benchmark.RawAnswer:
-        """A model's answer about one part of a source."""
         question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.framed(part, instruction))]
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
-
-    async def _add_recalling(self, made: _Made, what: str, parts: Sequence[str], ask: benchmark.Ask) -> None:
-        labels = await self._labels(parts, what, ask)
-        made.label(parts, labels)
-        labeled = self._by("labeler", self.spec.labeler)
-        every = tuple(dict.fromkeys(itertools.chain(*labels)))
-        made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
 
     async def _add_question(self, made: _Made, parts: Sequence[str], ask: benchmark.Ask) -> None:
         """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""
@@ -293,8 +286,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return labels
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
-        """The empty `_Made` of a source. `cut`: how the source became the context: chunk borders in characters (one list per
-        citing text), or document numbers."""
+        """The empty `_Made` of a source. `cut`: chunk borders in characters (one list per citing text), or document numbers."""
         meta = {
             "source_sha256": source.sha256,
             **cut,
@@ -325,7 +317,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         return {"made": counted.sort("task", "domain")}
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """The table of built records."""
         text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
         return [benchmark.Section("Records", text=text, table=scores["made"])]
 
@@ -336,8 +327,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
 
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
-    """Per chunk, the words in its speakers' names, normalized. Turns are found in the whole text, since a chunk may begin
-    within one."""
+    """Per chunk, the normalized words in its speakers' names. Turns are found in the whole text: a chunk may begin within one."""
     found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
@@ -357,10 +347,8 @@ def sheet(labels: pl.DataFrame, seed: int) -> bytes:
 
 
 def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
-    """Domain -> mean F1 of the labels against a person's, over the completed rows, and `n` (paper, Table B).
-
-    Raises UserError if the file is not such a sheet.
-    """
+    """Domain -> mean F1 of the labels against a person's, and `n`, over the completed rows (Table B). Raises UserError for
+    another file."""
     try:
         rows = list(csv.DictReader(io.StringIO(read_file(path).decode("utf-8-sig"), newline="")))
     except (OSError, UnicodeDecodeError) as error:

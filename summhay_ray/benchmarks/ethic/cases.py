@@ -1,7 +1,5 @@
 """Evaluate one of the scripts' metrics on one input as JSON, to check reference cases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,11 +14,8 @@ METRICS = (
 
 
 def evaluate(metric: str, input: Mapping[str, Any], compat: Literal["release"] = "release") -> Mapping[str, Any]:
-    """The result of one of `METRICS` on an input, by the authors' scripts.
-
-    The result is JSON: NaN and infinities are strings, and it is `{"error": NAME}` if the metric raises. Raises KeyError for any
-    other metric or `compat`: reference cases exist for the scripts' reading only.
-    """
+    """The result of one of `METRICS` on an input, by the authors' scripts, as JSON: NaN and infinities are strings; `{"error":
+    NAME}` if the metric raises. Raises KeyError for any other metric or `compat`."""
     if metric not in METRICS or compat != "release":
         raise KeyError(metric, compat)
     try:

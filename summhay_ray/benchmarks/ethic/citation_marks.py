@@ -1,7 +1,5 @@
 """Marks in place of citations, for Attributing in law: which of a text's citations refer to one decision."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
@@ -22,8 +20,7 @@ _FULL_FORM = re.compile(r"\sv\.?\s|\(\d{4}\)\Z")
 
 
 def join_citations(text: str) -> str:
-    """The text with `_` instead of white space in citations, so that no chunk ends inside `Roe v. Wade`. Its length does not
-    change."""
+    """The text with `_` for white space in citations, of the same length, so that no chunk ends inside `Roe v. Wade`."""
     parts, end = [], 0
     for begin, stop in citations(text):
         parts += [text[end:begin], re.sub(r"\s", "_", text[begin:stop])]
@@ -32,9 +29,8 @@ def join_citations(text: str) -> str:
 
 
 def mark_citations(text: str, decision: Cited, forms: Iterable[str] = ()) -> str:
-    """The text with each citation replaced: citations of the decision by `TARGET_MARK`, all others by `MARK`.
-
-    `forms`: other strings that cite it, in addition to its title and citation.
+    """The text with each citation replaced: citations of the decision by `TARGET_MARK`, all others by `MARK`. `forms`: other
+    strings that cite it, in addition to its title and citation.
 
     Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` after a citation of the decision, and a party's name in a text
     that also cites the decision in full.
@@ -76,8 +72,8 @@ def _spaced_pattern(name: str) -> str:
 
 
 def _parties(title: str) -> set[str]:
-    """The short names of a decision: each party of more than one word, and a party's last word if it is a proper name
-    (`Brandt`, not `Board`)."""
+    """The short names of a decision: each party of several words, and a party's last word if it is a proper name (`Brandt`, not
+    `Board`)."""
     names = set()
     for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", title)):
         *first, last = party.split() or [""]

@@ -3,8 +3,6 @@
 The views only imitate the methods (paper, section 4.2), since they cut the text before any model reads it: StreamingLLM keeps
 attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in every layer."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter
@@ -81,10 +79,8 @@ def counter(tokenizer: str, path: str = "") -> Count:
 
 
 def without_middle(context: str, room: int, count: Count) -> str:
-    """The beginning and end of a context, of equal length with `GAP` between them, in at most `room` tokens.
-
-    The whole context if it fits; empty if not even the gap and some text fit.
-    """
+    """A context, or its beginning and end in equal length with `GAP` between them, in at most `room` tokens; empty if not even
+    the gap fits."""
     if room <= count(GAP):
         return ""
     if count(context) <= room:

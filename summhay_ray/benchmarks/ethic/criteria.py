@@ -4,8 +4,6 @@ The release does not include its judge prompts. Ours are our own wording, versio
 different prompts. Consistency and relevance come from `summhay_ray.judge`; faithfulness has the scale 1 to 5, as in the release.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -60,10 +58,8 @@ async def rate(
 
 
 def released_value(raw: RawAnswer | None) -> float | None:
-    """The section's rating as in the release's scripts: the sum of score x probability over the scale, not renormalized.
-
-    None without log probabilities.
-    """
+    """The section's rating as in the release: the sum of score x probability, not renormalized; None without log
+    probabilities."""
     tokens = json.loads(raw.logprobs) if raw is not None and raw.logprobs else []
     if not tokens:
         return None

@@ -4,8 +4,6 @@ A list may be in lines, bullets or brackets, in JSON or a table, within a code f
 correct answer. Repeated items count once. A section without a summary gets the lowest score; a lost judgment gets no score.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -118,8 +116,7 @@ def _json_of(text: str) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The items in a JSON value. An object with lists gives the items of those lists; an object in a list gives its first
-    value."""
+    """The items in a JSON value: of an object its lists, if any; of an object in a list the first value."""
     if isinstance(value, Mapping):
         lists = [inner for inner in value.values() if isinstance(inner, list | dict)]
         for inner in lists or value.values():
@@ -146,8 +143,7 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _named(text: str) -> list[list[str]]:
-    """The named values of an answer, each list with the name first: the fields of a JSON object, or the columns and rows of
-    `_rows`."""
+    """The named values of an answer, each a list with the name first: JSON fields, or the columns and rows of `_rows`."""
     if isinstance(value := _json_of(text), Mapping):
         return [[str(name), ", ".join(_leaves(inner))] for name, inner in value.items()]
     rows = _rows(text)
@@ -155,8 +151,8 @@ def _named(text: str) -> list[list[str]]:
 
 
 def _listed(text: str) -> list[str] | None:
-    """The items of an answer that is JSON or a table; None for other answers. In a table or list of objects, items are in the
-    first column, or in the second if the first only numbers the rows."""
+    """The items of JSON or a table: its first column, or the second if the first only numbers the rows; None for other
+    answers."""
     if not (headed := _rows(text)):
         return None if (value := _json_of(text)) is None else list(_leaves(value)) or [NONE]
     rows = headed[1:]
@@ -166,11 +162,9 @@ def _listed(text: str) -> list[str] | None:
 
 
 def items(answer: str, gold: Collection[str] = ()) -> tuple[str, ...]:
-    """The items of a list without bullets, quotes and brackets, each once. Splits at commas, semicolons, line ends and `and`.
-
-    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon, and sentences after the
-    list, are not items. `gold`: items that contain `and` and must not be split there.
-    """
+    """The items of a list without bullets, quotes and brackets, each once. Splits at commas (except of thousands), semicolons,
+    line ends and `and`, but not in items of `gold`. A lead-in that ends with a colon, and sentences after the list, are not
+    items."""
     bare = _unfenced(answer)
     listed = _listed(bare)
     texts = [_LEAD_IN.sub("", _without_remarks(bare))] if listed is None else listed
@@ -186,7 +180,6 @@ def gold_items(labels: Iterable[str]) -> frozenset[str]:
 
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
-    """F1 of the answer's items against the labels, as sets."""
     gold = gold_items(answer)
     return overlap(items(prediction, gold), gold)
 
@@ -213,8 +206,8 @@ def order(prediction: str) -> tuple[str, ...]:
 
 
 def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
-    """The length of the longest common subsequence, divided by that of the longer sequence: extra numbers cost, repeated ones
-    do not. Raises ValueError if the gold order is empty."""
+    """The length of the longest common subsequence, divided by that of the longer sequence, without repeats. Raises ValueError if
+    the gold order is empty."""
     mine, place = dict.fromkeys(said), {token: index for index, token in enumerate(dict.fromkeys(gold))}
     if not place:
         raise ValueError("the gold order is empty")
@@ -233,8 +226,7 @@ def _rising(values: Iterable[int]) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def chance(n: int) -> float:
-    """The mean score of a random order of n options: exact up to 7, else over 2,000 seeded shuffles. Answering 1..n scores the
-    same, since the options are shuffled."""
+    """The mean score of a random order of n options, and of 1..n: exact up to 7, else over 2,000 seeded shuffles."""
     if n <= _ENUMERATED:
         lengths = [_rising(permutation) for permutation in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
@@ -247,10 +239,8 @@ def chance(n: int) -> float:
 
 
 def attributed(prediction: str) -> tuple[str, ...]:
-    """The ids in an answer's core category: from its last core header to the header of the other category.
-
-    Without a core header, the ids before the other category's header count; without either header, those of the whole text.
-    """
+    """The ids in an answer's core category: from its last core header to that of the other category. Without a core header, the
+    ids before the other header; without either, those of the whole text."""
     bare = _unfenced(prediction)
     # A JSON or table answer with the categories.
     rows = [[cell for cell in row if not _is_core(cell)] for row in _named(bare) if any(map(_is_core, row))]
@@ -302,10 +292,8 @@ class RatedPair:
 
 
 def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str) -> list[RatedPair]:
-    """The pairs to rate for both scores: ours from `read` (the answer without reasoning), the scripts' from the whole `answer`.
-
-    Equal pairs are rated once, for both readings. The scripts find no section in a prompt without their frame.
-    """
+    """The pairs to rate for both scores: ours from `read` (the answer without reasoning), the scripts' from the whole `answer`;
+    equal pairs once. The scripts find no section in a prompt without their frame."""
     try:
         theirs = release_metrics.pairs(domain, release_metrics.source_of(user_msg), answer)
     except AttributeError:
@@ -323,6 +311,5 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """The mean; None if there are no values."""
     listed = list(values)
     return math.fsum(listed) / len(listed) if listed else None

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 FAILED = "FAILED"
 """The scripts' text for a refusal."""
 DOMAINS = {
@@ -40,7 +42,6 @@ class Overlap:
 
     @classmethod
     def of(cls, hits: int, predicted: int, gold: int) -> Overlap:
-        """From counts."""
         precision, recall = (hits / n if n else 0 for n in (predicted, gold))
         both = precision + recall
         return cls(precision, recall, 2 * precision * recall / both if both else 0)
@@ -62,10 +63,8 @@ def _plain(item: str) -> str:
 
 
 def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
-    """The longest common subsequence and its share of the answer. Raises ZeroDivisionError for an empty answer.
-
-    Among several, the backtracking decides: on a tie it goes left.
-    """
+    """The longest common subsequence (backtracking goes left on a tie) and its share of the answer. Raises ZeroDivisionError for
+    an empty answer."""
     lengths = [[0] * (len(answer) + 1)]
     for mine in prediction:
         above, row = lengths[-1], [0]
@@ -93,10 +92,8 @@ def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
 
 
 def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
-    """The numbers after the first core header (without one: in the whole text), against each label's first number.
-
-    An answer without a number becomes the item "", so the label "None" is never matched.
-    """
+    """The numbers after the first core header (without one: in the whole text), against each label's first number. An answer
+    without a number becomes the item "", so the label "None" is never matched."""
     if prediction == FAILED:
         return Overlap(0, 0, 0)
     header = _CORE.search(prediction)
@@ -151,12 +148,8 @@ def bodies(text: str, domain: str) -> dict[str, str]:
 
 
 def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Sample -> its figures, from the first token of each judge's answer and the alternatives of that token.
-
-    Sums are divided by a third of all answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion.
-    """
-    import numpy as np
-
+    """Sample -> its figures, from the first token of each judge's answer and its alternatives. Sums are divided by a third of all
+    answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion."""
     samples: dict[str, dict[str, float]] = {}
     n: dict[str, int] = {}
     for output in outputs:
@@ -204,11 +197,8 @@ def _finite_or_not(value: Any) -> Any:
 
 
 def aggregated(task: str, scores: Mapping[str, Sequence[float | None]]) -> tuple[float, dict[str, float]]:
-    """(mean of all samples, domain -> mean of its samples), over the task's domains only.
-
-    Raises KeyError for a sample without a score, ZeroDivisionError for a domain without samples, and UnboundLocalError for an
-    unknown task.
-    """
+    """(Mean of all samples, domain -> mean), over the task's domains only. Raises KeyError for a sample without a score,
+    ZeroDivisionError for a domain without samples, and UnboundLocalError for an unknown task."""
     if task not in DOMAINS:
         raise UnboundLocalError("the scripts name no domains for other tasks")
     by_domain: dict[str, list[float]] = {}

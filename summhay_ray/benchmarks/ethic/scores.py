@@ -3,8 +3,6 @@
 A question without an answer has no score, but counts in `n_expected`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +94,6 @@ def by_query(tables: Tables, how: How) -> ByQuery:
 
 
 def _samples(tables: Tables, how: How) -> pl.DataFrame:
-    """One row per item, whether answered or not."""
     answers = {row.item_id: row for row in ANSWERS.records(tables[ANSWERS.name])}
     raw = {row["key"]: row for row in tables["raw_answers"].select("key", "text", "finish_reason").iter_rows(named=True)}
     rated: dict[str, list[SectionRating]] = {}
@@ -156,7 +153,6 @@ def _sample(
 
 
 def _released(row: EthicAnswer, text: str) -> float | None:
-    """The scripts' score of a text; None if they raise."""
     if row.task == "Organizing":
         return None if text == release_metrics.FAILED else float(release_metrics.organizing(text, row.gold[0])[1])
     score = release_metrics.attributing if row.task == "Attributing" else release_metrics.recalling
@@ -215,8 +211,8 @@ def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.
 
 
 def _both_readings(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """One row per group: our score with its interval over documents, the release's with its n, our score minus the release's on
-    samples with both (`n_both`), and the chance level."""
+    """One row per group: our score with its interval, the release's with its n, the difference on samples with both (`n_both`),
+    the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     released = samples.group_by(*by).agg(
         pl.col("score_release").mean(),
@@ -274,9 +270,9 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
-    """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections,
-    and the ratio of summary to section length (`copied`). A ratio near 1 is a copy, which no criterion penalizes. `n`:
-    answers; `samples`: see `samples_told`."""
+    """Summarizing by judge, model and domain: mean rating per criterion, mass `outside` the scale, share of `missing` sections,
+    and `copied`, the ratio of summary to section length: near 1 is a copy, which no criterion penalizes. `n`: answers; `samples`:
+    see `samples_told`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(

@@ -36,7 +36,6 @@ class Text:
 
     @property
     def sha256(self) -> str:
-        """sha256 (hex) of the text."""
         return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -52,13 +51,11 @@ class Collection:
 
     @property
     def sha256(self) -> str:
-        """sha256 (hex) of the background and all documents."""
         written = json.dumps([self.background, sorted(self.documents.items())], ensure_ascii=True)
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
     def common(self, other: Collection, among: Iterable[int]) -> list[int]:
-        """The numbers in `among` of documents that are also in the other collection; across sources only documents with equal
-        texts count."""
+        """The numbers in `among` of documents that are also in the other collection; across sources only with equal texts."""
         there = [number for number in among if number in other.documents]
         if self.source == other.source:
             return there
@@ -79,7 +76,6 @@ class Cited:
 
     @property
     def sha256(self) -> str:
-        """sha256 (hex) of all texts."""
         return hashlib.sha256("\x00".join((self.title, self.citation, self.summary, *self.citing)).encode("utf-8")).hexdigest()
 
 
@@ -132,10 +128,8 @@ def read_texts(entry: str, inputs: Inputs) -> list[Text]:
 
 
 def read_collections(entry: str, inputs: Inputs) -> list[Collection]:
-    """The collections of a file of JSON lines, or one per subtopic of a haystack. Raises SpecError.
-
-    A subtopic's collection has the documents that contain any of its insights; its background is the query and the insights.
-    """
+    """The collections of a file of JSON lines, or one per subtopic of a haystack: the documents with any of its insights; the
+    background is the query and the insights. Raises SpecError."""
     if entry.endswith(".jsonl"):
         return [_collection(row, where, entry) for where, row in _lines(inputs.text(entry), entry)]
     haystack = _read_haystack(entry, inputs)

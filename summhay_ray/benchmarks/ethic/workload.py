@@ -84,7 +84,6 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
                     yield benchmark.Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """The model's answer and, for Summarizing, the judges' ratings."""
         model, record = self._by_label[item.queue], self.records[item.data["place"]]
         prompt = self._prompt(model, record)
         ask.too_long = prompt.too_long
@@ -190,14 +189,12 @@ class Ethic(benchmark.Benchmark[EthicSpec]):
         return scores.score(tables, self._how)
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
-        """See `Workload`. A system is a model, a figure its score in a task, a query a record."""
         return scores.by_query(tables, self._how)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
         return [section for section in report.sections(scores) if section.table is not None and section.table.height]
 
     def query_of(self, item: benchmark.Item) -> str:
-        """See `Workload`: the record, as TASK/DOMAIN/ID."""
         record = self.records[item.data["place"]]
         return f"{record.task}/{record.domain}/{record.id}"
 

@@ -1,7 +1,5 @@
 """Agreement of two series of ratings, such as from extracts and from the full document, with the cost of each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -91,12 +89,9 @@ class RaterComparison:
 def compare_raters(
     rates: RatingTable, run: RunStore, raters: Sequence[str] = (), against: RunStore | None = None
 ) -> RaterComparison:
-    """Compare two raters of a run, or, with `against`, a rater of `run` with one of that run.
-
-    `raters` may be omitted if the run has exactly two raters. With `against`, it may be omitted if each run has only one rater,
-    or if exactly one name is in both. Raises UserError if the two cannot be determined (the message lists the raters) or if they
-    rated no text in common.
-    """
+    """Compare two raters of a run or, with `against`, a rater of `run` with one of that run. `raters` may be omitted if only one
+    pair is possible, or exactly one name is in both runs. Raises UserError, with the raters, if they cannot be determined or
+    rated no text in common."""
     runs = (run, against or run)
     tables = [_ratings(rates, store) for store in runs]
     known = [table["rater"].unique(maintain_order=True).to_list() for table in tables]

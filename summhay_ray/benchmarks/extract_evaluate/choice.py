@@ -1,7 +1,5 @@
 """Choose the method and budget to judge with: by the paper's rule, or from the Pareto front of cost and correlation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,13 +31,13 @@ C = TypeVar("C")
 
 
 def choose(cells: Iterable[C], rule: Rule = "release") -> tuple[C | None, Any]:
-    """(best cell, efficient cells): best has the greatest Pearson + Spearman; `rule` says what is efficient.
+    """(Best cell, efficient cells): best has the greatest Pearson + Spearman; `rule` says what is efficient. Ties (to nine
+    decimals) go to the cheaper cell, then to the first. Cells with an undefined correlation are left out. Raises ValueError for
+    another rule.
 
     `release`: best is taken among extracts only (not the full document, budget None); efficient is the best cell of at most 1024
-    tokens. This rule reproduces all entries of the paper's Table 2 from its Table 3; it chooses on the same pairs that it
-    reports. `front`: efficient is the list of cells that no other cell beats in both cost and Pearson + Spearman, cheapest first.
-    Cost is `usd` if all cells have it, else the budget. Ties (to nine decimals) go to the cheaper cell, then to the first. Cells
-    with an undefined correlation (None, NaN) are left out. Raises ValueError for another rule.
+    tokens: the paper's Table 2 from its Table 3, on the same pairs. `front`: efficient are the cells that no other beats in both
+    cost (`usd`, or the budget unless all have it) and Pearson + Spearman, cheapest first.
     """
     known = [cell for cell in cells if math.isfinite(total(cell))]
     if rule == "release":

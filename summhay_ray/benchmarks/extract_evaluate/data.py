@@ -1,7 +1,5 @@
 """Read summaries with their sources and human scores: the paper's benchmark files, the reference files, or your own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -33,7 +31,6 @@ class Pair:
 
     @property
     def id(self) -> str:
-        """Unique among all pairs of a run."""
         return f"{self.dataset}/{self.doc_id}/{self.system_id}"
 
     def human(self, criterion: str) -> float | None:
@@ -76,7 +73,6 @@ def sample(entry: str) -> bytes:
 
 
 def _content(text: str, file: str) -> Any:
-    """The JSON of a file; a list for a file of JSON lines."""
     try:
         return parsed_json(text)
     except ValueError as error:

@@ -1,7 +1,5 @@
 """The report sections of a run: Tables 2 to 5 and Figures 2, 3 and 8 of the paper, with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +24,6 @@ FULL_TEXT = (
 
 
 def sections(scores: Tables) -> Iterator[Section]:
-    """All sections, the choice of method and budget first."""
     if scores["choices"].height:
         table = scores["choices"].with_columns(_budget())
         units = {"usd": "$ a pair", "share": "%"}
@@ -110,7 +107,6 @@ def _more(scores: Tables) -> Iterator[Section]:
 
 
 def _budget() -> Any:
-    """The budget column, null for the full document."""
     return pl.when(pl.col("budget") > 0).then(pl.col("budget"))
 
 

@@ -1,7 +1,5 @@
 """Extract-then-Evaluate: every summary is rated from extracts of its source, and from the whole source (paper, section 2)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter
@@ -259,7 +257,6 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
     # --- a rating ------------------------------------------------------------------------------------------------------
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """Ask for one rating."""
         data = item.data
         pair = self.pairs[item.source]
         rater = next(rater for rater in self.spec.raters if rater.label == data["rater"])
@@ -313,7 +310,6 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return {**scores, "correlations": with_reasons.select(pl.exclude("reason"), "reason")}
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery:
-        """See `measure.by_query`."""
         return by_query(tables)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
@@ -352,7 +348,6 @@ class ExtractEvaluate(benchmark.Benchmark[ExtractEvaluateSpec]):
         return benchmark.Prepared(own=_shown_to(items, made))
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds a warning if no word is found."""
         results = super().results(tables)
         spec = self.spec.model_copy(update={"script": self._script})
         found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
@@ -382,9 +377,7 @@ def _shown_to(items: Sequence[benchmark.Item], made: Mapping[str, Mapping[int, e
 
 
 def cut_as_released(source: str, summary: str, template: str, max_tokens: int) -> str:
-    """The source, cut as by the paper's code if template, source and summary together exceed `max_tokens`.
-
-    The code keeps one character per available token, about a fifth of the intended length.
-    """
+    """The source, cut as by the paper's code, which keeps one character per available token, if the prompt exceeds
+    `max_tokens`."""
     others = count_tokens(template) + count_tokens(summary) + 1
     return source if others + count_tokens(source) <= max_tokens else source[: max(max_tokens - others, 0)]

@@ -3,8 +3,6 @@
 A part may be a stored prediction wherever it may be a model. This module asks no model itself: it calls an `AskJudge`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,10 +25,8 @@ Pair = tuple[int, int]
 
 
 class Measure:
-    """Computes the figures of judges on annotated summaries. `file`: its name, recorded as the source of a bias.
-
-    `held_out`: the free judge is fitted on the other topics.
-    """
+    """Computes the figures of judges on annotated summaries of `file`. `held_out`: the free judge is fitted on the other
+    topics."""
 
     def __init__(self, summaries: Sequence[bench.AnnotatedSummary], file: str, held_out: bool) -> None:
         self._summaries, self._file, self._held_out = summaries, file, held_out
@@ -40,7 +36,6 @@ class Measure:
         """Whether the free judge sees all insights of a summary at once -> its ratings of each summary's insights."""
 
     def row(self, judge: BenchJudge, ask: AskJudge) -> BenchRow:
-        """The figures of one judge."""
         judged = self.judged(judge, self.all, ask)
         outcomes = [[row[place] for place in wanted] for row, wanted in zip(judged.outcomes, self.all, strict=True)]
         verdicts = [[outcome.value if isinstance(outcome, Answer) else None for outcome in row] for row in outcomes]
@@ -81,9 +76,6 @@ class Measure:
             found = parts[-1].outcomes
             return [found[summary][place] for summary, place in pairs]
 
-        def least_sure(named: judging.Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
-            return judging.least_certain(uncertainties or (), judging.DEFAULT_SHARE if named.share is None else named.share)
-
         votes = list[Sequence[str]]()
 
         def voted(named: judging.Named, pair: Pair, said: Sequence[Outcome[judging.Verdict]]) -> None:
@@ -98,7 +90,7 @@ class Measure:
             lambda pair, verdict: judging.usable_verdict(verdict, n_bullets[pair[0]]),
             judging.blend,
             judging.panel,
-            least_sure,
+            lambda one, _, unsure: judging.least_certain(unsure or (), judging.DEFAULT_SHARE if one.share is None else one.share),
             voted,
         )
         outcomes: Outcomes = [{} for _ in wanted]
@@ -137,7 +129,6 @@ class Measure:
 
 
 def _names(judge: BenchJudge) -> tuple[str, ...]:
-    """The judge's other names in runs."""
     if judge.named.kind == "stored":
         return bench.STORED_NAMES.get(judge.named.text.removeprefix(bench.STORED_PREFIX), ())
     if judge.entry is not None:

@@ -4,8 +4,6 @@ A name is the label or the `entry_name` of one of the spec's judges, or a name t
 uses the settings of the spec's judge with that label or model, or else a spec's defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +54,6 @@ class BenchSpec:
     """Local model -> the sampling parameter that distinguishes its revisions."""
 
     def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[JudgeSpec, JudgeSettings]:
-        """The entry and the settings of a part that is asked."""
         entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
@@ -73,7 +70,6 @@ class BenchSpec:
 
 
 def is_asked(leaf: Named) -> bool:
-    """Whether a part may call models."""
     return leaf.kind != "stored" and not is_free(leaf)
 
 
@@ -85,10 +81,8 @@ def is_free(leaf: Named) -> bool:
 def read_judges(
     spec: JudgeBenchSpec, prompts: Mapping[str, str], keys: Sequence[str], revision_of: Callable[[str], Mapping[str, Any]]
 ) -> BenchSpec:
-    """The judges named in the spec; without names, the stored predictions (`keys`) and the free judge.
-
-    Raises SpecError, BadName and UnknownName, in one line.
-    """
+    """The judges named in the spec; by default the stored predictions (`keys`) and the free judge. Raises SpecError, BadName,
+    UnknownName."""
     entries = {**{entry_name(entry): entry for entry in spec.judges}, **{entry.label: entry for entry in spec.judges}}
     wanted = list(dict.fromkeys(name.strip() for name in spec.names)) or [*(f"stored/{key}" for key in keys), "offline/judge"]
     judges: dict[str, BenchJudge] = {}

@@ -4,8 +4,6 @@ Free judges and stored predictions have no items; they are evaluated when figure
 whichever command requested it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +18,9 @@ from summhay_ray.benchmarks.judge_bench.measure import Measure
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import AskModel, guard
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.grid import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 from summhay_ray.errors import SpecError
 from summhay_ray.judge import Named, Verdict, asks_alone, bench, outcomes_of, usable_verdict
 from summhay_ray.loops import run_loop
@@ -96,7 +94,6 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": judges, "asked": asked}
 
     def asked_models(self) -> Sequence[benchmark.ModelSpec]:
-        """See `Workload`: an entry for every model that may be asked."""
         leaves = [(judge, leaf) for judge in self._known.judges for leaf in judge.named.leaves()]
         entries = [self._known.asked(judge, leaf)[0] for judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
@@ -142,7 +139,6 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
                 yield semantic_hash([who, summary, together])[:32], summary, together
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`: the judge's verdicts on the item's insights."""
         judge, leaf, _ = self.parts[item.data["part"]]
         longest = int(self._known.asked(judge, leaf)[1].sampling.get("max_tokens", 0)) or 1
 
@@ -186,7 +182,6 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return judged
 
     def score(self, tables: benchmark.Tables) -> result.BenchResult:
-        """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
         outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
         for row in VERDICTS.records(tables[VERDICTS.name]):
             verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
@@ -253,10 +248,8 @@ class BenchOptions:
 
 
 def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOptions()) -> JudgeBench:
-    """The workload for these judges; without names, the file's stored predictions and the free judge. Makes no call.
-
-    Raises UserError, SpecError, UnknownName and BadName: every name is checked.
-    """
+    """The workload for these judges; by default the file's stored predictions and the free judge. Makes no call. Raises
+    UserError, SpecError, UnknownName and BadName."""
     fields, folder = JudgeBenchSpec.read_fields(options.spec) if options.spec else ({}, Path())
     where = options.spec or "judge-bench"
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
@@ -292,10 +285,8 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions = BenchOp
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:
-    """The outcomes of all items if none needs a model, as with user-defined judges that call none. None if any item needs one.
-
-    Such judges run again each time, and nothing is stored.
-    """
+    """The outcomes of all items if none needs a model (user-defined judges run again each time, and nothing is stored), else
+    None."""
     requests: list[benchmark.Request] = []
 
     async def never(request: benchmark.Request) -> Outcome[benchmark.RawAnswer]:

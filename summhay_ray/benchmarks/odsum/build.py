@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from summhay_ray import benchmark
@@ -30,10 +32,6 @@ from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.inputs import write_new
 from summhay_ray.outcome import Answer
 from summhay_ray.text import FUNCTION_WORDS, Block, Material, enclosed, fill, inline, plain_words, root
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class BuildSpec(benchmark.Spec):
@@ -115,7 +113,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         self.parts = _split_documents(self._whole, spec.split_at)
 
     def identity(self) -> Any:
-        """See `Workload`. The collection and the prompts are identified by their content."""
         prompts = [_prompt(stage.name) for stage in self.stages]
         weights = known_revision(self.spec.embed) if self.spec.embed else ""
         read = {"inputs": self.inputs.digests(), "weights": weights}
@@ -238,8 +235,6 @@ def _prompt(name: str) -> str:
 
 def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
-    import numpy as np
-
     bags = [Counter(root(word) for word in plain_words(text) if word not in FUNCTION_WORDS) for text in texts]
     document_frequency = Counter(word for bag in bags for word in bag)
     columns = {word: column for column, word in enumerate(document_frequency)}
@@ -256,9 +251,9 @@ def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
 def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, most: int) -> list[tuple[int, ...]]:
     """Clusters of row indices, each sorted, in the order of their first member. `similarity`: (n, n).
 
-    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit,
-    which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
-    joins the most similar cluster with room for it, whatever the threshold; if none has room, it stays as it is.
+    Every pair of rows in a linked cluster is above the threshold. A cluster of more than `most` rows is split until all fit (the
+    paper lowers the threshold, which cannot split). One of fewer than `least` rows joins the most similar cluster with room for
+    it.
     """
     from scipy.cluster.hierarchy import fcluster
 
@@ -272,10 +267,8 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 
 
 def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
-    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to
-    the pair with the earliest first rows. Takes time and memory in proportion to the square of the number of rows."""
-    import numpy as np
-
+    """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to the
+    pair with the earliest first rows. Quadratic time and memory."""
     nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
     linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
     """(small cluster, other cluster): the similarity of their least similar pair of rows."""
@@ -322,7 +315,6 @@ def _halve(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int)
 
 def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
     """The complete-linkage tree over the distances 1 - similarity, in scipy's format."""
-    import numpy as np
     from scipy.cluster.hierarchy import linkage
 
     distances = np.clip(1.0 - similarity, 0.0, None)

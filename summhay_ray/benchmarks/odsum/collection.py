@@ -34,7 +34,6 @@ class Document:
 
     @property
     def blank(self) -> bool:
-        """Whether the text is only white space."""
         return not self.text.strip()
 
 
@@ -65,8 +64,8 @@ class Collection:
     warnings: tuple[str, ...] = ()
 
     def of_splits(self, splits: Sequence[str] | None) -> Collection:
-        """The collection with only the queries of these splits; None keeps all queries. All documents stay, since retrieval
-        searches all of them. Raises ValueError for a split without queries."""
+        """The collection with only the queries of these splits (None: all), and all documents, since retrieval searches them.
+        Raises ValueError for a split without queries."""
         there = dict.fromkeys(query.split for query in self.queries if query.split)
         for split in splits or ():
             if split not in there:
@@ -84,7 +83,6 @@ class Collection:
 
     @functools.cached_property
     def by_id(self) -> Mapping[str, Query]:
-        """Query's id -> query."""
         return {query.query_id: query for query in self.queries}
 
     @functools.cached_property
@@ -111,7 +109,6 @@ class Collection:
         )
 
     def to_bytes(self) -> bytes:
-        """The collection as JSON, the form that the store keeps."""
         return json.dumps(asdict(self), ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
     @classmethod
@@ -160,13 +157,12 @@ def as_file_name(name: str) -> str:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The rows as JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
-    """A collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or a
-    collection without documents."""
+    """A collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or no
+    documents."""
     for what, ids in (
         ("document", [document.document_id for document in documents]),
         ("query", [query.query_id for query in queries]),

@@ -1,7 +1,5 @@
 """Metrics of a summary (paper, section 5.2): ROUGE, BERTScore, and G-EVAL against each reference."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib.util
@@ -23,8 +21,7 @@ CRITERIA = ("consistency", "relevance")
 
 @functools.cache
 def criterion(name: str) -> Criterion:
-    """A criterion of G-EVAL on the paper's scale of 1 to 5, in our own words. The model compares the summary with a reference,
-    as in the paper (section 5.2.1), not with the documents."""
+    """A criterion of G-EVAL on the paper's scale of 1 to 5, in our own words: the summary against a reference (section 5.2.1)."""
     prompt = resources.files("summhay_ray.benchmarks.odsum").joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8")
     return Criterion(name, Scale(1, 5), prompt, needs=("REFERENCE", "SUMMARY"))
 
@@ -48,8 +45,8 @@ def bert_model(bert: BertScoreSpec) -> str:
 async def measure(
     spec: OdsumSpec, item_id: str, text: str, references: Sequence[str], ask: Ask, sampling: Callable[[ModelSpec], dict[str, Any]]
 ) -> tuple[SummaryScore, list[RatingRow]]:
-    """The scores of a summary and its G-EVAL ratings. Scores are None without a reference. A plan runs only G-EVAL, the one
-    metric that makes paid calls."""
+    """The scores of a summary and its G-EVAL ratings; None without a reference. A plan runs only G-EVAL, which makes paid
+    calls."""
     references = [reference for reference in references if reference.strip()]
     scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", GEVAL, GEVAL_EXTRACT))
     if references and not ask.planning:

@@ -3,8 +3,6 @@
 The retrievers are those of `summhay_ray.retrieve`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +30,11 @@ class RankedCollection:
     spec: OdsumSpec
 
     def cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever. None for one that is never cut: the oracle, which returns every gold document, as
-        in the release, and a retriever that returns the whole collection."""
+        """The values of k for a retriever; None for one that is never cut: the oracle, as in the release, and one that returns
+        all documents."""
         return [None] if retriever in self.retrievers.unordered or self.is_oracle(retriever) else self.spec.k
 
     def is_oracle(self, retriever: str) -> bool:
-        """Whether a retriever ranks by the gold documents."""
         # Stored runs are read without the user's code.
         return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.made(retriever), retrieve.Oracle)
 

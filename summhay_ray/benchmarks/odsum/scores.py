@@ -3,8 +3,6 @@
 Means are over the n values that were scored, out of n_expected. Failures are left out; they never count as zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -122,10 +120,8 @@ def _summaries(scored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) -> pl.DataFrame:
-    """One G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references.
-
-    `pooled`: the mean over all answers, as in the release. Both leave out queries with a missing rating.
-    """
+    """One G-EVAL by criterion, without queries that lack a rating. `rating`: each query counts once, with its best reference or
+    the mean over references; `pooled`: the mean over all answers, as in the release."""
     by = (*SYSTEM, "criterion")
     ratings = tables["odsum_ratings"].filter(pl.col("rater") == name)
     n_references = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
@@ -150,11 +146,8 @@ def _ratings(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec) 
 
 
 def robustness(scored: pl.DataFrame) -> pl.DataFrame:
-    """The loss when a retriever's documents replace the oracle's (Table 5): oracle minus retriever, paired by query.
-
-    The oracle shows all gold documents, whatever the retriever's k. One row per system and metric: `oracle` and `retrieved` are
-    means over the n queries scored in both settings, `lost` is the mean difference with its 95 % interval.
-    """
+    """The loss when a retriever's documents replace the oracle's (Table 5), whatever the k: a row per system and metric. `oracle`
+    and `retrieved`: means over the n queries scored in both settings; `lost`: the mean difference with its 95 % interval."""
     long = scored.unpivot(METRICS, index=["query_id", *SYSTEM], variable_name="metric").drop_nulls("value")
     pair = ["query_id", "strategy", "model", "metric"]
     ideal = long.filter(pl.col("retriever") == ORACLE).select(*pair, pl.col("value").alias("oracle"))

@@ -74,7 +74,6 @@ class GevalSpec(Strict):
 
     @property
     def raters(self) -> Sequence[GevalModel]:
-        """The models that rate; a panel is replaced by its members."""
         return self.geval.members or [self.geval]
 
 
@@ -129,11 +128,9 @@ class OdsumSpec(OfWordsSpec):
     seed: int = Field(default=0, description="seed of random retrieval, the oracle's errors, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
-        """See `Spec`; includes the retrievers' service models."""
         return [*super().model_entries(), *services(self.retrievers).values()]
 
     def metric(self, kind: type[Any]) -> Any:
-        """The spec's metric of class `kind`; None without one."""
         return next((metric for metric in self.metrics if isinstance(metric, kind)), None)
 
     @property
@@ -161,5 +158,4 @@ class OdsumSpec(OfWordsSpec):
         return self
 
     def raters(self) -> Sequence[ModelSpec]:
-        """The models that rate summaries."""
         return [rater for geval in self.gevals.values() for rater in geval.raters]

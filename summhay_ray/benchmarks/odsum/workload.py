@@ -4,8 +4,6 @@ An item is one query x retriever x k x summarizer (paper, section 4); a summariz
 without summarizers only ranks documents and measures the rankings.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +87,6 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def collection(self) -> Collection:
-        """The collection after `drop_blank` and `splits`."""
         collection = self._whole.without_blank() if self.spec.drop_blank else self._whole
         try:
             return collection.of_splits(self.spec.splits)
@@ -128,7 +125,6 @@ class Odsum(OnCollection[OdsumSpec]):
         }
 
     def _semantic(self, summarizer: summarizing.SummarizerSpec) -> dict[str, Any]:
-        """The fields that identify a summarizer."""
         own = summarizer.model_dump(
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
@@ -138,11 +134,8 @@ class Odsum(OnCollection[OdsumSpec]):
     # --- items ---------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`. For each retriever: its rankings, then its summaries; answers from files come last, once per query.
-
-        Rankings are items of their own for a retriever that calls a service (one item per query) and in a run without summarizers
-        (one item per retriever). Other rankings are made in `prepare`.
-        """
+        """For each retriever: its rankings, then its summaries; answers from files come last, once per query. Rankings are items
+        only if a service makes them (one per query) or without summarizers (one per retriever); others are made in `prepare`."""
         asked = [(place, summarizer) for place, summarizer in enumerate(self.spec.summarizers) if summarizer.answers is None]
         for retriever in self.retrievers:
             if retriever in self.retrievers.asking:
@@ -197,10 +190,8 @@ class Odsum(OnCollection[OdsumSpec]):
         return {"": benchmark.Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`. The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
-
-        For a retriever that calls a service, only the vectors and scores of local models.
-        """
+        """The rankings of a retriever for all queries, their scores at each k, and the document numbers per item. For one that
+        calls a service, only the vectors and scores of local models."""
         if not source:
             return benchmark.Prepared()
         corpus = self.collection.corpus
@@ -280,7 +271,6 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def _search_queries(self) -> Mapping[str, retrieve.Query]:
-        """Query id -> the corpus's query."""
         return {query.query_id: query for query in self.collection.corpus.queries}
 
     def _task(self, item: benchmark.Item, spec: summarizing.SummarizerSpec, numbers: Sequence[int]) -> Task:
@@ -301,7 +291,6 @@ class Odsum(OnCollection[OdsumSpec]):
     # --- scores and reports ------------------------------------------------------------------------------------------------
 
     def score(self, tables: benchmark.RunTables) -> benchmark.Tables:
-        """See `Workload`. The scores of Tables 2 to 5."""
         return frames(tables, self.spec, self.retrievers.unordered)
 
     def by_query(self, tables: benchmark.RunTables) -> benchmark.ByQuery:
@@ -318,15 +307,12 @@ class Odsum(OnCollection[OdsumSpec]):
         return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. The part of the collection that a local model reads."""
         return self.retrievers.compute_part(self.collection.corpus, part)
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: retrievers without effect."""
         return summarizing.unused_retrievers(self.spec.summarizers, [*self.retrievers])
 
     async def references(self, item: benchmark.Item) -> Sequence[str]:
-        """See `Workload`. The reference summaries of the item's query."""
         return self.collection.by_id[item.data["query_id"]].references
 
     def guess(self, item: benchmark.Item, stage: str, size: str) -> str | None:
@@ -357,7 +343,6 @@ class Odsum(OnCollection[OdsumSpec]):
         return details(scores)
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
-        """See `Workload`. Adds the collection's warnings, and a warning if no word is found."""
         results = super().results(tables)
         found = [*self.retrievers.unmatched_words(tables.run, "ranked", "query_id"), *retrieval.cut_warnings(tables.run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
@@ -393,7 +378,6 @@ class Odsum(OnCollection[OdsumSpec]):
         return {**super().record(store), retrieval.UNORDERED: sorted(self.retrievers.unordered)}
 
     def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Also writes the collection's tables."""
         if COLLECTION not in run.finished(COLLECTION):
             documents = [
                 DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)

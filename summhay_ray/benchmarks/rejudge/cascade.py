@@ -17,8 +17,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge, RejudgeRequest, free_of, load_rejudge
-from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
-from summhay_ray.benchmarks.summhay.grid.grid import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import TOKENS_A_VERDICT, Cell
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.errors import SpecError
@@ -73,18 +72,14 @@ def is_open(name: str) -> bool:
 
 
 def with_share(name: str, share: float) -> str:
-    """The name of a cascade with a share added."""
     named = parse_name(name)
     inside = named.text.rpartition(")")[0]
     return parse_name(f"{inside},{share:.{_DIGITS}f})").text
 
 
 def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: float) -> tuple[float, float, float]:
-    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars).
-
-    Includes calls that are already answered, so that the same budget gives the same share when the command runs again. Raises
-    SpecError if the budget does not pay for a single call.
-    """
+    """The greatest share whose calls certainly fit the budget: (share, expected dollars, maximum dollars), including calls
+    already answered, so that a repeated command gets the same. Raises SpecError if the budget does not pay for a single call."""
     prices = _Prices(grid, spec)
     order = sorted(range(len(free.cells)), key=lambda index: (-free.uncertainties[index], index))
     spent: dict[str, tuple[int, int]] = {}

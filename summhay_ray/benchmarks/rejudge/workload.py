@@ -14,8 +14,7 @@ from pydantic import Field
 
 from summhay_ray import benchmark, judge
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_models, check_prompts
-from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
+from summhay_ray.benchmarks.summhay.grid.grid import STAGE, Cell, Entries, OfHaystacks, Unit, check_models, check_prompts
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -76,7 +75,6 @@ class SummarySlice:
     cells: tuple[Cell, ...]
 
     def summaries(self, run: benchmark.RunStore) -> Iterator[tuple[Cell, Summary]]:
-        """The cells with their summaries, in order."""
         rows = run.reader(["summaries"]).table("summaries", between=(self.low, self.high))
         wanted = rows.filter(rows["cell_id"].is_in([cell.cell_id for cell in self.cells]))
         by_cell = {row["cell_id"]: Summary(**{**row, "bullets": tuple(row["bullets"])}) for row in wanted.iter_rows(named=True)}
@@ -132,15 +130,13 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
             check_prompts(spec.parts(), self.entries.prompts)
 
     def identity(self) -> Any:
-        """See `Workload`: the judged run and the identities of the judges."""
         return {
             "kind": self.kind,
             "of": self.spec.of,
-            "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
+            "judges": sorted(identity for _, identity in self.entries.recorded()["judges"]),
         }
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: one item per summary."""
         insights = self.judged.haystacks.insight_counts()
         for part in self.judged.slices:
             place = json.dumps([part.low, part.high])
@@ -151,7 +147,6 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
                 yield benchmark.Item(cell.cell_id, QUEUE, data, place, size=size)
 
     def n_items(self) -> int:
-        """See `Workload`: the number of summaries."""
         return sum(len(part.cells) for part in self.judged.slices)
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
@@ -161,7 +156,6 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {QUEUE: benchmark.Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: read the summaries of one slice."""
         low, high = json.loads(source)
         part = SummarySlice(low, high, tuple(map(Cell.of, items)))
         return benchmark.Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
@@ -173,7 +167,6 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
     def score(self, tables: benchmark.Tables) -> Rejudged:
-        """See `Workload`: the means of every judge."""
         n_expected, counts = sum(item.size for item in self.items()) // len(self.spec.judges), []
         for judging in self.spec.judges:
             scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))
@@ -223,7 +216,6 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         }
 
     def on_open(self, run: benchmark.RunStore) -> None:
-        """See `Workload`. Adds the rejudge to the judged run's list."""
         join_run(self.judged.run, "rejudges", run.run_id)
 
     @classmethod
@@ -280,11 +272,8 @@ class RejudgeRequest:
 
 
 def load_rejudge(run: benchmark.RunStore, request: RejudgeRequest) -> Rejudge:
-    """Make the workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError.
-
-    A judge is looked up by name in the request's spec, or else in the run's own spec. If a judge is not listed there, endpoint
-    and prices come from an entry with the same model, if any.
-    """
+    """The workload of a rejudge, with every name checked before any paid call. Raises SpecError, StoreError. A judge is looked up
+    in the request's spec, then in the run's own; else an entry with the same model gives endpoint and prices."""
     benchmark.Benchmark.of(run)
     record = run.record
     check_source(run)
@@ -354,7 +343,6 @@ def _members(judges: Sequence[JudgeSpec], fields: Mapping[str, Any]) -> list[Any
 
 
 def _listed(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The entries of `judges` and `members`."""
     listed = [*fields.get("judges", []), *fields.get("members", [])]
     return [one if isinstance(one, Mapping) else {"model": one} for one in listed]
 

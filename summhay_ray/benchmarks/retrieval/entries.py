@@ -37,14 +37,12 @@ class Entry(Strict):
 
     @property
     def label(self) -> str:
-        """The name in tables."""
         path = str(getattr(self, self.head))
         nested = ",".join(map(retriever_label, self.parts()))
         made = self.title.format(self, last=path.rstrip("/").rpartition("/")[2], stem=Path(path).stem, nested=nested)
         return self.name or made
 
     def parts(self) -> Sequence[RetrieverEntry]:
-        """The nested entries."""
         found = getattr(self, self.nested) if self.nested else []
         return found if isinstance(found, list) else [found]
 
@@ -301,7 +299,6 @@ def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
 
 
 def every(entries: Sequence[str | Entry]) -> Iterator[str | Entry]:
-    """All entries, including nested ones."""
     for entry in entries:
         yield entry
         if isinstance(entry, Entry):
@@ -319,11 +316,9 @@ def own_code(entries: Sequence[str | Entry]) -> list[str]:
 
 
 def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
-    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON.
-
-    `digests`: path as the spec names it -> sha256 of the file, and module:Class -> sha256 of the module. A model's folder is
-    identified by its content; the way to reach a service is left out.
-    """
+    """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON without the way
+    to reach a service. `digests`: path as the spec names it -> sha256 of the file, and module:Class -> of the module. A model's
+    folder is identified by its content."""
     if isinstance(entry, str):
         return f"{entry} {digests.get(entry, '')}".rstrip()
     found = entry.model_dump(mode="json", exclude=set(Reach.model_fields))
@@ -383,10 +378,8 @@ def naming(index: int) -> Iterator[None]:
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with the retrievers' model folders resolved (see `resolve_folder`), after checking models and run files.
-
-    A stored run's spec is returned unchanged. Raises SpecError.
-    """
+    """The spec with the retrievers' model folders resolved, after checking models and run files; a stored run's spec unchanged.
+    Raises SpecError."""
     if inputs.record is not None:
         return spec
     resolved = []
@@ -405,10 +398,8 @@ def with_retrievers(spec: S, inputs: Inputs) -> S:
 
 
 def resolve_folder(entry: str | Entry, folder: Path) -> str | Entry:
-    """The entry with model folders as absolute paths and content hashes as revisions. `folder`: the spec's folder.
-
-    Raises NoModel for a path without a model.
-    """
+    """The entry with model folders (from the spec's `folder`) as absolute paths and content hashes as revisions. Raises
+    NoModel."""
     if isinstance(entry, str):
         return entry
     changed: dict[str, Any] = {}

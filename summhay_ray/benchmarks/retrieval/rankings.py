@@ -1,20 +1,18 @@
 """The rankings of a run, for any benchmark with corpora: their tables, measures with intervals, and the section of a report."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Rows, RunStore, RunTables, Section, Table
 from summhay_ray.metrics import Ranking, floor_of, scores_at_cuts, unit_means
 from summhay_ray.retrieve import Corpus, Query, Ranked
 from summhay_ray.text import count_tokens
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 BATCH_SIZE = 100
@@ -91,10 +89,8 @@ RANKING_TABLES = (
 def ranking_rows(
     corpus: Corpus, retriever: str, query: Query, ranking: Sequence[Ranked], *, whole: bool, token_budget: int, depth: int
 ) -> Rows:
-    """The rows of one query's ranking. Keeps the first `depth` documents, and all within the token budget.
-
-    `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, regardless of the budget.
-    """
+    """The rows of one query's ranking: the first `depth` documents, and all within the token budget. `whole`: the ranking is the
+    corpus itself, unordered, and shown regardless of the budget."""
     if corpus.ignore_identical_ids:
         ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
     shown, tokens = len(ranking), 0
@@ -118,10 +114,8 @@ def ranking_rows(
 
 
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
-    """A row per retriever and model: number of texts, number that the model cut, and tokens cut. Covers all corpora; if a
-    service is asked query by query, it covers the query with the most."""
-    import polars as pl
-
+    """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora; if a service
+    is asked query by query, of the query with the most."""
     if CUT_TEXTS.name not in run.declared:
         return []
     by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
@@ -130,7 +124,6 @@ def cut_texts(run: RunStore) -> list[dict[str, Any]]:
 
 
 def cut_warnings(run: RunStore) -> list[str]:
-    """A warning for each row of `cut_texts`."""
     return [
         f"{row['retriever']}: {row['model']} cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all; "
         "embed documents in chunks, or take a model that reads longer texts"
@@ -139,10 +132,8 @@ def cut_warnings(run: RunStore) -> list[str]:
 
 
 def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
-    """The rankings in the tables `ranked` and `retrieved`, as input of `retrieval_table`.
-
-    Reads only the first `deepest` documents of each ranking and those within the token budget.
-    """
+    """The rankings in the tables `ranked` and `retrieved`: the first `deepest` documents of each, and those within the token
+    budget."""
     by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
     # One corpus at a time: rankings take many times the memory as Python strings.
     for piece in tables.pieces("ranked", ["document_id"]):
@@ -154,8 +145,6 @@ def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
 
 
 def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: int) -> Iterator[Retrieved]:
-    import polars as pl
-
     keys, documents = ["retriever", "query_id"], {}
     if ranked is not None:
         own = ranked.join(retrieved.select(*keys, "shown"), on=keys)
@@ -176,16 +165,13 @@ def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: in
 def retrieval_table(
     found: Iterable[Retrieved], ks: Sequence[int], expected: Mapping[str, int], unordered: Collection[str] = ()
 ) -> pl.DataFrame:
-    """A row per retriever and k, and one with k null for the documents within the token budget.
+    """A row per retriever and k, and one with k null for the documents within the token budget. `expected`: retriever -> number
+    of its queries, in the order of rows.
 
-    `expected`: retriever -> number of its queries, which also gives the order of rows. Columns: retriever, k, `n` (queries
-    measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`) and its floor (every missing
-    ranking as 0), and the mean `tokens` within the budget. A retriever without results has rows with an n of 0. An
-    unordered retriever has no rows at a k, since the first documents of its ranking mean nothing.
+    Columns: retriever, k, `n` (queries measured) of `n_expected`, each measure with its 95 % interval over queries (`unit_means`)
+    and its floor (every missing ranking as 0), and the mean `tokens` within the budget. An unordered retriever has no rows at a
+    k.
     """
-    import numpy as np
-    import polars as pl
-
     scored = _score_rankings(found, ks, unordered)
     rows: list[dict[str, Any]] = []
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
@@ -214,12 +200,8 @@ def retrieval_table(
 
 
 def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
-    """A row per ranking and k, and one with k null for the documents within the token budget, sorted by retriever and query.
-
-    Columns: retriever, query, k, tokens, and the measures; rankings without an order have null for those that need one.
-    """
-    import polars as pl
-
+    """A row per ranking and k (null for the documents within the token budget), sorted by retriever and query: retriever, query,
+    k, tokens, and the measures, null if they need an order and there is none."""
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
     schema |= dict.fromkeys(MEASURES, pl.Float64)
     measured = (one for one in found if one.gold)
@@ -244,11 +226,8 @@ def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Co
 def retrieval_by_query(
     found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = (), retrievers: Collection[str] = ()
 ) -> ByQuery:
-    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
-    and nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query,
-    if not all did."""
-    import polars as pl
-
+    """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k, and
+    nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query."""
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
     figures = {_TITLES[name] + ("" if k is None else f"@{k}"): (name, k) for name, k in cuts}
     columns = [pl.col(name).filter(pl.col("k").eq_missing(k)).first().alias(title) for title, (name, k) in figures.items()]
@@ -273,9 +252,6 @@ def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
-    """The report's section with the retrieval table."""
-    import polars as pl
-
     names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_reason", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
     # Documents without texts have no tokens: all of them fit into any budget.

@@ -48,7 +48,6 @@ class RetrievalFields(OfWordsSpec):
     depth: int = Field(default=1000, ge=1, description="maximum documents kept of each ranking")
 
     def model_entries(self) -> Sequence[benchmark.ModelSpec]:
-        """See `Spec`: the retrievers' service models."""
         return list(services(self.retrievers).values())
 
     @model_validator(mode="after")
@@ -74,7 +73,6 @@ class Corpora:
         raise NotImplementedError
 
     def corpus(self, corpus_id: str) -> Corpus:
-        """A corpus with its queries."""
         raise NotImplementedError
 
     def relevance(self) -> str:
@@ -99,7 +97,6 @@ class Retrieving(benchmark.Benchmark[S]):
 
     @functools.cached_property
     def corpora(self) -> Corpora:
-        """The corpora that are ranked."""
         raise NotImplementedError
 
     def identity(self) -> Any:
@@ -189,26 +186,21 @@ class Retrieving(benchmark.Benchmark[S]):
         return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}
 
     def score(self, tables: benchmark.RunTables) -> benchmark.Tables:
-        """See `Workload`. The retrieval table: a row per retriever and k."""
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
         return {"retrieval": retrieval_table(ranked, ks, expected, self.retrievers.unordered)}
 
     def by_query(self, tables: benchmark.RunTables) -> benchmark.ByQuery:
-        """See `Workload`. A system is a retriever."""
         return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.retrievers.unordered, self.retrievers)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. Parts of each corpus for local models to read."""
         return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. The vectors and scores that the rankings of a corpus need."""
         return self.retrievers.compute_part(self.corpora.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
@@ -216,7 +208,6 @@ class Retrieving(benchmark.Benchmark[S]):
         return benchmark.Prepared()
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
-        """See `Workload`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])
 
     def results(self, tables: benchmark.RunTables) -> benchmark.Results:
@@ -249,11 +240,8 @@ def retrieval_alone(kind: type[Any], fields: Mapping[str, Any], where: str) -> M
 
 
 def write_trec(run: benchmark.RunStore, folder: Path) -> list[Path]:
-    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths.
-
-    A query id that occurs in several corpora is prefixed with its corpus id. Raises UserError, before writing, for an existing
-    file.
-    """
+    """Write a run's rankings as RETRIEVER.run and its relevance as `qrels`; returns the paths. A query id of several corpora is
+    prefixed with its corpus id. Raises UserError, before writing, for an existing file."""
     keys = ["retriever", "corpus_id", "query_id"]
     ranked, retrieved = run.table("ranked").sort(*keys, "rank"), run.table("retrieved").sort(*keys)
     queries = retrieved.unique(["corpus_id", "query_id"], maintain_order=True)

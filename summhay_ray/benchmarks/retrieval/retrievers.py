@@ -1,7 +1,5 @@
 """The retrievers that a run's spec names: makes them, ranks by them, and computes the vectors that they need."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -92,10 +90,8 @@ class Retrievers(dict[str, str | Entry]):
     def rankings_by_query(
         self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
     ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
-        """(query id -> its ranking, query id -> what is missing): run files and stored scores may leave out some queries.
-
-        `planned`: see `planned_rankings`. Raises LookupError if no query has a ranking.
-        """
+        """(Query id -> its ranking, query id -> what a run file or stored scores lack.) `planned`: see `planned_rankings`. Raises
+        LookupError if no query has a ranking."""
         rank = self.planned_rankings if planned else self.rankings
         wanted = corpus.queries if queries is None else queries
         try:
@@ -170,8 +166,7 @@ class Retrievers(dict[str, str | Entry]):
             retrieve.rankings(part, corpus, None, stored_models.NotedModels(self._models))
 
     def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
-        """The parts of the local models' work for (corpus id, retriever) pairs; with more actors than corpora, each corpus is
-        split into shares."""
+        """The parts of the local models' work for (corpus id, retriever) pairs; corpora are split into shares for more actors."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if local_parts(self.made(retriever), self.services):
@@ -206,7 +201,6 @@ class Retrievers(dict[str, str | Entry]):
     # --- identity of the retrievers -----------------------------------------------------------------------------------------
 
     def identity(self, retriever: str) -> Any:
-        """The identity of a retriever, as part of a run's identity."""
         entry = self[retriever]
         known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
         script = self._spec.script

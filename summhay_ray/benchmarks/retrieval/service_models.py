@@ -1,7 +1,5 @@
 """Embedding, reranking and search services for retrievers: each call goes through `ask`, like any paid call."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib
@@ -10,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from summhay_ray.benchmark import Ask, ModelSpec, NoReply, RawAnswer, Request
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
@@ -68,8 +68,6 @@ class EmbeddedTexts:
 
     def read(self, answers: Sequence[RawAnswer]) -> Vectors:
         """The vectors of the list, from one answer per request. Raises LengthChanged."""
-        import numpy as np
-
         rows: dict[str, Any] = {}
         for batch, raw in zip(self.batches, answers, strict=True):
             rows.update(zip(batch, Ask.vectors_of(raw), strict=True))
@@ -81,10 +79,8 @@ class EmbeddedTexts:
 
 @dataclass
 class ServiceModels:
-    """See `retrieve.Models` and `retrieve.Searches`. Models without a service are run by `here`, in a thread.
-
-    While planning, unknown vectors and scores are replaced by placeholders that depend only on the content.
-    """
+    """See `retrieve.Models` and `retrieve.Searches`. Models without a service are run by `here`, in a thread. A plan replaces
+    unknown vectors and scores by placeholders that depend only on the content."""
 
     ask: Ask
     services: Mapping[str, ModelSpec]
@@ -130,8 +126,6 @@ class ServiceModels:
 
     def _planned(self, encoding: Encoding, texts: Sequence[str], known: Vectors | None) -> Vectors:
         """The known vectors, cut to the plan's dimensions, or placeholders."""
-        import numpy as np
-
         wanted = self.dimensions.setdefault(encoding, known.values.shape[1] if known is not None else PLACEHOLDER_DIMENSIONS)
         if known is not None and known.values.shape[1] >= wanted:
             return Vectors(known.values[:, :wanted], known.n_tokens)
@@ -142,7 +136,6 @@ class ServiceModels:
         return Vectors(values, np.array([count_tokens(text) for text in texts], dtype=np.int64))
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `retrieve.Models`. Raises NoReply."""
         service = self.services.get(scoring.model)
         if service is None:
             try:
@@ -155,7 +148,6 @@ class ServiceModels:
         return [placeholder(service.model, query, text) for text in texts] if raw is None else Ask.scores_of(raw)
 
     async def search(self, service: str, query: str, corpus: str) -> Any:
-        """See `retrieve.Searches`. Raises NoReply."""
         raw = await self._answer(self.services[service], "search", [query])
         return None if raw is None else json.loads(raw.text)
 

@@ -4,13 +4,13 @@ Each judge is a run of support judging over the claims, so its answers are paid 
 judge gives to one of its references.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from summhay_ray.benchmark import Inputs, Reach, RunStore, Section
 from summhay_ray.benchmarks.support.spec import SupportRequest, SupportSpec, models_of, named_judge, support_fields
@@ -41,7 +41,6 @@ class SupportAgreement:
     status: str
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON."""
         row = asdict(self)
         return {**row, **row.pop("scores")}
 
@@ -60,8 +59,6 @@ def agreement(
     judge: str, workload: SupportBench, labels: Sequence[tuple[str, bool]], run: RunStore, status: str
 ) -> list[SupportAgreement]:
     """A row for each source of the labelled file, in its order, then one for all sources, from the judge's run."""
-    import polars as pl
-
     supports = run.table(SUPPORTS.name).filter("cited")
     # A claim with an unjudged reference has no value.
     keys = ("haystack_id", "query_id", "system")
@@ -81,9 +78,6 @@ def agreement(
 
 
 def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
-    """The rows as a table."""
-    import polars as pl
-
     table = []
     for row in rows:
         found = row.scores
@@ -137,10 +131,8 @@ def read_claim_labels(file: Path) -> list[tuple[str, bool]]:
 
 
 def load_labelled(file: Path, judge: str, written_spec: str | None = None, untrusted: bool = False) -> SupportBench:
-    """The workload that asks a judge about the claims of a file. Makes no call. Raises SpecError, BadName and UnknownName.
-
-    `written_spec`: path of a spec whose models or judges give endpoints and prices; `untrusted`: whether somebody else wrote it.
-    """
+    """The workload that asks a judge about the claims of a file, without any call. `written_spec`: path of a spec with endpoints
+    and prices; `untrusted`: whether somebody else wrote it. Raises SpecError, BadName and UnknownName."""
     written, folder = SupportSpec.read_fields(written_spec) if written_spec else ({}, Path())
     known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
     asked = models_of(named_judge(judge))

@@ -1,7 +1,5 @@
 """Answers in a file and the documents that they cite, read as `CitedAnswers`; also how a run stores them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -24,10 +22,9 @@ DEFAULT_SYSTEM = "answers"
 def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers in JSON lines, and the unreadable files of the folder. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking removed). If known, it also has
-    `system`, and `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer
-    cites. A line with `claim` and `references` is a bullet that cites all of these. Every other line cites the documents of the
-    folder. A line may also be an answer in the format of the TREC tracks for RAG (`text.read_rag_answer`).
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); if known, `system`, and `shown`, the ids of
+    the documents that it was shown. It cites its own `passages` or, without any, the folder's documents. A line with `claim` and
+    `references` is a bullet that cites all of these. A line may also be an answer in the format of the TREC tracks for RAG.
     """
     sources, unread = ([], []) if folder is None else read_folder(folder)
     if folder is not None and not sources:
@@ -90,10 +87,8 @@ def _answer(
 
 
 def _passages(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-    """(id, text) of the passages in a line, in the order of its citation numbers; by default their ids are these numbers.
-
-    Raises SpecError unless it is a list of texts, or of objects with a text.
-    """
+    """(id, text) of the passages in a line, in the order of its citation numbers, which are the default ids. Raises SpecError
+    unless it is a list of texts, or of objects with a text."""
     field = next((name for name in ("passages", "docs", *(["references"] if "claim" in row else [])) if name in row), None)
     if field is None:
         return []
@@ -150,11 +145,9 @@ def answers_of(run: RunStore) -> CitedAnswers:
 
 
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
-    """Write the answers of a run as the TREC tracks for RAG exchange them; returns the paths, a file for each system.
-
-    A topic is a query's id, with its haystack in front if haystacks share ids. Citations of documents that do not exist are
-    written with the id that the answer gives; numbers without a document are left out. Raises UserError instead of overwriting.
-    """
+    """Write the answers of a run as the TREC tracks for RAG exchange them, a file for each system; returns the paths. A topic is
+    a query's id, with its haystack in front if haystacks share ids. Missing documents are cited by the id that the answer gives;
+    numbers without a document are left out. Raises UserError instead of overwriting."""
     cited = answers_of(run)
     corpora = {name: CitedDocuments(documents) for name, documents in cited.documents.items()}
     haystacks: dict[str, set[str]] = {}

@@ -4,8 +4,6 @@ Citations that do not support their bullet are dropped; other documents that sup
 depend on citations: they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -14,8 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Counted, RunStore, RunTables, Section, Table
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_rows, judges_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, haystack_rows, read_source
 from summhay_ray.benchmarks.support.judging import free_opinion
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
@@ -42,7 +39,6 @@ class Recite(Import):
     record_fields: ClassVar[Mapping[str, Any]] = {**Import.record_fields, "judges": list[tuple[str, str]], "recited_from": str}
 
     def full_report(self, scores: ScoreResult, tables: RunTables) -> Sequence[Section]:
-        """See `Workload`: the repaired citations, and the scores of any run of summaries."""
         run = scores.stored
         return [recited_section(_figures(run), run.record["recited_from"]), *super().full_report(scores, tables)]
 
@@ -70,7 +66,6 @@ class ReciteResult:
         return {**fields, "calls": 0, "usd": 0.0, "systems": self.systems.to_dicts()}
 
     def section(self) -> Section:
-        """The counts by system, and what they mean."""
         return recited_section(self.systems, self.of)
 
 
@@ -126,7 +121,6 @@ def _figures(run: RunStore) -> pl.DataFrame:
 
 
 def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl.DataFrame, mode: Mode) -> dict[str, list[Any]]:
-    """The rows of one haystack."""
     [entry] = [one for one in source.record["haystacks"] if one["haystack_id"] == haystack_id]
     file = read_source(source.store, entry)
     rows: dict[str, list[Any]] = haystack_rows(file)

@@ -1,14 +1,12 @@
 """Figures and report sections of support judging, from its tables. Pure: makes no call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
-from summhay_ray.benchmarks.support.prompts import VALUES
+from summhay_ray.benchmarks.support.judging import VALUES
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
 from summhay_ray.metrics import mean_interval
@@ -21,7 +19,7 @@ LONG_WORDS = 1000
 _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
-"""The columns by which people know a system."""
+"""The columns that name a system."""
 _ANSWER = ("haystack_id", "query_id", "system")
 GRADES = {"supported": 1.0, "partly": 0.5, "not": 0.0}
 """TREC RAG's weights of full, partial and no support."""
@@ -77,11 +75,8 @@ def scores(tables: Tables) -> Tables:
 
 
 def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """The figures of WEIGHTED, by answer, as TREC RAG defines them (Thakur et al., arXiv:2504.15205).
-
-    Precision is the mean grade of the citations. Recall is the mean over sentences of the grade of each one's best citation. A
-    sentence that cites no document counts 0, including headings. Unjudged citations are left out.
-    """
+    """The figures of WEIGHTED, by answer, as in TREC RAG (Thakur et al., arXiv:2504.15205): precision, the mean grade of the
+    judged citations; recall, the mean over sentences of each one's best grade, 0 without a citation, headings included."""
     keys = (*_ANSWER, _QUERY)
     grades = cited.select(*keys, "bullet", grade=pl.col("verdict").replace_strict(GRADES, default=None, return_dtype=pl.Float64))
     best = grades.group_by(*keys, "bullet").agg(best=pl.col("grade").max(), unknown=pl.col("grade").is_null().any())
@@ -103,7 +98,6 @@ def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
-    """Counts of the flaws of answers, bullets and citations."""
     counts = {
         "bullets": bullets.height,
         "answers without a bullet": (items["bullets"] == 0).sum(),
@@ -121,7 +115,6 @@ def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
 
 
 def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]:
-    """The sections of the report."""
     systems = scored["systems"]
     free = "" if judge == SUPPORT_JUDGE else f" Documents that are not cited are judged by {SUPPORT_JUDGE} alone."
     flaws = {row["what"]: row["count"] for row in scored["flaws"].iter_rows(named=True) if row["count"]}

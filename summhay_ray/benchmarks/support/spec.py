@@ -32,7 +32,6 @@ def named_judge(name: str) -> Named:
 
 
 def is_nli(named: Named) -> bool:
-    """Whether the judge is an NLI model."""
     return named.kind == "model" and named.text.partition("/")[0] == NLI
 
 
@@ -101,7 +100,6 @@ class SupportSpec(Spec):
 
     @property
     def label(self) -> str:
-        """The judge's name in tables."""
         named = named_judge(self.judge)
         if named.kind != "cascade":
             return named.text

@@ -4,8 +4,6 @@ An item is an answer: a summary of a run, or a line of a file. The spec's judge 
 cite. The free judge compares them with all documents, to find supporting ones that are not cited.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import re
@@ -100,7 +98,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
     # --- items ----------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
             cited = self._cited(answer)
             citations = sum(len(one.numbers) for one in cited)
@@ -116,7 +113,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
             yield benchmark.Item(id_of(answer), data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
 
     def _cited(self, answer: CitedAnswer) -> list[Cited]:
-        """The citations of each bullet."""
         corpus = self._corpora[answer.haystack_id]
         return corpus.cited(answer.bullets) if answer.cited is None else [corpus.named(ids) for ids in answer.cited]
 
@@ -136,7 +132,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return Case(id_of(answer), corpus.plain(answer.bullets), corpus, free)
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
-        """See `Workload`: one queue, of all models."""
         models = tuple(self.models.settings())
         return {"": benchmark.Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
@@ -163,21 +158,17 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
 
     @functools.cached_property
     def _stored(self) -> StoredModels:
-        """The numbers that NLI models have computed."""
         return StoredModels(self.inputs.store, self.spec)
 
     # --- results --------------------------------------------------------------------------------------------------------
 
     def score(self, tables: benchmark.Tables) -> benchmark.Tables:
-        """See `Workload`."""
         return scores(tables)
 
     def report(self, scores: benchmark.Tables) -> Sequence[benchmark.Section]:
-        """See `Workload`."""
         return sections(scores, self.spec.label, self.unread)
 
     def by_query(self, tables: benchmark.Tables) -> benchmark.ByQuery | None:
-        """See `Workload`."""
         return by_query(tables)
 
     def computations(self, items: Sequence[benchmark.Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
@@ -195,15 +186,12 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         return self._stored.computed.since(before)
 
     def details(self, scores: benchmark.Tables) -> Mapping[str, Any]:
-        """See `Workload`."""
         return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
 
     def cited_answers(self, run: benchmark.RunStore) -> CitedAnswers:
-        """See `Workload`: the judged answers."""
         return self.judged
 
     def places(self, run: benchmark.RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`: the system and the query."""
         wanted = set(item_ids)
         names = ("haystack_id", "query_id", "system", "label")
         return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
@@ -238,7 +226,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
 
 
 def id_of(answer: CitedAnswer) -> str:
-    """The id of an answer's item."""
     return semantic_hash([answer.haystack_id, answer.query_id, answer.system])[:16]
 
 

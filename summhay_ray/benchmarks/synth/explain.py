@@ -1,7 +1,5 @@
 """Explains a haystack, a document or an answer of a synthesis: the checks, answers and prompts behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -10,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.make_haystack import asker_of, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
@@ -51,11 +48,9 @@ class _Named:
 
 
 def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
-    """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer (by its key).
-
-    A prefix of an id or key is enough. A haystack comes with its sizes and its checks by kind, a document with the insights
-    planned and found, an answer with its prompt and the checks that it decides. Raises StoreError as `explain` does.
-    """
+    """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer, by its key; a
+    prefix is enough. A haystack has its sizes and its checks by kind, a document its insights planned and found, an answer its
+    prompt and the checks that it decides. Raises StoreError as `explain` does."""
     topics, made = dict(stored_topics(run.store, run.record)), made_by(run)
     named = _find(run, key, topics, made)
     cell_id = named.cell_id
@@ -124,12 +119,9 @@ def _find(run: RunStore, key: str, topics: Mapping[str, Topic], made: Mapping[st
 
 
 def _count_checks(checks: pl.DataFrame, ids: Sequence[str]) -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """A row per kind of check, and the checks with an unexpected result that no later check replaces.
-
-    A row has the number of checks (`n`), the numbers by checker, and the number of unexpected results. `ids`: everything in the
-    haystack; unexpected results about other things are left out. Without a haystack `ids` is empty, and all checks count. Checks
-    of chapters are left out if their document was checked.
-    """
+    """A row per kind of check (`n`, numbers by checker and of unexpected results), and the checks with an unexpected result that
+    no later check replaces. `ids`: everything in the haystack; empty without one, and all checks count. Checks of chapters are
+    left out if their document was checked."""
     rows: dict[str, dict[str, Any]] = {}
     for check in checks.sort("position").iter_rows(named=True):
         row = rows.setdefault(check["kind"], {"kind": check["kind"], "n": 0, "unexpected": 0, "by": {}})
@@ -193,10 +185,8 @@ def _document(
     checks: list[dict[str, Any]],
     raw: Mapping[str, RawAnswer],
 ) -> dict[str, Any]:
-    """One document: its text, the insights planned and found in it, and the answers behind it.
-
-    `source`: the haystack; `checks`: the document's checks; `raw`: the topic's answers by key.
-    """
+    """One document: its text, the insights planned and found in it, and the answers behind it. `source`: the haystack; `raw`: the
+    topic's answers by key."""
     if source is None:
         raise StoreError(
             f"topic {topic.name!r} of run {run.run_id} has no haystack, so it has no documents; explain the name alone to see why"
@@ -243,11 +233,8 @@ class _Question:
 
 
 class _Replay:
-    """Replays the synthesis of a topic from its stored answers: a `synth.Asker` that records the questions and prompts.
-
-    Prompts are rendered again, because they are not stored; an equal key proves that the text is the same. Later prompts depend
-    on earlier answers, so the whole synthesis is replayed.
-    """
+    """Replays the whole synthesis of a topic from its stored answers, and records questions and prompts, which are not stored: a
+    `synth.Asker`. An equal key proves that the text is the same."""
 
     def __init__(self, recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
         self.questions: list[_Question] = []
@@ -277,10 +264,8 @@ class _Replay:
 
 
 def answers_of_document(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[tuple[str, str]]:
-    """The (task, key) of the answers that wrote, edited and checked a document (by its number, from 1), in order.
-
-    They are found by the document's number or text in their inputs. Empty if this version of the program renders other prompts.
-    """
+    """The (task, key) of the answers that wrote, edited and checked a document (by its number, from 1), in order. They are found
+    by its number or text in their inputs. Empty if this version of the program renders other prompts."""
     texts: list[str] = []
     answers: list[tuple[str, str]] = []
     for question in _Replay(recipe, topic, raw).questions:

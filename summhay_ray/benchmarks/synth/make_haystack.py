@@ -1,7 +1,5 @@
 """Makes the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections import Counter
@@ -11,8 +9,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summarizing import AskModel
-from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
-from summhay_ray.benchmarks.summhay.haystacks.tables import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.metadata import haystack_rows, source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.topics import Made
@@ -62,10 +59,8 @@ def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
 
 
 async def synthesize_topic(recipe: Recipe, store: Store, cell_id: str, topic: Topic, ask: Ask) -> Rows:
-    """All rows of a topic. Its haystack's JSON is put into the store before they are returned.
-
-    Raises only what cannot be recorded as a row (a full disk, a bug).
-    """
+    """All rows of a topic, whose haystack is in the store by then. Raises only what cannot be recorded as a row (a full disk, a
+    bug)."""
     calls, made_from = TopicCalls(ask), recipe.of(topic)
     found = await synthesize(made_from, asker_of(recipe, {stage: functools.partial(calls.ask, stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}

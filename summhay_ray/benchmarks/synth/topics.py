@@ -1,7 +1,5 @@
 """The topics of a synthesis (read from a spec, made up from a seed, or stored with a run) and the haystacks made of them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -47,9 +45,8 @@ _END = ("berg", "by", "dale", "field", "ford", "ham", "haven", "mouth", "stad", 
 def topics_of(spec: SynthSpec, inputs: Inputs) -> tuple[Topic, ...]:
     """The topics in the spec's order, each with a unique name. Raises SpecError.
 
-    Its name is the given one, or else derived from the topic's words. If several topics would share a name, those without a given
-    one get 8 hex digits, hashed from their content, as a suffix. Other topics decide whether there is a suffix, but not its
-    digits; the haystack is the same with and without it (see `alone`).
+    A name is the given one, or derived from the topic's words; of several equal ones, those not given get 8 hex digits, hashed
+    from their content, as a suffix. The haystack is the same with and without it (see `alone`).
     """
     if (n := sum(entry.made_up for entry in spec.topics)) > MOST_MADE_UP:
         problem = f"{n} made-up topics are more than the {MOST_MADE_UP} that a spec may have"
@@ -90,10 +87,8 @@ def alone(topic: Topic) -> Topic:
 
 
 def made_up(seed: int, n: int | None = None) -> Iterator[str]:
-    """Topics made up from the seed, all different. A longer list begins with the topics of a shorter one.
-
-    `n`: their number, at most 500,000; without it the iterator has no end.
-    """
+    """Topics made up from the seed, all different; a longer list begins with a shorter one. `n`: at most 500,000; None has no
+    end."""
     chance, seen = random.Random(f"made-up topics {seed}"), set[str]()
     while n is None or len(seen) < n:
         place = chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_END)
@@ -154,7 +149,6 @@ class Made:
 
     @property
     def entry(self) -> str:
-        """Its entry in another run's spec."""
         return f"{STORE}{self.digest}/{self.name}.json"
 
     def source(self) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """Checks haystack files against their own annotations, without a model."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
@@ -67,16 +65,13 @@ error of the given class, or a UserError, is raised as such."""
 
 
 def verify_files(paths: Sequence[str], mapped: Mapped | None = None) -> list[VerifiedFile]:
-    """Check released files offline. `mapped`: how to apply the function to the paths; None: one by one, in this process.
-
-    Raises InvalidHaystack for the first file that is not a haystack.
-    """
+    """Check released files offline. `mapped`: how to apply the function to the paths; None: one by one. Raises InvalidHaystack
+    for the first other file."""
     checked = mapped(verify_file, paths, InvalidHaystack) if mapped else map(verify_file, paths)
     return [VerifiedFile(path, one["haystack_id"], tuple(one["rows"])) for path, one in zip(paths, checked, strict=True)]
 
 
 def verify_file(path: str) -> dict[str, Any]:
-    """The checks of one file, as JSON."""
     source, rows = read_file(path), []
     for existing in verify_haystack(source, path):
         check = existing.check

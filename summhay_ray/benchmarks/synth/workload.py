@@ -1,7 +1,5 @@
 """The workload of a synthesis: each item is a topic, and becomes a haystack (paper, section 3.2 and appendix A.1)."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,16 +50,13 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         self.recipe = Recipe(self.spec, inputs, self.models)
 
     def identity(self) -> Any:
-        """See `Workload`. Topics, domain and prompts are identified by their content."""
         return {"kind": self.kind, **self.recipe.semantic_part, "topics": sorted(map(self.recipe.cell_id, self.recipe.topics))}
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: one item per topic."""
         for place, topic in enumerate(self.recipe.topics):
             yield benchmark.Item(self.recipe.cell_id(topic), QUEUE, {"name": topic.name}, f"topics/{place // TOPICS_A_SOURCE}")
 
     def n_items(self) -> int:
-        """The number of topics."""
         return len(self.recipe.topics)
 
     def queues(self) -> Mapping[str, benchmark.Queue]:
@@ -74,19 +69,16 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return {QUEUE: benchmark.Queue(tuple(settings), computes=not called, at_once=max(1, min(wanted, fits)), together=1)}
 
     def prepare(self, source: str, items: Sequence[benchmark.Item]) -> benchmark.Prepared:
-        """See `Workload`: the topics, with their context."""
         wanted = {item.id for item in items}
         first = int(source.rpartition("/")[2]) * TOPICS_A_SOURCE
         some = self.recipe.topics[first : first + TOPICS_A_SOURCE]
         return benchmark.Prepared(own={cell: asdict(topic) for topic in some if (cell := self.recipe.cell_id(topic)) in wanted})
 
     async def answer(self, item: benchmark.Item, ask: benchmark.Ask) -> benchmark.Rows:
-        """See `Workload`: the haystack of a topic, with its checks."""
         assert self.inputs.store is not None
         return await synthesize_topic(self.recipe, self.inputs.store, item.id, topic_from(ask.prepared), ask)
 
     def score(self, tables: benchmark.RunTables) -> Haystacks:
-        """See `Workload`: the finished haystacks, and the failed topics."""
         return read_haystacks(tables.run)
 
     def report(self, scores: Haystacks) -> Sequence[benchmark.Section]:
@@ -124,8 +116,8 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         )
 
     def bounds(self, item: benchmark.Item) -> Mapping[str, tuple[benchmark.ModelSpec, Mapping[str, Mapping[str, int]]]]:
-        """See `Workload`. The number of calls for a topic depends on the answers. The minimum is a haystack without any retry.
-        The maximum uses every retry that its domain allows, each after answers that cannot be parsed."""
+        """The calls for a topic depend on the answers: at least a haystack without any retry, at most every retry that its domain
+        allows, each after answers that cannot be parsed."""
         recipe, used = self.recipe, self.spec.models.used()
         topic, difficulty = self._topics[item.id], recipe.difficulty
         bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
@@ -136,7 +128,6 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return {self.recipe.cell_id(topic): topic for topic in self.recipe.topics}
 
     def warnings(self) -> Sequence[str]:
-        """See `Workload`: context files that no model reads."""
         spec = self.spec
         if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
             return ()
@@ -144,7 +135,6 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
 
     def details(self, scores: Haystacks) -> Mapping[str, Any]:
-        """See `Workload`: the haystacks, and the topics that failed."""
         made, failed = ([asdict(one) for one in listed] for listed in (scores.haystacks, scores.failed))
         return {"haystacks": made, "failed": failed, "files": []}
 
@@ -163,11 +153,9 @@ class Synth(benchmark.Benchmark[SynthSpec]):
         return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
 
     def export(self, run: benchmark.RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
         return export_made(run, folder)
 
     def record(self, store: benchmark.Store) -> dict[str, Any]:
-        """See `Workload`. The topics are put into the store."""
         topics = [{"cell_id": self.recipe.cell_id(topic), **asdict(topic)} for topic in self.recipe.topics]
         written = json.dumps(topics, ensure_ascii=True, separators=(",", ":"))
         return {
@@ -178,6 +166,5 @@ class Synth(benchmark.Benchmark[SynthSpec]):
 
     @classmethod
     def objects(cls, run: benchmark.RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the topics, and the finished haystacks."""
         yield TOPICS, run.record[TOPICS]
         yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))

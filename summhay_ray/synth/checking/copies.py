@@ -1,7 +1,5 @@
 """Finds documents that are near-copies of each other."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,12 +26,9 @@ _LEAST_SAMPLE = 12
 
 
 def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
-    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, from `REPORTED` on.
-
-    Documents and pairs are in the mapping's order. A shingle is four consecutive words of one sentence. A document is compared
-    only with the next one that shares a very common sentence, so that work grows with the number of documents, not of pairs.
-    Among many copies, every copy except the first is found.
-    """
+    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles (four consecutive words of a
+    sentence), from `REPORTED` on, in the mapping's order. A document is compared only with the next one that shares a very common
+    sentence, so that work grows with the number of documents. Among many copies, every copy except the first is found."""
     ids = list(texts)
     shingles = [_shingles(texts[document_id]) for document_id in ids]
     pairs = []

@@ -3,8 +3,6 @@
 For simulated providers and for tests, which measure what the verification finds.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
@@ -43,11 +41,8 @@ class Faults:
 
 
 def faulty(answer: Answer, faults: Faults) -> Answer:
-    """`answer` with faults in its answers to prompts of the synthesis; other prompts pass through unchanged.
-
-    Faults of writing are made by changing the input: `answer` gets a prompt that lacks an insight or lists one more. The same
-    prompt always gets the same faults, so that only a different prompt (for example, with another `attempt`) can succeed.
-    """
+    """`answer` with faults in its answers to prompts of the synthesis. Faults of writing are made in the input: `answer` gets a
+    prompt that lacks an insight or lists one more. The same prompt always gets the same faults; another `attempt` can succeed."""
 
     def faulted(model: str, prompt: str) -> str:
         task = task_of(prompt)

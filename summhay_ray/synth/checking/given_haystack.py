@@ -4,8 +4,6 @@ The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insight
 their subtopics, queries reveal no insight, every insight is looked for in every document, no document is a near-copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +34,6 @@ class _NoModel:
     """An asker without a model."""
 
     def model(self, task: kinds.Task) -> str:
-        """Empty for every task."""
         return ""
 
     async def ask(self, task: kinds.Task, given: kinds.Input, sample: int = 0) -> Outcome[Any]:
@@ -45,11 +42,8 @@ class _NoModel:
 
 
 def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
-    """Check a haystack against its own annotations, in a fixed order. Makes no call.
-
-    The haystack may come from elsewhere. Conflicts, distractors and references are used if a synthesis recorded them. Raises
-    InvalidHaystack, which names `file`, if these cannot be read.
-    """
+    """Check a haystack of any origin against its own annotations, in a fixed order, without any call. Conflicts, distractors and
+    references are used if a synthesis recorded them. Raises InvalidHaystack, which names `file`, if these cannot be read."""
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
     return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in run_loop(truth.check))
 
@@ -116,7 +110,6 @@ class _Truth:
         return check.kind == "insight_specific" and check.score in (0.0, 1.0)
 
     def text_of(self, check: Check) -> str:
-        """The text for `ExistingCheck.text`."""
         if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
             return self._texts[check.object]
         if check.kind == "subtopic_distinct":
@@ -124,7 +117,6 @@ class _Truth:
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
     async def check(self) -> tuple[Check, ...]:
-        """Make all checks."""
         verifier = Verifier(self._haystack.haystack_id, _NoModel(), self._given)
         subtopics, insights = self._outline.subtopics, self._outline.insights
         await verifier.subtopics([(subtopic.subtopic_id, subtopic.text) for subtopic in subtopics], 0)

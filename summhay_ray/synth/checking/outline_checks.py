@@ -11,8 +11,6 @@ released haystacks, whose outlines a language model checked (news 1 and news 2; 
 | assigned     | 137 insights |       |      113 | 75.4 % and 63.9 %; 24 of 24 where sure; people 91.0 %  |
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re
@@ -67,10 +65,8 @@ def is_english(language: str) -> bool:
 
 
 def specific(text: str) -> Finding:
-    """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
-
-    A capitalized first word may be a name; it surely is not if it looks like a plural or is a function word.
-    """
+    """Whether an insight mentions a number, a date or a name (section 3.2); the evidence is the insight. A capitalized first word
+    is surely no name if it looks like a plural or is a function word."""
     reading = read(text)
     if reading.numbers or reading.names:
         return Finding(True, True, 1.0, text)
@@ -117,10 +113,8 @@ def same_insight(one: str, other: str) -> Finding:
 
 
 def other_side(one: str, other: str) -> Finding:
-    """Whether two insights conflict: they answer the same question, and each has numbers or names that the other lacks.
-
-    If neither has a number or name, all words count. Evidence: the parts that only one of them has.
-    """
+    """Whether two insights conflict: they answer the same question, and each has numbers or names (without any: words) that the
+    other lacks. Evidence: the parts that only one of them has."""
     left, right = read(one), read(other)
     mine, theirs = _values(left), _values(right)
     if not mine and not theirs:
@@ -134,10 +128,8 @@ def other_side(one: str, other: str) -> Finding:
 
 
 def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Finding]:
-    """The index of the subtopic that an insight seems to belong to, and the finding; None if its words match none.
-
-    `others`: for each subtopic the insights known to belong to it, without the one to assign.
-    """
+    """(Index of the subtopic that an insight seems to belong to, finding); None if its words match none. `others`: for each
+    subtopic the insights known to belong to it, without the one to assign."""
     reading = frozenset(read(insight).roots)
     shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
     known = [[frozenset(read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
@@ -248,15 +240,12 @@ def _finding(share: float, bounds: tuple[float, float, float], evidence: str) ->
 
 
 def _values(reading: Reading) -> frozenset[str]:
-    """Numbers, and the words of names."""
     return frozenset(f"#{value}" for value in reading.numbers) | frozenset(word for name in reading.names for word in name)
 
 
 def _loose(reading: Reading) -> frozenset[str]:
-    """Numbers that the text may mean."""
     return frozenset(f"#{value}" for value in reading.loose)
 
 
 def _facts(reading: Reading) -> frozenset[str]:
-    """Words and numbers."""
     return frozenset(reading.roots) | frozenset(f"#{value}" for value in reading.numbers)

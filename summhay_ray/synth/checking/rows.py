@@ -1,7 +1,5 @@
 """The rows of one haystack's checks, in an order that does not depend on timing."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -83,8 +81,8 @@ class CheckRows:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """All checks so far, numbered by stage, then by document or query, then in the order made. The order does not depend
-        on timing."""
+        """All checks so far, numbered by stage, then by document or query, then in the order made: the order does not depend on
+        timing."""
         groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
         rows = (row for group in groups for row in self._rows[group])
         return tuple(replace(row, position=position) for position, row in enumerate(rows))
@@ -95,7 +93,6 @@ class CheckRows:
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 
     def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
-        """Add a check. `ids`: its subject and its object."""
         row = Check(
             cell_id=self.cell_id,
             position=0,

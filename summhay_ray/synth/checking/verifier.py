@@ -4,8 +4,6 @@ Each check is made offline first. A model is asked only if the offline check is 
 Each check is a row.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,11 +47,9 @@ class Compared:
 
 
 class Verifier:
-    """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...).
-
-    The caller awaits the calls for one document, query or stage of the outline one after the other; calls for different documents
-    and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
-    """
+    """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...). Calls for one
+    document, query or stage of the outline must be awaited one after the other. Every method raises NotChecked if a model gives
+    no usable answer."""
 
     def __init__(self, cell_id: str, asker: kinds.Asker, given: kinds.Input) -> None:
         self._asker, self._given, self._rows = asker, given, CheckRows(cell_id)
@@ -68,10 +64,8 @@ class Verifier:
         return self._rows.checks
 
     async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
-        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, about the nearest earlier one.
-
-        The `settled` ones are not compared with each other again.
-        """
+        """Ids of the subtopics (id, text) that overlap an earlier one; a row each, about the nearest earlier one. The `settled`
+        ones are not compared with each other again."""
         pairs = {
             (one, two): self._read(outline_checks.overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
             for two in range(len(texts))
@@ -84,10 +78,9 @@ class Verifier:
     async def insights(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
         """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
 
-        Two conflicting insights are not duplicates, but must be about the same question. An accepted insight is not assigned
-        again. Without a model, an insight is dropped for its subtopic only if the offline check is sure, since words alone are
-        wrong too often (see `checks.assigned`). Insights dropped by one check skip the later ones; without `drop`, every insight
-        gets every check.
+        Conflicting insights are no duplicates, but must be about the same question. Accepted insights are not assigned again.
+        Without a model, an insight is dropped for its subtopic only if the offline check is sure. Insights dropped by one check
+        skip the later ones; without `drop`, every insight gets every check.
         """
         listed = [insight for subtopic in subtopics for insight in subtopic.insights]
         dropped = self._dropped_by_words(subtopics, round)
@@ -109,11 +102,8 @@ class Verifier:
         return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
 
     async def query(self, subtopic: kinds.PlannedSubtopic, others: Sequence[kinds.PlannedInsight], round: int) -> bool:
-        """Whether the subtopic's query reveals no insight; words of the subtopic and topic do not count.
-
-        Each insight of the subtopic gets a row. `others` (insights of other subtopics) count, and get a row, only if they are
-        surely revealed.
-        """
+        """Whether the subtopic's query reveals no insight; words of the subtopic and topic do not count. A row for each insight
+        of the subtopic, and for those of `others` (insights of other subtopics) that are surely revealed."""
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
         findings = [self._read(outline_checks.leak(subtopic.query, insight.text, known)) for insight in insights]
         by_model = ModelAnswer()
@@ -134,12 +124,9 @@ class Verifier:
     async def document(
         self, planned: kinds.PlannedDocument, text: str, insights: Sequence[kinds.PlannedInsight], round: int
     ) -> Compared:
-        """The planned insights that the text lacks, and other insights of the topic that it contains. One row per insight of the
-        topic.
-
-        The model is asked once, about all insights on which the offline check is unsure. An insight that it names counts if its
-        evidence is in the text and is about the insight, or if the offline check found the insight too.
-        """
+        """(The planned insights that the text lacks, other insights of the topic that it contains.) A row per insight. The model
+        is asked once, about all insights on which the offline check is unsure. One that it names counts if its evidence is in the
+        text and about the insight, or if the offline check found it too."""
         presence = self._presence_of(insights)
         findings, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
         by_model = ModelAnswer()
@@ -211,10 +198,8 @@ class Verifier:
         return finding.found
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
-        """Ids of the documents that are near-copies of an earlier one.
-
-        A row for each pair with at least half the similarity of a near-copy, and one for the haystack.
-        """
+        """Ids of the near-copies of an earlier document. A row for each pair with at least half the similarity of a near-copy,
+        and one for the haystack."""
         # Ten thousand documents take a minute: a thread keeps the event loop free for other haystacks.
         pairs = await asyncio.to_thread(near_copies, texts)
         for earlier, later, share in pairs:
@@ -228,11 +213,8 @@ class Verifier:
         return copies
 
     def _dropped_by_words(self, subtopics: Sequence[kinds.PlannedSubtopic], round: int) -> set[str]:
-        """Ids of the insights that fail a check of their words alone; accepted ones are not checked again.
-
-        An insight fails without a number, a date or a name; if it is planned to conflict with an earlier one, but does not; and
-        if the text of its own subtopic reveals it, and therefore any query about it.
-        """
+        """Ids of the insights that fail a check of their words alone, accepted ones aside: no number, date or name; no conflict
+        where one is planned; or revealed by the text of the own subtopic, and therefore by any query about it."""
         topic, dropped = str(self._given.get("topic", "")), set[str]()
         listed = [(subtopic, insight) for subtopic in subtopics for insight in subtopic.insights]
         new = [(subtopic, insight) for subtopic, insight in listed if (insight.insight_id, insight.text) not in self._passed]
@@ -307,10 +289,8 @@ class Verifier:
         return {texts[place][0] for place in dropped}
 
     async def _misassigned(self, subtopics: Sequence[kinds.PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
-        """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic.
-
-        Each insight is assigned without its plan; a model decides if the offline check is unsure.
-        """
+        """Ids of the insights, not yet dropped, that an assignment without their plan puts in another subtopic. A model decides
+        if the offline check is unsure."""
         texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
         new = [
             (subtopic, insight)
@@ -362,7 +342,6 @@ class Verifier:
         return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
 
     def _model_answer(self, task: kinds.Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
-        """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 
@@ -377,5 +356,4 @@ def _answered(task: kinds.Task, outcome: Outcome[Any]) -> Answer[Any]:
 
 
 def _within(place: int | None, number: int) -> int | None:
-    """The index, or None if it is not below `number`."""
     return place if place is not None and place < number else None

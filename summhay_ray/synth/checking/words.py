@@ -5,8 +5,6 @@ A word is reduced to its normal form: lower case, without an English ending, at 
 blanks between words are split into characters.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata
@@ -82,10 +80,8 @@ def parts_of(words: str) -> list[str]:
 
 
 def quoted(words: str, text: str) -> bool:
-    """Whether most of the words (70 %) are in the text, in runs of three; a shorter part of a quotation is one run.
-
-    Punctuation is ignored, and so are the marks between the parts of a quotation.
-    """
+    """Whether most of the words (70 %) are in the text, in runs of three; a shorter part of a quotation is one run. Punctuation
+    and the marks between the parts are ignored."""
     whole = f" {' '.join(plain_words(text))} "
     right = total = 0
     for own in map(plain_words, _JOINED.split(words)):

@@ -3,8 +3,6 @@
 Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,11 +45,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ModelAsker:
-    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
-
-    The sample number of a request is `sample * 10 + attempt`, which keeps all requests distinct. Every request but the first
-    has the number in its input (`attempt`), since a model at temperature 0 gives the same answer to the same prompt.
-    """
+    """`kinds.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked. A
+    request's sample number is `sample * 10 + attempt`; all but the first have it in their input (`attempt`), since a model at
+    temperature 0 repeats its answer to the same prompt."""
 
     asks: Mapping[Group, Ask]
     domain: Domain

@@ -92,11 +92,9 @@ class _Sizes:
 def bounds(
     topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
 ) -> Mapping[Group, Bounds]:
-    """The bounds by group, for one haystack. `checked`: whether a model decides if the offline checks are unsure.
-
-    `longest`: the writer's max_tokens, which bounds the texts that are checked and edited. The upper bounds assume answers of
-    that length in every group, and texts that take at most twice their tokens as JSON.
-    """
+    """The bounds by group, for one haystack. `checked`: whether a model decides if the offline checks are unsure. `longest`: the
+    writer's max_tokens. The upper bounds assume answers of that length in every group, and texts that take at most twice their
+    tokens as JSON."""
     kept = half(shape.subtopics) + half(difficulty.distractors)
     fewest = kept * min(LEAST_INSIGHTS, shape.insights) + difficulty.conflicts
     requested = planned_insights(shape, difficulty)

@@ -6,8 +6,6 @@ instead, provided that the truth stays sound (`plan_flaws`). Documents that are 
 again. The domain's `tries` per chapter and `rounds` of editing count over all versions of a document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import Counter, defaultdict
@@ -107,11 +105,9 @@ async def _flaws(
 def plan_flaws(
     outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
 ) -> dict[int, str]:
-    """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line.
-
-    The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in at
-    least `least` documents. For an insight in fewer documents, those that lost it are returned.
-    """
+    """Number of a document -> why its plan cannot be corrected to the insights found in it, in one line. In a sound plan every
+    document has an insight and never both sides of a conflict, and every insight is in at least `least` documents; for one in
+    fewer, the documents that lost it are returned."""
     flaws: dict[int, str] = {}
     other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
     counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
@@ -151,10 +147,8 @@ class _Writer:
         }
 
     async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
-        """The documents by number. A document that refers to others waits for them.
-
-        `earlier`: documents already written, by number; `again`: the number of this rewrite, 0 for the first version.
-        """
+        """The documents by number. A document that refers to others waits for them. `earlier`: documents already written;
+        `again`: the number of this rewrite, 0 for the first version."""
         tasks: dict[int, asyncio.Task[Piece]] = {}
 
         async def one(document: PlannedDocument) -> Piece:
@@ -213,10 +207,8 @@ class _Writer:
         return await self._work.need("documents", "document", full, again), 0
 
     async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
-        """The text, and how many chapters were written again. Raises GaveUp if no chapter passes.
-
-        A chapter that never passes is left out. If earlier versions have used up its tries, its passed version is used.
-        """
+        """(Text, how many chapters were written again.) A chapter that never passes is left out; if earlier versions have used up
+        its tries, its passed version is used. Raises GaveUp if no chapter passes."""
         shape, domain = self._work.recipe.shape, self._work.recipe.domain
         words = max(LEAST_CHAPTER, round(shape.words / len(planned.insight_ids)))
         chapters: list[str] = []
@@ -293,11 +285,8 @@ class _Writer:
 
 
 def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
-    """Document id -> the part of its text in which copies are looked for.
-
-    Documents share insights by plan, so copies are searched for in the other sentences. A document with few of these is compared
-    as a whole, and only with an identical text.
-    """
+    """Document id -> the part of its text in which copies are looked for: the sentences without insights, which documents share
+    by plan. A document with few of these is compared as a whole, and only with an identical text."""
     whole = Counter(" ".join(piece.written.text.split()) for piece in pieces)
     texts = {}
     for piece in pieces:
@@ -310,7 +299,6 @@ def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
 
 
 def free(piece: Piece) -> list[str]:
-    """The sentences of a document that carry no insight."""
     # A quotation of half the document identifies no sentence.
     shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
     listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]

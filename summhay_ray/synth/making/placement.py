@@ -6,8 +6,6 @@ numbers is drawn: by a greedy filling, which succeeds whenever an arrangement ex
 numbers.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -42,10 +40,8 @@ def placements(shape: Shape, difficulty: Difficulty, domain: Domain, insights: i
 
 
 def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insights: int | None = None) -> None:
-    """Raise UserError, in one line with the field to change, if shape and difficulty contradict each other.
-
-    `insights`: the haystack's number of insights; by default, all that are requested.
-    """
+    """Raise UserError, in one line with the field to change, if shape and difficulty contradict each other. `insights`: their
+    number in the haystack, by default all that are requested."""
     n = planned_insights(shape, difficulty) if insights is None else insights
     average, least, documents = difficulty.documents_per_insight, difficulty.least, shape.documents
     field = "difficulty.least" if average is None else "difficulty.documents_per_insight"
@@ -73,11 +69,9 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
 def place(
     outline: PlannedHaystack, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int
 ) -> tuple[PlannedDocument, ...]:
-    """The documents of a haystack, numbered from 1. Raises UserError as `check_placement` does.
-
-    Every insight is in at least `least` documents, and in the planned number on average. All documents have the same number of
-    insights, give or take one, and never both sides of a conflict.
-    """
+    """The documents of a haystack, numbered from 1. Every insight is in at least `least` documents, and in the planned number on
+    average. Documents have equally many insights, give or take one, and never both sides of a conflict. Raises UserError as
+    `check_placement` does."""
     insights = outline.insights
     check_placement(shape, difficulty, domain, len(insights))
     chance = seeded(seed, outline.topic.name, "placement")
@@ -100,7 +94,6 @@ def place(
 
 
 def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
-    """Index of an insight -> index of the other side of its conflict."""
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
     return {place: places[insight.conflicts_with] for place, insight in enumerate(insights) if insight.conflicts_with in places}
 
@@ -132,12 +125,8 @@ def _counts(
 
 
 def _filled(insights: Sequence[PlannedInsight], counts: Sequence[int], documents: int, chance: random.Random) -> list[list[int]]:
-    """Indices of insights, by document. The most frequent insights come first, and go into the documents with the most free
-    places.
-
-    The two sides of a conflict are placed together, as one insight with the sum of their frequencies, so that no document gets
-    both.
-    """
+    """Indices of insights, by document. The most frequent come first, into the documents with the most free places. The sides of
+    a conflict are placed together, as one insight with the sum of their frequencies, so that no document gets both."""
     base, more = divmod(sum(counts), documents)
     room = [base + (place < more) for place in range(documents)]
     chance.shuffle(room)

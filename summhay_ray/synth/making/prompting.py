@@ -7,8 +7,6 @@ line of JSON. Models and the offline writer find all data in that line, and no t
 wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -100,10 +98,8 @@ def task_of(prompt: str) -> str | None:
 
 
 def read_answer(task: Task, given: Input, text: str, finish_reason: str = "stop") -> Any:
-    """The value that `kinds.Asker` names for the task, or Malformed. `given` is the input of the request.
-
-    An answer that was cut at the token limit (`finish_reason` "length") is always Malformed.
-    """
+    """The value that `kinds.Asker` names for the task, or Malformed; an answer cut at the token limit (`finish_reason` "length")
+    is always Malformed. `given`: the input of the request."""
     try:
         answer = final_text(text, finish_reason)
         return _value(task, json_value(answer, _FIELD[task]), given) if task in _FIELD else _document(task, answer, given)
@@ -136,11 +132,9 @@ def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
 
 
 def _document(task: Task, answer: str, given: Input) -> str:
-    """The text, without a code fence around it and without a line that announces it.
-
-    Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
-    Raises UnusableAnswer for far fewer words than requested, most likely a refusal.
-    """
+    """The text without code fence and announcing line. Runs of empty lines and of tabs are collapsed: a derailed model may write
+    thousands, and each costs a token in later prompts. Raises UnusableAnswer for far fewer words than requested, most likely a
+    refusal."""
     text = answer
     for wrapping in (_FENCED, _ANNOUNCED, _FENCED):
         text = wrapping.sub(r"\g<text>", text).strip()
@@ -174,7 +168,6 @@ def _typed(value: Any, kind: type[T], what: str) -> T:
 
 
 def _whole(value: Any, what: str) -> str:
-    """A text that is not blank."""
     text = _typed(value, str, what)
     if not text.strip():
         raise UnusableAnswer("empty_text", f"{what} is empty")
@@ -184,7 +177,6 @@ def _whole(value: Any, what: str) -> str:
 
 
 def _line(value: Mapping[str, Any], name: str) -> str:
-    """The text of a field, on one line."""
     text = " ".join(_whole(value.get(name, ""), f'"{name}"').split())
     if count_tokens(text) > MOST_TOKENS[name]:
         raise UnusableAnswer("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')

@@ -5,8 +5,6 @@ its verification. The format is that of the paper's published data, which `summh
 `topic_metadata.synthesis` is our addition, and so are queries about subjects that no document mentions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict
@@ -40,10 +38,7 @@ async def synthesize(
     recipe: TopicRecipe, asker: kinds.Asker, make_verifier: Callable[[str, kinds.Asker, kinds.Input], Verifier] = Verifier
 ) -> kinds.Synthesized | kinds.Unverified:
     """The haystack of the recipe with all checks, or the stage that gave up and the reason. The same answers give the same
-    result.
-
-    Raises only errors that cannot be recorded: a full disk, a store that does not answer, a bug.
-    """
+    result. Raises only what cannot be recorded: a full disk, a store that does not answer, a bug."""
     work = Work(recipe, asker)
     verifier = make_verifier(recipe.cell_id, work, recipe.given)
     try:
@@ -101,8 +96,8 @@ def released_json(
     """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers; `absent`:
     subjects that no document mentions.
 
-    Distracting subtopics and their insights, with the documents that contain them, are in `topic_metadata.synthesis.distractors`
-    only: no query asks for them, so they make no document relevant.
+    Distracting subtopics are in `topic_metadata.synthesis.distractors` only: no query asks for them, so they make no document
+    relevant.
     """
     asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
     asked_ids = {insight.insight_id for subtopic in asked for insight in subtopic.insights}
@@ -217,7 +212,6 @@ class Field:
 
 @cache
 def fields() -> tuple[Field, ...]:
-    """The shipped fields."""
     found: list[tuple[frozenset[str], list[Subject]]] = []
     for line in resources.files("summhay_ray.synth").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
         text, _, words = line.strip("[]").partition(":")
@@ -229,12 +223,8 @@ def fields() -> tuple[Field, ...]:
 
 
 def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[str]:
-    """Up to `wanted` subjects whose words occur in no text. Subjects of the texts' own field come first: the texts could
-    plausibly mention them.
-
-    The texts' field is the one whose usual words they contain most. The same texts and topic give the same subjects. The words
-    are English: for texts in another language the result is meaningless.
-    """
+    """Up to `wanted` English subjects whose words occur in no text, those of the field whose usual words the texts contain most
+    first: the texts could plausibly mention them. The same texts and topic give the same subjects."""
     words = set[str]()
     for text in texts:
         words.update(_WORD.findall(text.lower()))
@@ -249,11 +239,9 @@ def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[
 
 
 def absent_subtopics(subjects: Iterable[str], asked: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The subjects as subtopics of a haystack's released JSON, each with a query and without insights.
-
-    `asked`: the haystack's own subtopics and their queries. Each subject's query has the form of one of them, the usual forms
-    first, so that no form reveals which queries have no answer.
-    """
+    """The subjects as subtopics of a haystack's released JSON, each with a query and without insights. Each query has the form of
+    one of those in `asked` (the haystack's subtopics and queries), the usual forms first, so that no form reveals which queries
+    have no answer."""
     counted = Counter(_form(text, query) for text, query in asked)
     forms = [form for form, _ in counted.most_common() if form]
     return [

@@ -6,8 +6,6 @@ A class in your own module needs no file here: `metrics: [my_module:SummaC]`. A 
 `score`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -34,8 +32,6 @@ class Metric(Protocol):
     takes_model: ClassVar[bool] = False
 
     def score(self, texts: Sequence[Texts]) -> Sequence[float | None]:
-        """One score per text, in order; None if undefined (no reference). NaN and infinities count as None.
-
-        The texts come in batches. An exception fails the pairs of its batch.
-        """
+        """One score per text of a batch, in order; None (or NaN, infinity) if undefined. An exception fails the pairs of its
+        batch."""
         ...

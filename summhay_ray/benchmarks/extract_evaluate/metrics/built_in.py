@@ -1,7 +1,5 @@
 """The metrics that specs name: `rouge-1`, `rouge-2`, `words`, `bertscore`, `bartscore`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,11 +58,8 @@ class BertScoreF1:
 
 @dataclass(frozen=True)
 class BartScore:
-    """The mean log probability of the summary's tokens given its source (Yuan et al., 2021).
-
-    Source to summary is the direction that measures faithfulness; the paper names neither direction nor checkpoint. The source is
-    cut at the model's maximum length.
-    """
+    """The mean log probability of the summary's tokens given its source (Yuan et al., 2021), the direction that measures
+    faithfulness; the paper names neither direction nor checkpoint. The source is cut at the model's length."""
 
     name: ClassVar[str] = "bartscore"
     takes_model: ClassVar[bool] = True

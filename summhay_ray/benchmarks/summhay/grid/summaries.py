@@ -9,7 +9,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
@@ -41,8 +41,8 @@ class Contexts:
         self._computed: set[tuple[str, str]] = set()
 
     def prepare(self, unit: Unit, planned: bool = False) -> Prepared:
-        """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and this only computes
-        the local models' part. `planned`: a context as long as the real one, made without computing vectors."""
+        """The ranking and the context of a unit. For a retriever that calls a service, `asked` makes
+        both, and this computes only what local models contribute. `planned`: a context of the real length, without vectors."""
         if unit.retriever not in self._retrievers.asking:
             context, rankings, problem = make_context(
                 self._grid, self._haystacks[unit.haystack_id], unit, self._planned if planned else self._ranked
@@ -187,6 +187,7 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
     """The task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
     spec = grid.spec.summarizers[cell.summarizer]
     subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
+    alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"
     return Task(
         haystack=haystack,
         subtopic=subtopic,
@@ -198,13 +199,6 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
         reducer=reducer_of(grid.entries.models, spec),
-        shares=_shares(grid, cell, haystack),
+        # All queries show the whole haystack in document order alike.
+        shares="documents" if alike and len(haystack.subtopics) > 1 else "prompt" if grid.spec.repeats > 1 else "nothing",
     )
-
-
-def _shares(grid: Grid, cell: Cell, haystack: Haystack) -> Literal["nothing", "documents", "prompt"]:
-    """What the prompts of other cells begin with, too: all queries show the whole haystack in document order alike."""
-    alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"
-    if alike and len(haystack.subtopics) > 1:
-        return "documents"
-    return "prompt" if grid.spec.repeats > 1 else "nothing"
