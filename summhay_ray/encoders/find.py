@@ -190,7 +190,7 @@ def why_unreachable(endpoint: str = "") -> str:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
-        return "it lies nowhere here, and HF_HUB_OFFLINE forbids to ask the model hub"
+        return "it is not on this machine, and HF_HUB_OFFLINE forbids to ask the hub"
     place = urlsplit(endpoint or constants.ENDPOINT)
     host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
     proxy = getproxies().get(place.scheme)
@@ -199,7 +199,7 @@ def why_unreachable(endpoint: str = "") -> str:
     try:
         socket.create_connection((host, port), timeout=HUB_WITHIN_S).close()
     except OSError as error:
-        return f"it lies nowhere here, and the model hub does not answer: {error}"
+        return f"it is not on this machine, and the hub does not answer: {error}"
     return ""
 
 
