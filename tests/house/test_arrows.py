@@ -127,7 +127,7 @@ IMPORTS: Mapping[str, set[str]] = {
 
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
-        *("names", "s3_errors", "s3", "files", "records", "answers", "log", "batches", "money"),
+        *("names", "s3_errors", "s3", "files", "records", "answers", "places", "log", "batches", "money"),
         *("tables", "parts", "rows"),
         *("vectors", "commits", "drivers", "clean", "runs", "deletion"),
     ),
