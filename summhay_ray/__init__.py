@@ -3,8 +3,6 @@
 Importing the package loads nothing else; `summhay_ray.api` is loaded when one of its functions is first used.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from types import ModuleType

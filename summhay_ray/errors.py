@@ -1,7 +1,5 @@
 """Errors that the user can fix, and `printable` texts. Imports no other module of this package."""
 
-from __future__ import annotations
-
 
 class UserError(Exception):
     """Wrong input, spec or store. Its message is one line: the fault, the place, and the remedy; the exit code is `exit_code`.

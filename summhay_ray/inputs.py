@@ -6,8 +6,6 @@ A path that a user or a spec names may be a link, but a link in a named folder m
 opens its files with `open_unfollowed`. Imports only `errors`.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import os

@@ -4,8 +4,6 @@ They read the same prompts as any other model. Sequence-to-sequence models (BART
 `transformers/NAME` or by a folder, are called like paid models; they need the extra `embed`.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

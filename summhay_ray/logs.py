@@ -4,8 +4,6 @@ It reports starts of models and workers, retries, abandoned calls and failures; 
 key.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from typing import TextIO

@@ -1,14 +1,13 @@
-"""Event loops: runs one from synchronous code, and awaits many answers concurrently.
+"""Event loops: runs one from synchronous code, awaits many answers concurrently, and batches the calls of many callers.
 
 Imports no other module of this package; any module may import it.
 """
 
-from __future__ import annotations
-
 import asyncio
+import contextlib
 import gc
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import uvloop
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _OVER: ContextVar[threading.Event] = ContextVar("over")
 
@@ -85,3 +85,89 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     waiting = [call for call in begun if not isinstance(call, Ready)]
     found = iter(await asyncio.gather(*waiting) if len(waiting) > 1 else [await call for call in waiting])
     return [call.take() if isinstance(call, Ready) else next(found) for call in begun]
+
+
+LONG = 100_000
+"""Work on longer texts (in characters) takes 20 ms or more, which is too long for an event loop."""
+
+
+async def off_loop(letters: int, work: Callable[[], R]) -> R:
+    """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
+    return await asyncio.to_thread(work) if letters > LONG else work()
+
+
+ENOUGH = 16
+"""By default, a batch of this many items does not wait for more."""
+
+
+class Batched(Generic[T, R]):
+    """`await batched(item)` returns the item's result of `work(items)`. An error of `work` is raised in every caller of the
+    batch.
+
+    Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
+    """
+
+    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R] | None]], linger_s: float = 0.0) -> None:
+        """`work` returns a result for each item, or None for work without results. `linger_s`: maximum seconds that the first
+        item waits for enough others."""
+        self._work = work
+        self._linger_s = linger_s
+        self._full = asyncio.Event()
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._trip: asyncio.Task[None] | None = None
+
+    async def __call__(self, item: T) -> R:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        self.look()
+        if self._trip is None or self._trip.done():
+            self._trip = asyncio.create_task(self._run())
+        return await future
+
+    async def settled(self) -> None:
+        """Return when the batches of all items are done. Errors are raised in the callers only."""
+        if self._trip is not None:
+            await asyncio.wait([self._trip])
+
+    def is_enough(self, waiting: int) -> bool:
+        """Whether these are enough items to start a batch without waiting."""
+        return waiting >= ENOUGH
+
+    def look(self) -> None:
+        """Begin the next batch now if there are enough items."""
+        if self.is_enough(len(self._waiting)):
+            self._full.set()
+
+    async def _run(self) -> None:
+        batch: list[tuple[T, asyncio.Future[R]]] = []
+        try:
+            while self._waiting:
+                if self._linger_s and not self.is_enough(len(self._waiting)):
+                    self._full.clear()
+                    # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._linger_s):
+                            await self._full.wait()
+                batch, self._waiting = self._waiting, []
+                await self._travel(batch)
+        finally:
+            # Some callers still wait only if the task itself was cancelled; they must not wait for ever.
+            for _, future in [*batch, *self._waiting]:
+                future.cancel()
+            self._waiting = []
+
+    async def _travel(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results: Sequence[Any] | None = await self._work([item for item, _ in batch])
+            results = [None] * len(batch) if results is None else results
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(results)} results came back for {len(batch)} items")
+        # The callers handle every kind of error.
+        except Exception as error:  # noqa: BLE001
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

@@ -1,7 +1,5 @@
 """The possible outcomes of a question to a model. Only an `Answer` is ever scored. Imports no other module of this package."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 

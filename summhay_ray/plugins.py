@@ -5,8 +5,6 @@ It searches a package for classes that define a `name`, so that a new file is en
 current folder; `own_code_allowed` can forbid that.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import difflib

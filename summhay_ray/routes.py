@@ -4,8 +4,6 @@ Any module may import this. Requests to this machine and to `http://` URLs are d
 key. An `https://` request may go through a proxy by CONNECT, which shows only the host to the proxy.
 """
 
-from __future__ import annotations
-
 import functools
 import http
 import ipaddress

@@ -3,8 +3,6 @@
 `python -m summhay_ray.schemas FOLDER` writes them; a test fails if the folder and the code differ.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 """A strict YAML reader for specs and domains: plain data, no duplicate keys, limited size. Imports no other module of this
 package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

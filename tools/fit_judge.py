@@ -22,15 +22,14 @@ from summhay_ray.errors import UserError
 from summhay_ray.judge import bench
 from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.base import Verdict
-from summhay_ray.judge.features import ALONE, TOGETHER
 from summhay_ray.judge.fit import Measured, fitted, held_out, measure
-from summhay_ray.judge.offline import Coefficients, Parameters, Rated, rate
+from summhay_ray.judge.offline import ALONE, TOGETHER, Coefficients, Parameters, Rated, rate
 from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
 
 _TENTHS = 10
 MEANINGS = {
-    "weights": "of the features (judge/features.py) in the log-odds of coverage; `alone`: the insight was asked about alone",
+    "weights": "of the features (judge/offline.py) in the log-odds of coverage; `alone`: the insight was asked about alone",
     "some, full": "intercepts of the log-odds that a person calls the insight covered at all, and fully covered",
     "partial_from, full_from": "least expected coverage (0..1) of the labels PARTIAL_COVERAGE and FULL_COVERAGE",
     "uncertainties": "the standard deviation of coverage that the least certain 0, 5, ..., 100 % of people's insights reach",

@@ -29,7 +29,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import SUMMARIES_AT_ONCE
 from summhay_ray.benchmarks.summhay.results.scores import score_run
 from summhay_ray.haystack import imported_rows, read_released

@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from summhay_ray import benchmarks, engine, plugins
-from summhay_ray.api.arguments import (
-    check_budget,
-    checked,
-    load_with,
-    opened_run,
-    run_options,
-    store_of,
-    store_uri,
-    stored_run,
-)
+from summhay_ray.api.arguments import check_budget, checked, load_with, opened_run, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import Compat, ReadOptions, Results, RunResult
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import StartOptions

@@ -10,15 +10,7 @@ from typing import Any, Unpack
 from summhay_ray import benchmarks, engine
 from summhay_ray.api.arguments import Spec, check_budget, checked, load, load_with, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.judging import make_report
-from summhay_ray.engine import (
-    Check,
-    Compat,
-    PlanResult,
-    RayJob,
-    RunResult,
-    SpecError,
-    Workload,
-)
+from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 from summhay_ray.store import Store

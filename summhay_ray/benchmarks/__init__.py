@@ -4,8 +4,6 @@ Importing this package loads none of them; the engine's registry finds each by i
 folder's door (`benchmarks.summhay`) is imported on first use.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,36 +11,16 @@ from typing import TYPE_CHECKING, Any
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks import (
-        coverage as coverage,
-    )
-    from summhay_ray.benchmarks import (
-        extract_evaluate as extract_evaluate,
-    )
-    from summhay_ray.benchmarks import (
-        judge_bench as judge_bench,
-    )
-    from summhay_ray.benchmarks import (
-        mine as mine,
-    )
-    from summhay_ray.benchmarks import (
-        odsum as odsum,
-    )
-    from summhay_ray.benchmarks import (
-        rejudge as rejudge,
-    )
-    from summhay_ray.benchmarks import (
-        retrieval as retrieval,
-    )
-    from summhay_ray.benchmarks import (
-        summhay as summhay,
-    )
-    from summhay_ray.benchmarks import (
-        support as support,
-    )
-    from summhay_ray.benchmarks import (
-        synth as synth,
-    )
+    from summhay_ray.benchmarks import coverage as coverage
+    from summhay_ray.benchmarks import extract_evaluate as extract_evaluate
+    from summhay_ray.benchmarks import judge_bench as judge_bench
+    from summhay_ray.benchmarks import mine as mine
+    from summhay_ray.benchmarks import odsum as odsum
+    from summhay_ray.benchmarks import rejudge as rejudge
+    from summhay_ray.benchmarks import retrieval as retrieval
+    from summhay_ray.benchmarks import summhay as summhay
+    from summhay_ray.benchmarks import support as support
+    from summhay_ray.benchmarks import synth as synth
 
 KINDS = {
     "coverage": "summhay_ray.benchmarks.coverage:Coverage",

@@ -1,7 +1,5 @@
 """How the members of panels agree with each other, for the report of any benchmark whose judges may be panels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import polars as pl

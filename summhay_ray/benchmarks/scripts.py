@@ -3,8 +3,6 @@
 The benchmarks import it. It uses the door and the room text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 

@@ -5,13 +5,7 @@ scores; `metrics/coverage_citation_joint.py` computes their precision and recall
 """
 
 from summhay_ray.citations.corpus import Cited, CitedCorpora, CitedDocuments, Mode, is_heading, recited
-from summhay_ray.citations.support_judge import (
-    SUPPORT_JUDGE,
-    SUPPORT_REVISION,
-    SUPPORTED,
-    Supports,
-    verdict_of,
-)
+from summhay_ray.citations.support_judge import SUPPORT_JUDGE, SUPPORT_REVISION, SUPPORTED, Supports, verdict_of
 
 __all__ = [
     "SUPPORTED",

@@ -1,7 +1,5 @@
 """The citations of bullets, faulty ones included: what they cite among the documents of a haystack, and their repair."""
 
-from __future__ import annotations
-
 import functools
 import re
 import threading
@@ -70,11 +68,9 @@ class CitedDocuments:
         return [rewritten(bullet, self.ids, ()) for bullet in bullets]
 
     def support(self, bullets: Sequence[str]) -> Supports:
-        """The free judge's support of each bullet by each document."""
         return self.index.support(self.plain(bullets))
 
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
-        """The bullets with their citations repaired by the free judge."""
         cited, free = self.cited(bullets), self.support(bullets)
         after = [recited(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))]
         return self.with_citations(bullets, cited, after)

@@ -5,8 +5,6 @@ claims that people labelled (`tools/fit_support.py`, which also measures it). It
 supported.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

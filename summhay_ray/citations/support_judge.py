@@ -13,8 +13,6 @@ The figures below were chosen on the two released news haystacks, with the origi
 replaced.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Finds model weights on this machine and checks whether the hub is reachable. Loads no model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -101,6 +99,8 @@ def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Mode
 
 def problem_of(folder: Path, kind: Kind) -> str:
     """Why a folder cannot be loaded as a model of this kind, judging by its files; else empty."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         config, own = _json_of(folder / "config.json"), _json_of(folder / "config_sentence_transformers.json")
     except ValueError as error:
@@ -109,7 +109,10 @@ def problem_of(folder: Path, kind: Kind) -> str:
     if not weights:
         return "the folder holds no weights (no .safetensors, no .bin); copy the model again"
     for path in weights:
-        if path.suffix == ".safetensors" and not _is_whole(path):
+        try:
+            # Opening reads the header, and compares the file's length with it.
+            _ = path.suffix == ".safetensors" and safe_open(path, "np")
+        except (OSError, SafetensorError):
             return f"{path.relative_to(folder)} is cut off or damaged; copy the model again"
     if config and not _is_known(str(config.get("model_type", ""))):
         return f"config.json: transformers knows no model_type {config.get('model_type')!r}; give another model"
@@ -146,19 +149,6 @@ def _json_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a safetensors file has the length that its header states: 8 bytes with the header's length, a JSON header, the
-    tensors."""
-    try:
-        with path.open("rb") as file:
-            n = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(n)) if n <= path.stat().st_size else {}
-        ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return False
-    return bool(ends) and 8 + n + max(ends) == path.stat().st_size
-
-
 def _head(architecture: str) -> str:
     """The name of the head on a model, from the name of its class: `MaskedLM` of `BertForMaskedLM`; empty for none."""
     if architecture.endswith("LMHeadModel"):
@@ -167,7 +157,6 @@ def _head(architecture: str) -> str:
 
 
 def _is_known(model_type: str) -> bool:
-    """Whether transformers has an architecture of this name."""
     library = util.find_spec("transformers")
     if library is None or library.origin is None or (Path(library.origin).parent / "models" / model_type).is_dir():
         return True
@@ -187,7 +176,6 @@ def find_reachable(name: str, revision: str = "") -> ModelSource:
 
 
 def is_cached(name: str, revision: str = "") -> bool:
-    """Whether the hub's cache on this machine has the model."""
     from huggingface_hub import try_to_load_from_cache
 
     names = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)

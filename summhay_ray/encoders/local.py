@@ -355,7 +355,6 @@ def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
 
 
 def quiet() -> None:
-    """Switch off the progress bars and warnings of transformers."""
     try:
         from transformers.utils import logging
     except ImportError:

@@ -24,17 +24,16 @@ from summhay_ray.engine.items import (
 from summhay_ray.engine.plan import PlanResult, plan
 from summhay_ray.engine.ray.session import map_in_tasks, ray_session
 from summhay_ray.engine.read.control import ReleaseResult, left_of_going, release, stop
-from summhay_ray.engine.read.doctor import Check, examine, examine_runs, missing_keys
+from summhay_ray.engine.read.doctor import Check, examine, examine_runs
 from summhay_ray.engine.read.explain import answers_of, calls_of, explained, first_request, item_samples
 from summhay_ray.engine.read.scoring import ITEM_ID, expected_rows, results_of, scored, scores_by_query
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, status
 from summhay_ray.engine.registry import check_record, find, load_workload, reading_tables, workload_of
 from summhay_ray.engine.run.execution import Stopped
 from summhay_ray.engine.run.progress import ModelProgress, Progress
-from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.models import RunModels
+from summhay_ray.engine.spec.inputs import Inputs, RunModels
 from summhay_ray.engine.spec.spec import FILL_IN, Model, ModelSpec, Reach, Spec, Strict, Text
-from summhay_ray.engine.start import RunResult
+from summhay_ray.engine.start import RunResult, missing_keys
 from summhay_ray.engine.start import run as run_workload
 from summhay_ray.engine.state.items_left import ITEM
 from summhay_ray.engine.submit import JobOrder, RayJob, submit

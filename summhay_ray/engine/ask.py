@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from summhay_ray import text
 from summhay_ray.engine.items import BadBenchmark, Item, Stage, all_tables
-from summhay_ray.engine.spec.models import RunModels
+from summhay_ray.engine.spec.inputs import RunModels
 from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import BatchRequest, ModelSettings, RawAnswer, Request, scores_of, vectors_of

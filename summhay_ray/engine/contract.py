@@ -18,9 +18,8 @@ import polars as pl
 
 from summhay_ray.engine.ask import Ask
 from summhay_ray.engine.items import BadBenchmark, Counted, Item, Prepared, Queue, Rows, RunTables, Stage, all_tables, reading
-from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
+from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs, RunModels
 from summhay_ray.engine.spec.inputs import KIND as INPUT
-from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, is_local

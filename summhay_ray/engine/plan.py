@@ -27,9 +27,8 @@ from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.plan_sample import EXACT_ITEMS, Drawn, draw, relative_error
 from summhay_ray.engine.price_comparison import BATCH_H, ComparedWay, PlannedCalls, compare_ways, usage_with_cache
 from summhay_ray.engine.stage_plan import StagePlan, bounded
-from summhay_ray.engine.state.history import origins_in, origins_of, other_origins
+from summhay_ray.engine.state.history import Dollars, dollars_of, money_of, origins_in, origins_of, other_origins
 from summhay_ray.engine.state.items_left import ANSWERS, checked_items, finished_items, prepared
-from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop

@@ -15,26 +15,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import BadBenchmark, ReadOptions
 from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.ray.session import ray_session
-from summhay_ray.engine.read.control import release, running_drivers
-from summhay_ray.engine.read.doctor import missing_keys
+from summhay_ray.engine.read.control import release
 from summhay_ray.engine.read.scoring import results_of
 from summhay_ray.engine.run.execution import Heartbeat, Stopped, Work, choose, hearing_sigterm
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.progress import Extent, Snapshot, Timeline, watching
 from summhay_ray.engine.state.history import (
+    Dollars,
     RecordedReach,
     batches_of,
+    dollars_of,
     keep_plan,
     keep_reach,
     keep_start,
     keep_stop,
+    money_of,
     origins_of,
     plan_file,
     stored_warnings,
@@ -51,15 +53,14 @@ from summhay_ray.engine.state.items_left import (
     item_counts,
     state_of,
 )
-from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
 from summhay_ray.errors import SpecError, UserError
-from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, margins_of
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, GeneratingModel, excess_totals, find_key, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import Unplannable
 from summhay_ray.run_options import RunOptions, seconds_of
 from summhay_ray.sections import Section, html_of
-from summhay_ray.store import RUN, DriverSession, RunStore, Store, begin_session, clean_daily
+from summhay_ray.store import RUN, DriverSession, RunStore, Store, begin_session, clean_daily, running_drivers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -207,6 +208,12 @@ def _release_older(run: RunStore, age_s: float, note: Callable[[str], None] | No
     written = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/money")]
     if written and time.time() - max(written) >= age_s and (released := release(run).released) and note is not None:
         note(f"{released:.6f} dollars that a kill had left uncertain are released")
+
+
+def missing_keys(workload: Workload[Any]) -> list[str]:
+    """A line for each model whose key is not in this machine's environment."""
+    models = [(name, find_key(settings)) for name, settings in sorted(workload.models.settings().items()) if not settings.local]
+    return [f"{name}: {message}" for name, (found, message) in models if not found]
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
@@ -378,15 +385,16 @@ class _Start:
         if note is not None:
             if why:
                 note(why)
-            for driver in running_drivers(self.run, TAKEOVER_PATIENCE_S):
+            for driver in running_drivers(self.run.store.files, self.run.run_id, TAKEOVER_PATIENCE_S):
                 note(
                     f"run {self.run.run_id} is running ({driver}): this start takes it over, "
                     "as soon as that driver's calls in flight have ended"
                 )
         check_keys(self.workload, options)
         try:
-            # Find contradictions in the spec before the first call.
-            rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
+            # Find contradictions in the spec before the first call that costs anything.
+            if _needs_plan(self.workload):
+                rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
         except UserError as error:
             # A cluster may have other things that are missing here, such as a model's weights.
             if options.get("address") is None or isinstance(error, BadBenchmark | SpecError):
@@ -426,12 +434,8 @@ class _Start:
             if keep:
                 keep_plan(self.run, made.to_json())
 
-        # A plan prepares and counts every item. That is about as much work as answering it with a local model without generation.
-        settings, models = self.workload.models.settings(), self.workload.models
-        paying = any(model.price != FREE for model in settings.values())
-        generates = (isinstance(models.find(name), GeneratingModel) for name in settings)
-        wanted = paying or not all(model.local for model in settings.values()) or any(generates)
-        with self._executing(work, executor, planned_now if wanted else None) as (execution, planning):
+        paying = any(model.price != FREE for model in self.workload.models.settings().values())
+        with self._executing(work, executor, planned_now if _needs_plan(self.workload) else None) as (execution, planning):
             session = begin_session(self.run.store.files, self.run.run_id, paying)
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.get("budget"), reach)
@@ -498,7 +502,7 @@ class _Start:
     def _answered(self, execution: Execution, planning: _Planning | None, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = self.state.now(RunSnapshot(self.run))
+        state = replace(self.state, finished=finished_items(RunSnapshot(self.run)))
         # The plan covers the whole run. With a `limit`, the remaining time is estimated from the items instead.
         planned = planning.plan if planning is not None and self.options.get("limit") is None else lambda: None
         tell = self._teller(state, planned, session)
@@ -566,6 +570,16 @@ class _Start:
                 watch(progress)
 
         return tell
+
+
+def _needs_plan(workload: Workload[Any]) -> bool:
+    """Whether calls cost dollars or time. Otherwise a plan, which prepares and counts every item, is about as much work as
+    answering them with local models."""
+    models = workload.models
+    return any(
+        not known.local or known.price != FREE or isinstance(models.find(name), GeneratingModel)
+        for name, known in models.settings().items()
+    )
 
 
 def _unknown(n_items: int) -> dict[str, Any]:

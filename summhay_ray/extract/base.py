@@ -4,8 +4,6 @@ To add one: put a file into this folder with a class that has a `name` and the m
 A class in your own module needs no file here: write `my_package.my_module:MyExtractor` in place of a method's name.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,11 +50,9 @@ class Document:
 
     @functools.cached_property
     def words_by_sentence(self) -> tuple[list[str], ...]:
-        """The words of each sentence."""
         return tuple(map(self.words, self.sentences))
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, such as the source's summary: see `rouge_words`."""
         return rouge_words(text, latin=self.latin)
 
     @functools.cached_property
@@ -87,7 +83,6 @@ class Extract:
 
     @functools.cached_property
     def tokens(self) -> int:
-        """Length of the text in cl100k tokens."""
         return count_tokens(self.text)
 
 

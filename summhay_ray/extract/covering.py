@@ -6,19 +6,16 @@ traits of the paper's code: special tokens count, padding counts as tokens of si
 one was skipped (`by_covering_as_released`). `embed` is not in the paper: a small sentence encoder instead of a large model.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.encoders import Comparing, Encoding, Vectors, load_encoder, load_token_encoder
 from summhay_ray.extract.base import Document, WithWeights
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _load = functools.cache(load_encoder)
 
@@ -31,8 +28,6 @@ class BertScore(WithWeights):
     """The paper's model (section 3.2) with the number of layers that BERTScore reads."""
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        import numpy as np
-
         if not document.sentences or not summary.strip():
             return iter(range(len(document.sentences)))
         special = compat == "release"
@@ -62,8 +57,6 @@ class Embed(WithWeights):
     own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        import numpy as np
-
         wanted = document.split(summary)
         if not document.sentences or not wanted:
             return iter(range(len(document.sentences)))
@@ -81,8 +74,6 @@ def by_covering(similarity: NDArray[np.float32]) -> Iterator[int]:
     """Yield sentence numbers, the one with the greatest gain first. `similarity`: shape (sentences, parts of the summary). The
     score of a selection is the mean, over the parts, of the greatest similarity with a selected sentence. Ties go to the first
     sentence."""
-    import numpy as np
-
     n_sentences, n_parts = similarity.shape
     if not n_parts:
         yield from range(n_sentences)
@@ -103,8 +94,6 @@ def by_covering_as_released(similarity: NDArray[np.float32]) -> Iterator[int]:
     position of the best candidate is then looked up among all remaining sentences, excluded ones too, and so names the wrong
     sentence. Once the best candidate does not change the score, the remaining sentences follow in source order.
     """
-    import numpy as np
-
     left = list(range(len(similarity)))
     nearest = np.full(similarity.shape[1], -np.inf, dtype=np.float32)
     passed_over, before = set[int](), np.float32(0)

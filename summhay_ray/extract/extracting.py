@@ -4,8 +4,6 @@
 `walk` reproduces the paper's code (commit 65bc6be), which guarantees neither.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random
@@ -49,7 +47,6 @@ def extract(
 def extract_by(
     extractor: base.Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, base.Extract]:
-    """Like `extract`, with a given extractor."""
     if compat not in COMPATS:
         raise ValueError(f"compat is {compat!r}; expected default or release")
     for name, text in (("source", source), ("summary", summary)):
@@ -124,7 +121,6 @@ def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
 
 
 def n_sentences(source: str, script: Script = "auto") -> int:
-    """The number of sentences of a source."""
     return len(base.document_of(source, script).sentences)
 
 
@@ -194,5 +190,4 @@ def walk(
 
 
 def joined(document: base.Document, numbers: Sequence[int]) -> base.Extract:
-    """The extract of the sentences with these numbers, in this order."""
     return base.Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))

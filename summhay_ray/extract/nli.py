@@ -5,18 +5,15 @@ Each sentence is scored separately, so redundancy costs nothing. `default` puts 
 `release` keeps it in the order of the scores, as the paper's code does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.encoders import Comparing, NoModel, Vectors, load_pair_classifier
 from summhay_ray.extract.base import AsReleased, Document, WithWeights
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MOST_TOKENS = 2048
 ENTAILMENT: Final = "entailment"
@@ -41,8 +38,6 @@ class Nli(WithWeights):
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         """See `Extractor`. Ties go to the first sentence; in `release` to the last, since its sort is reversed."""
-        import numpy as np
-
         premises = document.split(summary)
         if not document.sentences or not premises:
             return iter(range(len(document.sentences)))

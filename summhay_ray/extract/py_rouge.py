@@ -5,8 +5,6 @@ stemmer. Google's `rouge_score` differs in all three. `data/README.txt` gives th
 unmaintained and needs an old setuptools, so its rules are reimplemented here and tested against its results.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter
@@ -68,7 +66,6 @@ def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
 
 
 def ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """The n-grams of the words, with their counts."""
     return Counter(zip(*(words[start:] for start in range(n)), strict=False))
 
 

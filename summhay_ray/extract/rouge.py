@@ -6,18 +6,15 @@ recall, the rest follow in source order. Counts are updated from step to step; t
 candidate.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from summhay_ray.extract.base import AsReleased, Document
 from summhay_ray.extract.py_rouge import ngrams
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Gram = tuple[str, ...]
 
@@ -31,8 +28,6 @@ class Rouge1:
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        import numpy as np
-
         words, wanted = document.words_by_sentence, document.words(summary)
         parts = [Overlap(words, wanted, n) for n in self.orders]
         left = np.zeros(len(words))
@@ -63,8 +58,6 @@ class Overlap:
     included."""
 
     def __init__(self, words: Sequence[Sequence[str]], summary: Sequence[str], n: int) -> None:
-        import numpy as np
-
         self._n, self._words = n, words
         self.wanted, self.overlap = ngrams(summary, n), 0
         counted = (ngrams(tokens, n) for tokens in words)
@@ -95,9 +88,6 @@ class Overlap:
         return (self.overlap + gains) / max(self.wanted.total(), 1)
 
     def take(self, number: int) -> None:
-        """Add a sentence to the selection."""
-        import numpy as np
-
         more = self.change(number)
         self.overlap += self.gain(more)
         for gram, n in more.items():

@@ -6,8 +6,6 @@ looks unfaithful. Methods that maximize joint recall may spend the budget on a f
 of the best sources follow, because pronouns refer to them.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Exports a run as released JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 and a document that they confirmed or not). The haystack's id excludes both, so a run remains valid for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +105,6 @@ class Health:
     """The limits that rule out naming a winner."""
 
     def lines(self) -> list[str]:
-        """All of them, most serious first."""
         return [*self.limits, *self.doubts]
 
 
@@ -161,7 +158,6 @@ def health(
 
 
 def _right(name: str, facts: HaystackFacts) -> str:
-    """The share of the checked pairs that is right, with its interval."""
     ends = "" if facts.low is None or facts.high is None else f", 95 % interval {100 * facts.low:.0f} to {100 * facts.high:.0f} %"
     share = f"{100 * facts.right / facts.checked:.0f} %{ends}"
     return f"{name}: {facts.right} of {facts.checked} checked pairs of insight and document are right ({share})"

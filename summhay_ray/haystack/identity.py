@@ -3,8 +3,6 @@
 A key of a system combines retriever, ordering and model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

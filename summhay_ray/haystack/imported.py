@@ -1,7 +1,5 @@
 """Reads the summaries and judgments of a released file as rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass

@@ -5,8 +5,6 @@ has questions with answers, or claims, each with its importance and the document
 query, a list of queries, or a query per line.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ judgments by system) and its documents with the insights that each contains. Oth
 checked.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -10,17 +10,34 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from summhay_ray import plugins
-from summhay_ray.judge.absence import Absence, judge_absence
-from summhay_ray.judge.answer import usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
-from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel
-from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, default_strategy, name_of, parse_name, repeated, strategy_of
+from summhay_ray.judge.combine import (
+    DEFAULT_SHARE,
+    BadName,
+    Composed,
+    Named,
+    blend,
+    default_strategy,
+    doubtful,
+    is_tied,
+    label_of,
+    least_certain,
+    majority,
+    name_of,
+    panel,
+    parse_name,
+    repeated,
+    strategy_of,
+)
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate
+from summhay_ray.judge.prompt import usable_bullet, usable_verdict
 from summhay_ray.judge.rating.answer import Scale, check_logprobs
 from summhay_ray.judge.rating.base import Criterion, OfflineRater, Rater, Rating, criteria, rate_text, rating_requests
 from summhay_ray.judge.strategies import (
+    Absence,
     asks_alone,
     check_prompt,
+    judge_absence,
     prompt_identity,
     prompt_template,
 )

@@ -17,8 +17,8 @@ from typing import Any
 
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
-from summhay_ray.judge.answer import expected_of
 from summhay_ray.judge.base import Verdict
+from summhay_ray.judge.prompt import expected_of
 from summhay_ray.records import COVERAGE_VALUE, Insight
 
 ANNOTATION_VALUE = {"not_covered": 0.0, "partially_covered": 0.5, "fully_covered": 1.0, **COVERAGE_VALUE}

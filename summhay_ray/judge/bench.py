@@ -239,23 +239,22 @@ def read_biases(text: str) -> tuple[metrics.JudgeBias, ...]:
         raise ValueError("it has no list of judges")
     if any("correlation" in entry for entry in judges):
         raise ValueError("it is what judge-bench --json says")
-    return tuple(_bias_of(f"judges[{place}]", entry) for place, entry in enumerate(judges))
-
-
-def _bias_of(place: str, entry: Mapping[str, Any]) -> metrics.JudgeBias:
-    """The bias in an entry of a file. Raises ValueError."""
-    if not isinstance(entry.get("judge"), str):
-        raise ValueError(f"{place} has no name")
-    for name in ("mean", "se", "n_insights", "n_summaries"):
-        value = entry.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-            raise ValueError(f"{place}, {entry['judge']}: {name} is missing or not a number")
-    for name in ("names", "topics"):
-        if not isinstance(entry.get(name, []), list):
-            raise ValueError(f"{place}, {entry['judge']}: {name} is not a list")
-    if unlike := sorted(set(entry) - set(metrics.JudgeBias.__dataclass_fields__)):
-        raise ValueError(f"{place}, {entry['judge']}, has an unknown field {unlike[0]!r}")
-    return metrics.JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})
+    biases = []
+    for number, entry in enumerate(judges):
+        if not isinstance(entry.get("judge"), str):
+            raise ValueError(f"judges[{number}] has no name")
+        place = f"judges[{number}], {entry['judge']}"
+        for name in ("mean", "se", "n_insights", "n_summaries"):
+            value = entry.get(name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+                raise ValueError(f"{place}: {name} is missing or not a number")
+        for name in ("names", "topics"):
+            if not isinstance(entry.get(name, []), list):
+                raise ValueError(f"{place}: {name} is not a list")
+        if unlike := sorted(set(entry) - set(metrics.JudgeBias.__dataclass_fields__)):
+            raise ValueError(f"{place}, has an unknown field {unlike[0]!r}")
+        biases.append(metrics.JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}}))
+    return tuple(biases)
 
 
 def biases_json(biases: Sequence[metrics.JudgeBias], about: str) -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 
 from summhay_ray.judge.annotations import AnnotatedSummary
-from summhay_ray.judge.features import Features, features
-from summhay_ray.judge.offline import Coefficients, Parameters, Rated, rating
+from summhay_ray.judge.offline import Coefficients, Features, Parameters, Rated, features, rating
 from summhay_ray.records import COVERAGE_VALUE
 
 STEPS = 20

@@ -1,7 +1,7 @@
 """Strategies: how a model is asked, by `strategy:` in a spec. Other packages import from `summhay_ray.judge`.
 
 A strategy asks about one insight per call (paper, appendix A.2) or about all insights of a summary at once, with or without nine
-examples. `strategy:` may also be a judge's code (`module:Class`), or the name of a composed judge (`names.py`).
+examples. `strategy:` may also be a judge's code (`module:Class`), or the name of a composed judge (`combine.py`).
 """
 
 from __future__ import annotations
@@ -9,19 +9,32 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from summhay_ray.judge.answer import read_verdict, read_verdicts, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
-from summhay_ray.judge.prompt import ALONE, Form, n_shared, render, render_together, template
-from summhay_ray.llm import Ask, RawAnswer, Request, Sampling
+from summhay_ray.judge.prompt import (
+    ALONE,
+    Form,
+    fraction,
+    n_shared,
+    numbered_json,
+    read_verdict,
+    read_verdicts,
+    render,
+    render_together,
+    shipped,
+    template,
+    usable_bullet,
+)
+from summhay_ray.llm import Ask, Message, RawAnswer, Request, Sampling
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight
-from summhay_ray.text import text_hash
+from summhay_ray.text import UnusableAnswer, fill, final_text, json_line, json_value, text_hash
 
 
 class PerInsight:
@@ -225,3 +238,57 @@ def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
         asked.append(template("", Form(nine=form.nine)))
     hashes = [text_hash(text) for text in asked]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode("ascii")).hexdigest()
+
+
+# --- questions that no document answers ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A verdict on an answer to a question that no document answers. `invents`: 1 if it makes a claim, 0 if not; between the two
+    for a judge composed of others. `bullet`: the first bullet with a claim, from 1."""
+
+    invents: float
+    bullet: int | None = None
+    uncertainty: float | None = None
+
+
+async def judge_absence(query: str, bullets: Sequence[str], settings: JudgeSettings, ask: Ask) -> Outcome[Absence]:
+    """Ask the settings' model whether the bullets make a claim. Without bullets there is no claim, and no model is asked."""
+    if not bullets:
+        return Answer(Absence(0.0, uncertainty=0.0))
+    template = shipped("prompts", "absence.txt")
+    text = fill(template, {"[[QUERY]]": json_line(query), "[[BULLETS]]": numbered_json("bullet", tuple(bullets))})
+    request = Request(
+        model=settings.model,
+        messages=(Message("user", text),),
+        sampling=Sampling(settings.sampling),
+        prompt_hash=text_hash(template),
+        sample=settings.sample,
+        lookup=f"{settings.lookup}/absence" if settings.lookup else "",
+    )
+    raw = await ask(request)
+    if not isinstance(raw, Answer):
+        return raw
+    read = read_absence(raw.value.text, len(bullets), raw.value.finish_reason)
+    if isinstance(read, Malformed):
+        return replace(read, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+    return Answer(read, key=raw.key, attempts=raw.attempts, usd_micros=raw.usd_micros)
+
+
+def read_absence(text: str, n_bullets: int, finish_reason: str = "stop") -> Absence | Malformed:
+    """The verdict in a model's answer, `{"invents": true, "bullet_id": 2}`."""
+    try:
+        value = json_value(final_text(text, finish_reason), "invents")
+    except UnusableAnswer as error:
+        return Malformed(error.error, str(error))
+    word = str(value["invents"]).strip().lower()
+    if word not in (*_YES, *_NO):
+        return Malformed("unknown_coverage", f"invents is {value['invents']!r:.60}; expected true or false")
+    if word in _NO:
+        return Absence(0.0, uncertainty=fraction(value.get("uncertainty")))
+    bullet = usable_bullet(json.dumps(value.get("bullet_id")), n_bullets)
+    return Absence(1.0, bullet, fraction(value.get("uncertainty")))
+
+
+_YES, _NO = ("true", "yes", "1"), ("false", "no", "0")

@@ -7,14 +7,12 @@ Importing this package does not import litellm; the first call through litellm d
 """
 
 from summhay_ray.llm.batches import BatchApi, BatchRequest, BatchState, CallFailed, Line, batch_api
-from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import USAGE_NOT_CREDIBLE, Budgets, ExcessTotals, excess_totals, margins_of
 from summhay_ray.llm.gateway import Gateway
-from summhay_ray.llm.keys import NoKey, Secrets, foreign_key, key_in, known_secrets
+from summhay_ray.llm.keys import NoKey, Secrets, find_key, foreign_key, known_secrets
 from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.ledger_client import LedgerClient
-from summhay_ray.llm.ledger_loop import LedgerPort, LedgerService
 from summhay_ray.llm.ledger_messages import BATCH, Claim, News, Packed, Settlement, WorkerMessage
+from summhay_ray.llm.ledger_service import LedgerClient, LedgerPort, LedgerService
 from summhay_ray.llm.local_model import TOKENS, UNDER_WAY, GeneratingModel, Generation, LocalModel
 from summhay_ray.llm.model_queue import LONGEST_PAUSE_S
 from summhay_ray.llm.model_settings import Limits, ModelSettings, batch_wire, transport_of
@@ -31,7 +29,6 @@ from summhay_ray.llm.provider_table import (
     service_flaw,
 )
 from summhay_ray.llm.read_reply import read_answer, stored_answer, written
-from summhay_ray.llm.reply import RawAnswer, Usage
 from summhay_ray.llm.request import (
     MOST_LOGPROBS,
     QUERY_FIELD,
@@ -39,9 +36,11 @@ from summhay_ray.llm.request import (
     REVISION,
     Ask,
     Message,
+    RawAnswer,
     Request,
     Sampling,
     Task,
+    Usage,
     assistant,
     marked,
     system,
@@ -66,7 +65,6 @@ __all__ = [
     "BatchApi",
     "BatchRequest",
     "BatchState",
-    "Batched",
     "Budgets",
     "CallFailed",
     "Claim",
@@ -101,13 +99,13 @@ __all__ = [
     "batch_api",
     "batch_wire",
     "excess_totals",
+    "find_key",
     "find_price",
     "find_window",
     "flaw_of",
     "foreign_key",
     "is_local",
     "is_service",
-    "key_in",
     "known_extra",
     "known_secrets",
     "lacking",

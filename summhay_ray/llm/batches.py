@@ -20,8 +20,7 @@ from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings, batch_wire
 from summhay_ray.llm.provider_table import address_of, wire_name
 from summhay_ray.llm.read_reply import BROKEN, ended, reply_of, usage_of
-from summhay_ray.llm.reply import Reply
-from summhay_ray.llm.request import REVISION, Request, bounded
+from summhay_ray.llm.request import REVISION, Reply, Request, bounded
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.routes import Wire
 

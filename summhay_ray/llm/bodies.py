@@ -6,17 +6,15 @@ unpack to a gigabyte.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.read_reply import BROKEN, finish_word, reply_of
-from summhay_ray.llm.reply import Reply, Usage
-from summhay_ray.llm.request import Request, Task, most_bytes
+from summhay_ray.llm.request import Reply, Request, Task, Usage, most_bytes
 from summhay_ray.llm.vectors_and_scores import scores_reply, vectors_reply
 
 R = TypeVar("R")
@@ -26,9 +24,6 @@ UNPACKED = {"Accept-Encoding": "identity"}
 
 ERROR_BYTES = 1 << 16
 """Maximum bytes of an error's body that are read: its message is at the beginning."""
-
-LONG = 100_000
-"""Work on longer texts (in characters) takes 20 ms or more, which is too long for an event loop."""
 
 BYTES_A_TEXT = 1 << 18
 """Maximum bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
@@ -117,11 +112,6 @@ class Body:
                 "beside the model"
             )
         return content[: self._limit]
-
-
-async def off_loop(letters: int, work: Callable[[], R]) -> R:
-    """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
-    return await asyncio.to_thread(work) if letters > LONG else work()
 
 
 def answer_limit(request: Request, settings: ModelSettings) -> int:

@@ -19,13 +19,13 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 from aiohttp.connector import Connection
 
-from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
+from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, reply_in, unreadable
 from summhay_ray.llm.keys import NoKey, key_for
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.prices import default_effort
 from summhay_ray.llm.provider_table import PROVIDERS, address_of, place_of, provider_of, wire_name
-from summhay_ray.llm.reply import Reply
-from summhay_ray.llm.request import QUERY_FIELD, REVISION, Request, Sampling, Task, bounded, wanted
+from summhay_ray.llm.request import QUERY_FIELD, REVISION, Reply, Request, Sampling, Task, bounded, wanted
+from summhay_ray.loops import off_loop
 from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0

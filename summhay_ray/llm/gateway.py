@@ -1,43 +1,143 @@
-"""One call to a model, from its key to its outcome.
+"""One call to a model, from its key to its outcome, and its single attempts.
 
 The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
 settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
-only makes one attempt.
+makes exactly one attempt, at the time of its grant, and raises if there is no answer. `retry` says what an error means;
+`ATTEMPTS` says how often to try again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import random
+import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
-from summhay_ray.llm.attempts import ATTEMPTS, Call, Transports, make_attempt
 from summhay_ray.llm.batches import BatchRequest, batch_body
-from summhay_ray.llm.batching import Batched
-from summhay_ray.llm.bodies import off_loop
 from summhay_ray.llm.keys import SENT, Secrets, known_secrets
-from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
-from summhay_ray.llm.ledger_loop import LedgerPort
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
-from summhay_ray.llm.local_model import LocalModel
+from summhay_ray.llm.ledger_service import GrantedCall, LedgerClient, LedgerPort
+from summhay_ray.llm.local_model import LocalModel, LocalTransport
 from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.prices import FREE
 from summhay_ray.llm.provider_table import known_extra, lacking
 from summhay_ray.llm.read_reply import BAD_NUMBERS, answer_of, letters, read_answer, written
-from summhay_ray.llm.reply import RawAnswer, Reply
-from summhay_ray.llm.request import Request, longest_answer, unusable
-from summhay_ray.llm.retry import NO_CAPACITY, UNREACHED, Decision
+from summhay_ray.llm.request import RawAnswer, Reply, Request, Task, longest_answer, unusable
+from summhay_ray.llm.retry import NO_CAPACITY, NO_ROUTE, UNREACHED, Decision, decide
 from summhay_ray.llm.vectors_and_scores import dimensions_of, is_usable
+from summhay_ray.loops import Batched, off_loop
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.routes import Wire
+from summhay_ray.routes import NoRoute, Wire
 from summhay_ray.store import DamagedRecord, Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
+
+if TYPE_CHECKING:
+    from summhay_ray.llm.direct import DirectTransport
+    from summhay_ray.llm.via_litellm import LitellmTransport
+
+ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
+"""Error kind -> maximum number of such errors in one call. Any other kind ends the call at once."""
+
+
+@dataclass(eq=False)
+class Call:
+    """A call in progress, for a stage."""
+
+    request: Request
+    settings: ModelSettings
+    stage: str
+    future: asyncio.Future[Any]
+    """Awaited by the caller. If the caller cancels it, the current attempt is completed, and no other follows."""
+    claim: Claim = field(init=False)
+    wire: Wire = field(init=False)
+    """The progress of the attempt under the current grant."""
+    attempts: int = 0
+    charged_micros: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    """Error kind -> number of attempts that ended with it."""
+
+
+Transport: TypeAlias = "DirectTransport | LitellmTransport | LocalTransport"
+"""One way to reach models. `send(request, settings, wire)` makes one attempt, with the key from `keys` and the proxy from
+`routes` for the URL. Any exception explains why there is no answer, and `wire` records the progress of the request. `close()`
+closes all connections."""
+
+
+class Transports:
+    """One transport of each needed kind, since importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
+
+    def __init__(
+        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
+    ) -> None:
+        self.local = LocalTransport(local or {}, count)
+        self._made: dict[str, Transport] = {}
+
+    def of(self, settings: ModelSettings, task: Task) -> Transport:
+        """The transport for a task of a model."""
+        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
+        if kind not in self._made:
+            if kind == "direct":
+                from summhay_ray.llm.direct import DirectTransport
+
+                self._made[kind] = DirectTransport()
+            elif kind == "local":
+                self._made[kind] = self.local
+            else:
+                from summhay_ray.llm.via_litellm import LitellmTransport
+
+                self._made[kind] = LitellmTransport()
+        return self._made[kind]
+
+    async def close(self) -> None:
+        """Close all transports."""
+        for transport in self._made.values():
+            await transport.close()
+        self._made.clear()
+
+
+class Attempt(NamedTuple):
+    """How an attempt ended: with a reply, or with the decision on its error. An answer that broke off has both."""
+
+    reply: Reply | None
+    decision: Decision | None = None
+    message: str = ""
+
+
+async def make_attempt(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
+    """Make one attempt now. `secrets` returns the secrets to hide in error messages."""
+    settings = call.settings
+    call.attempts += 1
+    # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
+    limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
+    try:
+        async with limit:
+            return Attempt(await transports.of(settings, call.request.task).send(call.request, settings, call.wire))
+    # Each SDK behind a transport raises its own errors, and every error must become a decision.
+    except Exception as error:  # noqa: BLE001
+        decision = decide(error, call.wire)
+        return Attempt(getattr(error, "reply", None), decision, _explain(error, decision, call, secrets()))
+
+
+def _explain(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
+    """Why an attempt failed, in one line; with a remedy if the endpoint's address or the proxy may be the cause."""
+    base, route, message = call.settings.api_base, call.wire.route, secrets.one_line(error)
+    lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"
+    if lost and base and not re.search(r"/v\d", urlsplit(base).path):
+        return f"{message}; does the api_base {base} lack /v1?"
+    if isinstance(error, NoRoute) or call.wire.sent or route is None or decision.error not in (UNREACHED, NO_ROUTE):
+        return message
+    mend = "start it, or mend its api_base" if base else "let the workers reach it, or name their proxy in HTTPS_PROXY"
+    return route.failure(error, message) + ("" if route.proxy else f"; {mend}, and run again")
+
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +385,8 @@ class Gateway:
     async def _store_answer(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)
         claim, settings = call.claim, call.settings
-        reply = await self._check_dimensions(call.request, reply)
+        if call.request.task == "embed" and not reply.flaw:
+            reply = await self._check_dimensions(call.request, reply)
         # Store an unusable answer under another key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
@@ -310,8 +411,6 @@ class Gateway:
 
     async def _check_dimensions(self, request: Request, reply: Reply) -> Reply:
         """The reply, with a flaw if its vectors differ in length from the model's other vectors."""
-        if request.task != "embed" or reply.flaw:
-            return reply
         found = dimensions_of(reply.text)
         try:
             expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)

@@ -72,6 +72,25 @@ def key_in(*variables: str) -> str | None:
     return None
 
 
+def find_key(settings: ModelSettings) -> tuple[bool, str]:
+    """(Whether the environment holds the model's key, where it is or how to set it.) It is in the variable that the spec names,
+    else in one of the provider's variables."""
+    named = settings.api_key_env
+    variables = (named,) if named else provider_table.needed_variables(provider_table.provider_of(settings.model))
+    if settings.api_base and not named:
+        return True, f"the spec names none for {settings.api_base}, which may need none"
+    if not variables:
+        return True, "the spec names none; the provider's own variables are used"
+    try:
+        found = next((variable for variable in variables if key_in(variable)), "")
+    except NoKey as error:
+        return False, str(error)
+    if found:
+        return True, f"{found} is set" if os.environ.get(found) else f"{found} comes from a file"
+    mend = f"export it, or the path of a file that holds it as {variables[0]}_FILE, where the workers run"
+    return False, f"{variables[0]} is not set; {mend}"
+
+
 def note_sent(fields: Iterable[tuple[str, str]]) -> None:
     """Remember the keys among the headers or query parameters of a request that is sent, given as (name, value).
 

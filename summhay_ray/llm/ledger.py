@@ -77,7 +77,7 @@ class Ledger:
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """Process a worker's message: ended attempts, settlements and claims."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         for key in message.ended:
             if (flight := self._flights.get(key)) is not None and flight.worker == worker:
                 self._model(flight.claim.model).hold(flight, sending=False)
@@ -94,7 +94,7 @@ class Ledger:
 
     def collect(self, worker: str, now: float) -> News:
         """The worker's news. Each grant is returned once."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         self.touched.discard(worker)
         return News(
             grants=tuple((claim.ticket, grant) for claim, grant in self._outbox.pop(worker, ())),
@@ -114,7 +114,9 @@ class Ledger:
 
     def beat(self, worker: str, now: float) -> None:
         """Note a sign of life from the worker."""
-        self._hear(worker, now)
+        if self.membership.hear(worker, now):
+            for model in self._models.values():
+                model.hear(worker)
 
     def leave(self, worker: str, now: float) -> None:
         """Evict a worker that ends."""
@@ -159,7 +161,7 @@ class Ledger:
 
     def count(self, worker: str, numbers: Mapping[str, int], now: float) -> None:
         """Add a worker's numbers to the run's counters (cells, judgments, failures, ...)."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         self.counts.update(numbers)
 
     def resume_batches(self, worker: str, claims: Sequence[Claim], now: float) -> None:
@@ -167,7 +169,7 @@ class Ledger:
 
         Money that an earlier session reserved for a batch which it did not submit is released.
         """
-        self._hear(worker, now)
+        self.beat(worker, now)
         self.account.resume_batches({claim.key: (claim.purpose, claim.worst_micros) for claim in claims})
         for claim in claims:
             self._flights[claim.key] = Flight(worker, claim, None)
@@ -175,7 +177,7 @@ class Ledger:
 
     def fitting(self, worker: str, purpose: Purpose, worst: Sequence[int], now: float) -> list[int]:
         """The positions of the calls that fit together into what is left of the budgets now, given their worst cases."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         left, _ = self.account.room(purpose)
         chosen = []
         for position, micros in enumerate(worst):
@@ -186,12 +188,12 @@ class Ledger:
 
     def answered(self, worker: str, keys: Sequence[str], now: float) -> list[str]:
         """Those of the keys that have an answer in the log."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         return [key for key in keys if key in self.index.answers]
 
     def end_batch(self, worker: str, key: str, charged: int, uncertain: int, now: float) -> None:
         """Settle a batch whose answers are in the log: their price, and the most that it may have cost besides."""
-        self._hear(worker, now)
+        self.beat(worker, now)
         purpose = self._flights[key].claim.purpose
         self.account.charge(purpose, charged, answered=True)
         self.account.doubt(purpose, uncertain)
@@ -251,11 +253,6 @@ class Ledger:
             if model.queues and model.free():
                 model.wake_short(lambda stage, name=name: self.account.room((stage, name)))  # type: ignore[misc]
                 self._pump(model, now)
-
-    def _hear(self, worker: str, now: float) -> None:
-        if self.membership.hear(worker, now):
-            for model in self._models.values():
-                model.hear(worker)
 
     def _withdraw(self, claims: Iterable[Claim]) -> Iterable[Claim]:
         """Note that no money record needs to list these claims."""

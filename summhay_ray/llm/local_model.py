@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.llm.model_settings import ModelSettings
-from summhay_ray.llm.reply import Reply, Usage
-from summhay_ray.llm.request import Request
+from summhay_ray.llm.request import Reply, Request, Usage
 from summhay_ray.routes import Wire
 from summhay_ray.text import count_tokens
 

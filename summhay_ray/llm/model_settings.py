@@ -24,8 +24,7 @@ from summhay_ray.llm.prices import (
     needs_responses,
 )
 from summhay_ray.llm.provider_table import PROVIDERS, Transport, address_of, is_local, origin_of, place_of, provider_of
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import Sampling, Task, schema_tokens
+from summhay_ray.llm.request import Sampling, Task, Usage, schema_tokens
 from summhay_ray.text import count_tokens
 
 TOKEN_MARGIN = 1.15
@@ -111,12 +110,12 @@ class ModelSettings:
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
-        api_base, transport, tier = (entry.get(name) for name in ("api_base", "transport", "service_tier"))
+        api_base, transport, tier, batch = (entry.get(name) for name in ("api_base", "transport", "service_tier", "batch"))
         standard = find_price(model, entry.get("price"), priced_by)
         cache: Literal["", "5m", "1h"] = ""
         if needs_cache_control(model, api_base, transport):
             wish: bool | Literal["5m", "1h"] = entry.get("cache", True)
-            cache = wish if isinstance(wish, str) else ("1h" if entry.get("batch") is not None else "5m") if wish else ""
+            cache = wish if isinstance(wish, str) else ("1h" if batch is not None else "5m") if wish else ""
             standard = _with_cache_rates(standard, cache)
         return cls(
             model=model,
@@ -136,7 +135,7 @@ class ModelSettings:
             transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
-            batch=_batching(model, entry.get("batch"), entry.get("price")),
+            batch=None if batch is None else Batching(find_batch_factor(model, entry.get("price")), **batch),
         )
 
     @property
@@ -163,7 +162,7 @@ class ModelSettings:
     @property
     def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
-        return _tokenizer_margin(self.model)
+        return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
 
     def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
@@ -195,12 +194,7 @@ class ModelSettings:
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
-# Every call asks for these, and a run has few models.
-@functools.lru_cache
-def _tokenizer_margin(model: str) -> float:
-    return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN
-
-
+# Every call asks for this, and a run has few models.
 @functools.lru_cache
 def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
     """The transport for this task of the model: as `written` in the spec, else direct if possible.
@@ -254,9 +248,3 @@ def _with_cache_rates(price: Price, cache: str) -> Price:
         cache_write_per_mtok=_WRITE * fresh if write is None else write,
         cache_write_1h_per_mtok=None if cache == "5m" else _WRITE_1H * fresh if longer is None else longer,
     )
-
-
-def _batching(model: str, written: Mapping[str, Any] | None, price: Mapping[str, Any] | None) -> Batching | None:
-    if written is None:
-        return None
-    return Batching(find_batch_factor(model, price), **written)

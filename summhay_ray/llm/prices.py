@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from summhay_ray.llm.provider_table import PROVIDERS, is_local, provider_of
-from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Usage
 
 _TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
 _WRITTEN = ("input", "output", "cached_input", "cache_write", "cache_write_1h")

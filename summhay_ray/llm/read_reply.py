@@ -11,8 +11,7 @@ from summhay_ray.llm.budgets import enough
 from summhay_ray.llm.keys import Secrets
 from summhay_ray.llm.ledger_messages import Claim
 from summhay_ray.llm.model_settings import ModelSettings
-from summhay_ray.llm.reply import MOST_TOKENS, RawAnswer, Reply, Usage
-from summhay_ray.llm.request import Request
+from summhay_ray.llm.request import MOST_TOKENS, RawAnswer, Reply, Request, Usage
 from summhay_ray.llm.vectors_and_scores import is_usable
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex, encode_record

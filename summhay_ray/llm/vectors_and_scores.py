@@ -14,8 +14,7 @@ from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.llm.reply import MOST_TOKENS, Reply, Usage
-from summhay_ray.llm.request import Request
+from summhay_ray.llm.request import MOST_TOKENS, Reply, Request, Usage
 from summhay_ray.store import Dimensions
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from summhay_ray.llm.direct import KEEPALIVE_S
 from summhay_ray.llm.keys import NoKey, key_for, key_for_litellm, known_secrets, note_sent
 from summhay_ray.llm.model_settings import ModelSettings
 from summhay_ray.llm.provider_table import place_of, provider_of
-from summhay_ray.llm.reply import Reply
-from summhay_ray.llm.request import REVISION, Request, Task, bounded
+from summhay_ray.llm.request import REVISION, Reply, Request, Task, bounded
 from summhay_ray.routes import NoRoute, Wire, route_to
 
 

@@ -16,14 +16,7 @@ from summhay_ray.metrics.agreement import (
     pearson,
     rank_agreement,
 )
-from summhay_ray.metrics.citation_parsing import (
-    MAY_BE_UNREAD,
-    Compat,
-    by_number,
-    extract_citations,
-    ids_of,
-    read_citations,
-)
+from summhay_ray.metrics.citation_parsing import MAY_BE_UNREAD, Compat, by_number, extract_citations, ids_of, read_citations
 from summhay_ray.metrics.corrections import (
     FEWEST,
     JudgeBias,
@@ -74,7 +67,6 @@ from summhay_ray.metrics.scores_by_system import (
     over_haystacks,
     query_means,
     system_scores,
-    with_labels,
     words_per_bullet,
 )
 
@@ -153,7 +145,6 @@ __all__ = [
     "standard_error",
     "system_scores",
     "unit_means",
-    "with_labels",
     "with_nuggets",
     "words_per_bullet",
 ]

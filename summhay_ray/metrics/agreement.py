@@ -1,7 +1,5 @@
 """Agreement between two judges, between two rankings, and of values between 0 and 1 with two classes."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -114,15 +112,11 @@ def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
 
 def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:
     """Compare the rankings given by two lists of scores of the same items. Raises ValueError for unequal lengths."""
-    return RankAgreement(len(first), pearson(ranks(first), ranks(second)), _kendall(first, second))
+    from scipy import stats
 
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value, from 1 for the greatest; ties get their average rank."""
-    turned = -np.asarray(values, dtype=float)
-    in_order = np.sort(turned)
-    found: list[float] = ((np.searchsorted(in_order, turned) + np.searchsorted(in_order, turned, "right") + 1) / 2).tolist()
-    return found
+    ranked = pearson(*(stats.rankdata(values).tolist() for values in (first, second)))
+    tau = float(stats.kendalltau(first, second).statistic) if len(first) > 1 else math.nan
+    return RankAgreement(len(first), ranked, None if math.isnan(tau) else tau)
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -135,20 +129,6 @@ def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
         return max(-1.0, min(1.0, statistics.correlation(first, second)))
     except statistics.StatisticsError:  # Squares of tiny differences can underflow to 0.
         return None
-
-
-def _kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """(concordant - discordant) / sqrt(pairs untied in the first x pairs untied in the second)."""
-    balance = untied_a = untied_b = 0
-    for one in range(len(first)):
-        for other in range(one):
-            a, b = _sign(first[one] - first[other]), _sign(second[one] - second[other])
-            balance, untied_a, untied_b = balance + a * b, untied_a + (a != 0), untied_b + (b != 0)
-    return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
 
 
 def _share(same: Sequence[bool]) -> float | None:
@@ -175,7 +155,7 @@ class BinaryScores:
     n: int
 
 
-def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0) -> BinaryScores:
+def binary_scores(values: Sequence[float], labels: Sequence[bool]) -> BinaryScores:
     """The figures, with 95 % percentile intervals of a bootstrap within each class. Raises ValueError for unequal lengths."""
     if len(values) != len(labels):
         raise ValueError(f"{len(values)} values and {len(labels)} labels; give one label for each value")
@@ -185,7 +165,7 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
     positive, negative = given[truth], given[~truth]
     if not (positive.size and negative.size):
         return BinaryScores(None, None, None, None, called, labelled, n)
-    draw = generator(seed, ["binary"])
+    draw = generator(0, ["binary"])
     drawn = [_figures(draw.choice(positive, positive.size), draw.choice(negative, negative.size)) for _ in range(SAMPLES // 2)]
     lows, highs = np.quantile(np.array(drawn), QUANTILES_95, axis=0).tolist()
     auc, balanced = _figures(positive, negative)
@@ -193,7 +173,6 @@ def binary_scores(values: Sequence[float], labels: Sequence[bool], seed: int = 0
 
 
 def _figures(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> tuple[float, float]:
-    """AUC and balanced accuracy of the values of two classes."""
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, side="left") + np.searchsorted(ordered, positive, side="right")
     auc = below.sum() / (2 * positive.size * negative.size)

@@ -3,8 +3,6 @@
 All code reads citations with `read_citations`: for scores, for support without gold, and for the repair of citations.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import zlib

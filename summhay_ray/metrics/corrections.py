@@ -8,8 +8,6 @@ judge's scores tuned as in Angelopoulos, Duchi and Zrnic (2023), PPI++, arXiv:23
 chances (Hajek's estimator).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

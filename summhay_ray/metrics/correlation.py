@@ -159,7 +159,6 @@ class Bootstrap:
             }
 
     def between(self, ratings: Sequence[float | None], groups: Sequence[Hashable]) -> Mapping[str, NDArray[np.float64]]:
-        """Like `of`, for `between_means`."""
         given = np.array([math.nan if rating is None else rating for rating in ratings], dtype=np.float64)
         names = list(dict.fromkeys(groups))
         member = np.array([[group == name for name in names] for group in groups]) & np.isfinite(given)[:, None]

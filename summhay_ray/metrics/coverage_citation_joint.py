@@ -5,8 +5,6 @@
 citations in any other form than a bracket of digits, commas and spaces.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -196,7 +194,6 @@ def score_columns(
 
 
 def _cited(bullets: pl.Series, compat: Compat) -> pl.Series:
-    """The numbers that `extract_citations` finds in each bullet; null for null."""
     brackets = bullets.str.extract_all(_PLAIN_BRACKET)
     numbers = brackets.list.join(",").str.extract_all(_NUMBER).cast(pl.List(pl.Int64)).list.unique()
     other = bullets.str.contains(OTHER_CITATION) | (brackets.list.len() * 2 != bullets.str.count_matches(r"[\[\]]"))

@@ -6,8 +6,6 @@ counts. A query's score is the mean over its nuggets, weighted by importance (`r
 weight. A system's score is the mean over its queries, unlike coverage, which is the mean over all insights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -49,7 +49,6 @@ def _scores(prediction: str, reference: str, latin: bool) -> dict[str, float]:
 
 
 def _longest(prediction: str, reference: str, latin: bool) -> float:
-    """F1 of the longest common subsequence of stems."""
     from rouge_score import scoring
 
     target, predicted = _words(latin).tokenize(reference), _words(latin).tokenize(prediction)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, between_clusters, strata_of, within_strata
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 LEVEL, POWER = 0.05, 0.8
 LITTLE, INCOMPLETE = 0.02, 0.1
@@ -104,7 +103,6 @@ class Paired:
         Uncertainties are null with too few queries, and for systems that are equal on every query, since that does not prove a
         zero width.
         """
-        import polars as pl
         from scipy import special
 
         places, n = np.array(pairs).reshape(-1, 2), observed.values.shape[1]

@@ -1,7 +1,5 @@
 """Position sensitivity (Table 3): how a model's score depends on where the relevant documents are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -30,12 +28,10 @@ class PositionSensitivity:
 
     @property
     def n_scored(self) -> int:
-        """Insights scored, over the row's orderings."""
         return sum(scored for scored, _ in self.n.values())
 
     @property
     def n_expected(self) -> int:
-        """Insights expected, over the row's orderings."""
         return sum(expected for _, expected in self.n.values())
 
 

@@ -5,8 +5,6 @@ documents were retrieved than requested. nDCG, AP and MRR depend on the order, a
 the number of relevant documents. Relevance is binary; only nDCG uses grades, if there are any.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,21 +3,18 @@
 `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LEVEL_95 = 0.025
 """The probability beyond either end of a 95 % interval."""
@@ -112,12 +109,12 @@ def unit_means(
     return Means(mean, se, freedom, low, high, n)
 
 
-def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bounds = FRACTION) -> tuple[float, float]:
-    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within bounds."""
+def bounded_interval(mean: float, se: float, n: int, freedom: float) -> tuple[float, float]:
+    """The 95 % interval of `unit_means` for a mean with this standard error, of `n` units, within 0 and 1."""
     from scipy import special
 
     reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
-    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, bounds)
+    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, FRACTION)
     return float(low[0]), float(high[0])
 
 
@@ -191,8 +188,6 @@ def mean_interval(
     0 and 1 if all values are within these, else unknown. Rows with the same value in the column `cluster` (without it, `item`)
     are one unit.
     """
-    import polars as pl
-
     names = [by] if isinstance(by, str) else list(by)
     is_share = frame.schema[value] == pl.Boolean
     values = frame[value].cast(pl.Float64)

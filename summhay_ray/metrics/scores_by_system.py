@@ -1,12 +1,10 @@
 """The scores of systems, pooled over insights, with intervals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -17,8 +15,7 @@ from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
 from summhay_ray.records import column_of, system_label
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
@@ -46,8 +43,6 @@ FIGURES = {
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
     """Words (separated by white space) per bullet of each summary (appendix A.3); null without bullets."""
-    import polars as pl
-
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
     words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
     return words.cast(pl.Int64) / bullets.list.len().cast(pl.Int64).replace(0, None)
@@ -66,12 +61,6 @@ class TakenOff:
     mean: float
     se: float
     source: str
-
-
-def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows (with `retriever`, `ordering` and `model`) with an added column `label`: the system's name for people."""
-    parts = pl.struct("retriever", "ordering", "model")
-    return rows.with_columns(parts.map_elements(lambda one: system_label(**one), pl.String).alias("label"))
 
 
 def of_column(column: str) -> tuple[str, str]:
@@ -164,7 +153,6 @@ class SystemScore:
 
     @property
     def label(self) -> str:
-        """The system's name for people."""
         return system_label(self.retriever, self.ordering, self.model)
 
     @property
@@ -174,7 +162,6 @@ class SystemScore:
 
     @property
     def missing(self) -> float:
-        """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
 
     @property
@@ -270,8 +257,6 @@ def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, bullets: pl.DataFrame, within: tuple[str, ...], weighting: Weighting
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
-    import polars as pl
-
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
     clusters = list(dict.fromkeys((*keys, *CLUSTER)))
     due = expected.group_by(clusters).agg(pl.col("n_expected").sum())

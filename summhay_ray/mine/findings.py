@@ -88,7 +88,12 @@ _SUBJECTLESS = (_BASES | _REGULAR.keys()) - word_set(
 )
 """First words of sentences without a subject: "Add a test", "Discussed the survey"."""
 _SUBJECTS = word_set("i we they you he she it who")
-_NO_SUBJECT = FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now")
+_PREPOSITIONS = word_set("""
+    across along alongside amid among amongst around behind beneath beside besides beyond despite except inside like near onto
+    outside per regarding throughout toward towards underneath unlike upon versus via within
+    """)
+"""Prepositions that are no function words."""
+_NO_SUBJECT = _PREPOSITIONS | FUNCTION_WORDS - _SUBJECTS - word_set("also only this that there not now")
 """Words after which a past form is a participle or an adjective ("the affected zone", "as expected")."""
 _GOVERNED = word_set("""
     a an the this that these those its his her their our my your it them us him to as all both each every no any some many several
@@ -134,7 +139,7 @@ _CODE = re.compile(
 _WRONG = re.compile(
     r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
     r"|^(?i:do|does|did|is|are|was|were|should|can|could|would|will|has|have) (?:I|you|we|they|it|this|that|there|the|an?)\b"
-    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)(?:(?:[A-Z][\w’'-]+|and|&),? ){1,8}to [a-z]"
+    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[\"“]?(?:(?:[A-Z][\w’'-]+|and|&|/),? ){1,8}to [a-z]"
     r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
 """Fragments, questions and exclamations."""
@@ -191,7 +196,7 @@ _LESSER = ((_PERSONAL, 0.3), (_TODAY, 0.34), (_CHORE, 0.3), (_NOTHING, 0.3), (_S
 """Signs that make any statement less of a finding, with their factors."""
 _LABEL = re.compile(
     r"^(?:ACTION|DECISION|AI|TODO|Action|Decision)(?: [Ii]tem)?[ \d.]*:? "
-    r"|^[A-Z][\w’'-]*(?: [\w.’'-]+){0,3}(?: \([^)]{1,30}\))?(?:: | [-–—] )"
+    r"|^[A-Z][\w’'-]*(?: [\w.’'-]+| \([^)]{1,30}\)){0,4}(?:: | [-–—] )"
     r"|^(?!Today|Yesterday|First|Second|Third|Next|Last|Overall|Instead|Perhaps|Maybe|Indeed|Once|[A-Z]\w+(?:ly|s|ed|ing)\b)"
     r"[A-Z][a-z]+, (?=[a-z-])"
 )
@@ -223,7 +228,11 @@ def worth(text: str, english: bool = True) -> float:
     if marks:
         value *= 0.6
     if english:
-        if not finite_verb(text) or _NOBODY.match(text):
+        if (
+            not finite_verb(re.sub(r" \([^)]*\)", "", text))
+            or _NOBODY.match(text)
+            or words[0].lower() in NEVER_NOUNS & _THIRDS.keys()
+        ):
             value *= 0.3
         elif words[0].lower() in _SUBJECTLESS and not (words[0].lower() in _REGULAR and _ASIDE_FIRST.search(text)):
             value *= 0.3 if words[0].lower() in _REGULAR else 0.4
@@ -273,7 +282,7 @@ def finite_verb(text: str) -> re.Match[str] | None:
                 continue
         if word in _AUXILIARIES and last not in ("to", "") and token == word:
             return found[place]
-        if word in FUNCTION_WORDS:
+        if word in FUNCTION_WORDS or word in _PREPOSITIONS:
             continue
         governs = following in _GOVERNED or following.endswith("ly")
         aside = before in (",", ")") and place > _ASIDE and governs

@@ -271,9 +271,10 @@ def _value(size: float, scores: Floats) -> float:
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which of the windows that `said` marks have the candidate's numbers and names (names possibly nearby), and contradict
-    none."""
+    none, in documents that mention what the candidate's document is about."""
     text = of.texts[found.sentence]
     own = read_words(text)
+    mentions = [np.unique(of.documents[of.posted(fact)]) for fact in of.subjects(found.sentence)]
     kept = np.zeros(said.size, dtype=bool)
     for row in np.flatnonzero(said).tolist():
         window = found.window(of, row)
@@ -281,7 +282,8 @@ def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> np
             kept[row] = True
             continue
         reading = read_words(window)
-        if own.numbers - reading.numbers - reading.loose:
+        document = int(of.documents[found.firsts[row]])
+        if own.numbers - reading.numbers - reading.loose or any(document not in stating for stating in mentions):
             continue
         first, after = int(found.firsts[row]), int(found.firsts[row] + found.lengths[row])
         around = [place for place in range(first - AROUND, after + AROUND) if 0 <= place < of.n]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from array import array
 from collections import Counter
@@ -41,6 +42,8 @@ _DENIES = re.compile(
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
 """Emphasis in a text without other Markdown, and a label in bold before a sentence."""
+_RECURS, _RECURS_LEAST, _SUBJECT_OF = 0.15, 4, 0.25
+"""A document is about a word that this share of its sentences, and this number, have, and at most this share of documents."""
 _ENGLISH = 0.2
 """Minimum share of function words in an English text; it is usually above 0.4."""
 
@@ -189,6 +192,18 @@ class Statements:
         """The facts of a sentence."""
         found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
         return found
+
+    def subjects(self, sentence: int) -> list[int]:
+        """The words of a sentence that its document is about: many of the document's sentences have them, but few documents.
+
+        A proposal in the words of another one differs in them: "the modifier manager" for "the component manager".
+        """
+        document = self.documents[sentence]
+        first, last = np.searchsorted(self.documents, [document, document + 1])
+        listed = self.facts(sentence)
+        few = listed[~self.numeric[listed] & (self.weights[listed] >= math.log(1 / _SUBJECT_OF))]
+        recurring = max(_RECURS_LEAST, _RECURS * (last - first))
+        return [fact for fact in few.tolist() if (self.documents[self.posted(fact)] == document).sum() >= recurring]
 
     def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
         """The facts of several sentences, one sentence after the other, and the index of each fact's sentence."""

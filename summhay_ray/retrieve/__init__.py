@@ -4,20 +4,17 @@ A corpus is a list of documents with ids, and queries; `corpus_of` turns a hayst
 name; the classes can also be constructed directly. Then call `rankings`, or await `rank_all` if the models are remote services.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
 from summhay_ray import plugins
-from summhay_ray.retrieve.base import Models, Ranked, by_score
+from summhay_ray.retrieve.base import BadRanking, Models, Ranked, at_once, by_score, rank_all, rankings
 from summhay_ray.retrieve.baselines import Errors, Nothing, Oracle
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.combined import RERANK3, Fuse, Method, Rerank
-from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.lexical import Bm25, OfWords, Tokenization
-from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.search import Fields, Search
 from summhay_ray.retrieve.trec import (
     BadTrec,
@@ -83,7 +80,6 @@ __all__ = [
     "read_qrels",
     "read_run",
     "run_lines",
-    "titled",
     "with_qrels",
 ]
 

@@ -3,8 +3,6 @@
 The base classes of the retrievers that rank a corpus for one query at a time are here, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -30,7 +28,6 @@ class OverCorpus:
         return [self.ranking(query, corpus) for query in queries]
 
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
-        """The ranking of the corpus for one query."""
         raise NotImplementedError
 
 

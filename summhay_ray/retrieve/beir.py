@@ -1,7 +1,5 @@
 """Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (Thakur et al. 2021)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +14,8 @@ CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     """The corpus in a folder, with documents in the file's order and all of its queries, without relevance.
 
-    `read` returns the text of a file by its path in the folder. A document's text is its title, a space and its text. A query's
-    `metadata` may have `references`. Raises BadTrec, naming file and line.
+    `read` returns the text of a file by its path in the folder. A document's text is its title, a space and its text. A query, or
+    its `metadata`, may have `references` and `split`. Raises BadTrec, naming file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
     titles = [str(one.get("title") or "") for one in documents.values()]
@@ -25,10 +23,13 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     for query_id, one in _records(read(QUERIES), f"{name}/{QUERIES}").items():
         if flaw := query_flaw(one["text"]):
             raise BadTrec(f"{name}/{QUERIES}: query {query_id!r}: {flaw}")
-        metadata = one.get("metadata")
-        references = metadata.get("references") if isinstance(metadata, dict) else None
-        texts = [text for text in references if isinstance(text, str)] if isinstance(references, list) else []
-        queries.append(Query(query_id, one["text"], references=tuple(texts)))
+        more = {**metadata, **one} if isinstance(metadata := one.get("metadata"), dict) else one
+        references = more.get("references") or []
+        if not isinstance(references, list) or not all(isinstance(text, str) for text in references):
+            found = json.dumps(references)[:40]
+            raise BadTrec(f"{name}/{QUERIES}: query {query_id!r}: references: expected a list of texts, found {found}")
+        split = str(more.get("split") or "")
+        queries.append(Query(query_id, one["text"], references=tuple(references), split=split))
     return Corpus(
         name=name,
         document_ids=tuple(documents),
@@ -89,7 +90,8 @@ def read_beir_qrels(text: str, name: str) -> Qrels:
     qrels = Qrels(name)
     for line, content in enumerate(text.split("\n"), start=1):
         fields = content.rstrip("\r").split("\t")
-        if not content.strip() or (line == 1 and fields[0] == "query-id"):
+        is_header = line == 1 and len(fields) == 3 and not fields[2].strip().lstrip("-").replace(".", "").isdigit()
+        if not content.strip() or is_header:
             continue
         if len(fields) != 3:
             raise BadTrec(f"{name}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")

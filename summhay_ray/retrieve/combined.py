@@ -1,16 +1,13 @@
 """Rankings made of other rankings: `{fuse: [bm25, vector], method: rrf|sum}`, `rerank3` and `{rerank: MODEL, of: RETRIEVER}`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from summhay_ray.encoders import Scoring
 from summhay_ray.plugins import UnknownName
-from summhay_ray.retrieve.base import Models, Ranked, by_score
+from summhay_ray.retrieve.base import Models, Ranked, by_score, rank_all
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.ranking import rank_all
 
 Method = Literal["rrf", "sum"]
 RRF_K = 60

@@ -1,7 +1,5 @@
 """The input of retrievers: ordered documents, and queries with or without gold documents."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

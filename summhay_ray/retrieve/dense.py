@@ -92,7 +92,6 @@ class Embed:
 
 
 def _dots(queries: NDArray[np.float64], documents: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Dot products (queries, documents)."""
     import numpy as np
 
     # No matrix product: its rounding depends on the number of rows, but a query's scores must not depend on other queries.

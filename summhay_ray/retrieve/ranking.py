@@ -1,7 +1,5 @@
 """Calls any kind of retriever for all queries of a corpus, and checks its rankings."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Coroutine, Sequence

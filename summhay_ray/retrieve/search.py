@@ -1,14 +1,11 @@
 """Retrieval by your own search service: `{search: NAME, api_base: URL, ...}`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from summhay_ray.retrieve.base import Models, Ranked
+from summhay_ray.retrieve.base import BadRanking, Models, Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
-from summhay_ray.retrieve.ranking import BadRanking
 
 
 @runtime_checkable

@@ -138,7 +138,6 @@ def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequ
 
 
 def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:
-    """The lines of one query's relevant documents."""
     return "".join(f"{_word(query_id)} 0 {_word(name)} {grade:g}\n" for name, grade in gold.items())
 
 

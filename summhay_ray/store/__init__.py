@@ -9,7 +9,6 @@ from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.deletion import Deletion, Selection, forget
 from summhay_ray.store.drivers import (
     BEAT_S,
-    HEARD_S,
     WATCH_S,
     DriverSession,
     ask_to_stop,
@@ -20,16 +19,16 @@ from summhay_ray.store.drivers import (
     lost_sessions,
     open_sessions,
     read_session,
+    running_drivers,
     told_by,
 )
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.log import Fetched, LogIndex, LogWriter, damaged_records
 from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, Scope, scopes, total_of
-from summhay_ray.store.names import DamagedRecord, NoCredentials, Superseded
+from summhay_ray.store.names import DamagedRecord, NoCredentials, Superseded, with_endpoint
 from summhay_ray.store.parts import Finished, Parts
 from summhay_ray.store.records import Amount, Chain, Count, Total, as_record, read_checked, with_hash
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store, TableFormat, write_tables
-from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Columns, Table, columns_of
 from summhay_ray.store.vectors import Dimensions, VectorSpace, n_vector_files, vector_flaws
 
@@ -37,7 +36,6 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
-    "HEARD_S",
     "RETENTION_S",
     "RUN",
     "RUN_FORMAT",
@@ -96,6 +94,7 @@ __all__ = [
     "read_at",
     "read_checked",
     "read_session",
+    "running_drivers",
     "scopes",
     "told_by",
     "total_of",

@@ -46,16 +46,17 @@ class Unneeded:
 
 
 def clean_daily(files: Files) -> list[str]:
-    """Delete unneeded files if that was not done within the last day. Errors are ignored: the next cleaning tries again.
+    """Delete unneeded files if that was not done within the last day, and not on the first day of a store, which has none. Errors
+    are ignored: the next cleaning tries again.
 
     Returns a line for each damaged run and driver's record that kept files from being deleted.
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
-        before = time.time() - RETENTION_S
-        if all(entry.written < before for entry in files.entries("") if entry.name == _MARK):
+        marked = [entry.written for entry in files.entries("") if entry.name == _MARK]
+        if all(written < time.time() - RETENTION_S for written in marked):
             files.put(_MARK, b"")
-            for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
+            for file in unneeded(files, within_s=DAILY_S, damaged=damaged) if marked else ():
                 files.delete(file.name)
     return damaged
 

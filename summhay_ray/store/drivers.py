@@ -208,6 +208,13 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
         time.sleep(LOOK_S)
 
 
+def running_drivers(files: Files, run_id: str, patience_s: float = HEARD_S) -> list[str]:
+    """The run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: how long to wait for a sign of life of one on
+    another machine."""
+    ours = {record.number: record for record in open_sessions(files) if record.run == run_id}
+    return [ours[number].where for number in sorted(living(files, ours, patience_s))]
+
+
 def told_by(files: Files, number: int, kind: type[T]) -> T | None:
     """The report in the driver's latest heartbeat; None if it is missing or does not fit the schema `kind`."""
     beat = read_checked(_read_beat(files, number), _Beat, hashed=False)

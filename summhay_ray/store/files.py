@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from summhay_ray.errors import StoreError
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
-from summhay_ray.store.names import DamagedRecord, Entry, NewFile, StoreUnavailable, check_path, is_plain
-from summhay_ray.store.s3_place import SCHEME, parse_place
+from summhay_ray.store.names import SCHEME, DamagedRecord, Entry, NewFile, StoreUnavailable, check_path, is_plain, parse_place
 
 if TYPE_CHECKING:
     from summhay_ray.store.s3 import S3Files

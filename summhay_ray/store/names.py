@@ -1,9 +1,12 @@
-"""The names of a store's files, the entries of its listings, and the errors that a store raises."""
+"""The names of stores in buckets and of a store's files, the entries of its listings, and the errors that a store raises."""
+
+from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from summhay_ray.errors import StoreError
 
@@ -71,3 +74,98 @@ def check_path(path: str, store: str) -> None:
     """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
     if path and not all(map(is_plain, path.split("/"))):
         raise DamagedRecord(f"store {store!r}: {path[:200]!r} is no name of a file in it, and is not read or written")
+
+
+SCHEME = "s3://"
+EXAMPLE = "s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:PORT&region=REGION"
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+OPTIONS = ("endpoint_url", "region")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket, a prefix in it, and the service.
+
+    `prefix` has no slash at either end; an empty one means the whole bucket. boto3's settings replace a None.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+
+    @property
+    def bare(self) -> str:
+        """The URI without endpoint and region, as the `aws` command takes it."""
+        return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def uri(self) -> str:
+        """The normalized URI of this place; `parse_place` is its inverse."""
+        options = {name: value for name in OPTIONS if (value := getattr(self, name)) is not None}
+        return self.bare + ("?" + urlencode(options, safe=":/") if options else "")
+
+    def key(self, name: str) -> str:
+        """The S3 key of the store's file `name`."""
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+
+def parse_place(uri: str) -> Place:
+    """Parse a URI. Raises StoreError, with one line that repeats no secret, if it names no usable place."""
+    path, _, query = uri.removeprefix(SCHEME).partition("?")
+    bucket, _, prefix = path.partition("/")
+    if "@" in bucket or ":" in bucket:
+        raise StoreError(
+            f"store s3://...: before the first '/' stands a bucket's name alone; boto3 finds credentials. Give {EXAMPLE}"
+        )
+    if not BUCKET.fullmatch(bucket) or ".." in bucket:
+        raise StoreError(f"store s3://...: {_quote(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")
+    parts = [part for part in prefix.split("/") if part]
+    if any(part in {".", ".."} or not part.isprintable() for part in parts):
+        raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
+    place = Place(bucket, "/".join(parts))
+    pairs = parse_qsl(query, keep_blank_values=True)
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in OPTIONS or names.count(name) > 1:
+            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: option {_quote(name)} is unknown, or given twice; {mend}")
+    options = dict(pairs)
+    if (region := options.get("region")) is not None and not REGION.fullmatch(region):
+        raise StoreError(f"store {place.bare}: {_quote(region)} is not a region name; give one such as region=eu-central-1")
+    endpoint = options.get("endpoint_url")
+    return replace(place, region=region, endpoint_url=None if endpoint is None else _endpoint(endpoint, f"store {place.bare}"))
+
+
+def with_endpoint(uri: str, endpoint_url: str | None) -> str:
+    """`uri` with the endpoint added, so that it opens the same place on any machine.
+
+    An endpoint in the URI takes precedence; a folder is returned unchanged. Raises StoreError for an unusable place or endpoint.
+    """
+    if not uri.startswith(SCHEME):
+        return uri
+    place = parse_place(uri)
+    if endpoint_url is None or place.endpoint_url is not None:
+        return place.uri
+    return replace(place, endpoint_url=_endpoint(endpoint_url, f"store {place.bare}")).uri
+
+
+def _endpoint(endpoint_url: str, store: str) -> str:
+    """The endpoint, checked, without a trailing slash."""
+    mend = "give one such as http://127.0.0.1:9000"
+    if "@" in endpoint_url:
+        raise StoreError(f"{store}: endpoint_url must not hold credentials, boto3 finds them; {mend}")
+    try:
+        parts = urlsplit(endpoint_url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not endpoint_url.isascii() or not endpoint_url.isprintable() or set(endpoint_url) & set(" ?#&\\"):
+        raise StoreError(f"{store}: endpoint_url {_quote(endpoint_url)} is not the URL of a service; {mend}")
+    return endpoint_url.rstrip("/")
+
+
+def _quote(text: str) -> str:
+    """The text in quotes, on one line, cut to 80 characters."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -35,9 +35,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_e
 
 from summhay_ray.errors import StoreError
 from summhay_ray.routes import route_to
-from summhay_ray.store.names import Entry, NewFile, check_path, is_plain
+from summhay_ray.store.names import Entry, NewFile, Place, check_path, is_plain, parse_place, with_endpoint
 from summhay_ray.store.s3_errors import ERRORS, code_of, not_s3, problem_of, worth_again
-from summhay_ray.store.s3_place import Place, parse_place, with_endpoint
 
 PATIENCE_S = 300.0
 """How long requests are retried if a service has answered before: an outage of minutes does not end a run."""

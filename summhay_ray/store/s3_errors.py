@@ -14,8 +14,7 @@ from urllib3.exceptions import HTTPError as RawHttpError
 
 from summhay_ray.errors import StoreError
 from summhay_ray.routes import NoRoute, origin_of
-from summhay_ray.store.names import NoCredentials, StoreUnavailable
-from summhay_ray.store.s3_place import Place
+from summhay_ray.store.names import NoCredentials, Place, StoreUnavailable
 
 # Exceptions of a request to a bucket. Any other exception is a bug in this package and is not caught.
 ERRORS = (boto.BotoCoreError, boto.ClientError, ResponseParserError, RawHttpError)

@@ -11,10 +11,18 @@ from pydantic import ValidationError
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
-from summhay_ray.summarize.bullets import bullets_of, refuses, without_references
 from summhay_ray.summarize.context import ContextPlan, assemble, find_ordering, order, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
-from summhay_ray.summarize.prompting import check_prompt, final, prompt_identity, render, template_hash
+from summhay_ray.summarize.prompting import (
+    bullets_of,
+    check_prompt,
+    final,
+    prompt_identity,
+    refuses,
+    render,
+    template_hash,
+    without_references,
+)
 
 SHORT_NAMES = {
     "refine": "refine-high-to-low",

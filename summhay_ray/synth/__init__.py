@@ -19,15 +19,7 @@ from summhay_ray.synth.checking.words import read as read_words
 from summhay_ray.synth.making.asking import Group, ModelAsker, TopicRecipe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
 from summhay_ray.synth.making.domains import Domain, domain_from, load_domain, parse_domain
-from summhay_ray.synth.making.kinds import (
-    Asker,
-    Difficulty,
-    Shape,
-    Synthesized,
-    Task,
-    Topic,
-    Unverified,
-)
+from summhay_ray.synth.making.kinds import Asker, Difficulty, Shape, Synthesized, Task, Topic, Unverified
 from summhay_ray.synth.making.placement import check_placement
 from summhay_ray.synth.making.prompting import task_of
 from summhay_ray.synth.making.synthesis import absent_subjects, absent_subtopics, synthesize

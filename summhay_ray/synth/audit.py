@@ -4,8 +4,6 @@ After Laban et al., appendices A.1.2 and A.1.3: a person who has not seen the pl
 says which insights a document contains (Table 5). The sheet is CSV in UTF-8 and shows no expected answer.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import random
@@ -212,7 +210,6 @@ def checked_tables(raw: Mapping[str, Any], checks: Sequence[Check]) -> dict[str,
 
 
 def _subtopics(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The subtopics of a haystack with queries, then the distracting ones."""
     synthesis = (raw.get("topic_metadata") or {}).get("synthesis") or {}
     return [*raw["subtopics"], *synthesis.get("distractors", ())]
 

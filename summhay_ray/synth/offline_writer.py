@@ -7,8 +7,6 @@ numbers and names that no other insight has. A document states its insights amon
 Prompts of checks are answered by the offline checks. The templates are in `templates.yaml`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -78,7 +76,6 @@ def _templates() -> tuple[_Banks, Mapping[str, _Banks]]:
 
 
 def _banks(given: Input, spoken: bool = False) -> _Banks:
-    """The banks of the input's domain."""
     domains = _templates()[1]
     return domains["conversation" if spoken else given["domain"] if given.get("domain") in domains else "generic"]
 
@@ -326,7 +323,6 @@ def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> li
 
 
 def _same(given: Input, name: str, alike: Callable[[str, str], bool]) -> list[list[int]]:
-    """The ids of the pairs of similar texts in a list."""
     return [[one["id"], other["id"]] for one, other in combinations(given[name], 2) if alike(one["text"], other["text"])]
 
 

@@ -41,16 +41,17 @@ from summhay_ray.text.pages import page_text
 from summhay_ray.text.prose import LeftOut, ProseStatement, boilerplate, read_prose
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.rag_answers import RagAnswer, rag_answer_json, read_rag_answer
-from summhay_ray.text.sentences import chunks, sentences
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
 from summhay_ray.text.words import (
     FUNCTION_WORDS,
     MONTHS,
     UNSPACED,
     Script,
+    chunks,
     is_latin,
     plain_words,
     root,
+    sentences,
     sentences_of,
     whole_nltk,
     words_of,

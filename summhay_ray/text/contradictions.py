@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
-from summhay_ray.text.sentences import sentences
-from summhay_ray.text.words import root
+from summhay_ray.text.words import root, sentences
 
 _WINDOW = 3
 """Number of adjacent sentences in a window."""

@@ -25,8 +25,7 @@ from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from summhay_ray.text.pages import page_text
-from summhay_ray.text.sentences import sentences
-from summhay_ray.text.words import FUNCTION_WORDS, is_latin, sentences_of
+from summhay_ray.text.words import FUNCTION_WORDS, is_latin, sentences, sentences_of
 
 Kind = Literal["sentence", "row", "line"]
 Reason = Literal[

@@ -414,14 +414,6 @@ def test_a_kind_that_is_none_is_refused(kind: str, expected: str, tmp_path: Path
     assert complaint(spec, store, capsys, "--set", f"kind={kind}") == (code, line)
 
 
-def test_a_field_of_the_spec_that_is_none_is_refused_with_the_nearest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec, store = quiz(tmp_path, monkeypatch, {})
-    code, line = complaint(spec, store, capsys, "--set", "question=q.jsonl")
-    assert (code, line) == (2, f"summhay: {spec}: question: unknown field; did you mean questions?")
-
-
 def test_an_empty_benchmark_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     spec, store = quiz(tmp_path, monkeypatch, {"for line in self": "for line in () and self"})
     assert complaint(spec, store, capsys) == (0, "warning: quiz: items gives none; nothing was asked")

@@ -204,7 +204,7 @@ def test_a_kill_anywhere_leaves_a_store_that_the_same_command_finishes(
     n_steps = 1000 - steps_left(1000)
     assert n_steps > 8, n_steps
     # The last steps delete replaced files, one by one.
-    for kill_at in {*range(9), *range(20, n_steps, 20), n_steps - 1}:
+    for kill_at in {0, 1, 3, 5, 8, n_steps // 2, n_steps - 1}:
         assert steps_left(kill_at) == -1, "it is killed"
         during = asked("status", asked.run)
         assert during["usd"] == spent and during["damaged"] == 0 and during["problems"] == []

@@ -46,17 +46,6 @@ def test_import_counts(cli: Cli, tmp_path: Path) -> None:
     assert (said.code, isinstance(run, str)) == (0, True)
 
 
-def test_importing_again_is_the_same_run(cli: Cli, tmp_path: Path) -> None:
-    one, two = write_json(tmp_path / "one.json", released()), write_json(tmp_path / "two.json", released("Another topic"))
-    store = tmp_path / "store"
-    first = cli("import", one, two, "--store", store, "--json").document
-    tables = cli("status", first["run"], "--store", store, "--json").document["tables"]
-    assert cli("import", one, two, "--store", store, "--json").document == first
-    assert cli("import", two, one, "--store", store, "--json").document == first
-    assert cli("status", first["run"], "--store", store, "--json").document["tables"] == tables
-    assert cli("import", one, "--store", store, "--json").document["run"] != first["run"]
-
-
 def test_what_is_odd_is_said_beside_the_document(cli: Cli, tmp_path: Path) -> None:
     raw = changed([*D, "insights_included"], [])
     said = cli("import", write_json(tmp_path / "x.json", changed([*D], raw["documents"][1])), "--store", tmp_path / "s", "--json")

@@ -179,13 +179,6 @@ def test_no_name_steers_the_terminal(width: int) -> None:
     assert line(replace(AT, run=hostile)).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("number", "expected"), [(0, "0"), (950, "950"), (9999, "9999"), (12_500, "12.5k"), (999_999, "1000k"), (1_250_000, "1.25M")]
-)
-def test_numbers_are_short(number: int, expected: str) -> None:
-    assert f" {expected}  " in shown(replace(AT, models=(replace(MODEL, output_tokens=number),)), 200)
-
-
 def test_what_is_left_at_a_budget_in_words() -> None:
     left = {"cells": 120, "calls": 1080, "usd": {"min": 1.2, "expected": 3.104, "max": 7.4}}
     go_on = ": summhay run spec.yaml --store shop --budget MORE"

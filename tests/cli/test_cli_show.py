@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from summhay_ray.cli import progress as progress_room
 from summhay_ray.cli.progress import ProgressDisplay
-from summhay_ray.cli.show import document, facts, lines, note, tables
+from summhay_ray.cli.show import document, lines, note, tables
 from summhay_ray.engine import Progress
 from summhay_ray.errors import printable
 from summhay_ray.report import TextTable
@@ -46,11 +46,6 @@ AT = Progress(
 def test_no_text_steers_a_terminal(text: str) -> None:
     assert printable(text).isprintable()
     assert all(letter in "\n\t" or letter.isprintable() for letter in printable(text, "\n\t"))
-
-
-@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
-def test_printable_text_stays_as_it_is(text: str) -> None:
-    assert printable(text) == printable(text, "\n\t") == text
 
 
 def test_tables_show_names_literally(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,11 +106,6 @@ def test_lists_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
     long = "why " * 200 + "end"
     lines(TextTable("2 failures", ("Cell", "Message"), (("a", long), ("abc", HOSTILE))))
     assert capsys.readouterr().out.splitlines() == ["2 failures", "Cell  Message", f"a     {long}", f"abc   {SHOWN}"]
-
-
-def test_facts_stand_in_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    facts([("a", 1), ("longer", HOSTILE)])
-    assert capsys.readouterr().out == f"a       1\nlonger  {SHOWN}\n"
 
 
 def test_a_document_is_one_line_of_ascii_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,12 +159,6 @@ def test_a_judge_that_returns_floats_learns_what_to_return(tmp_path: Path, monke
     assert plain.n_scored == plain.n_expected > 0
 
 
-def test_a_result_shows_its_table(tmp_path: Path) -> None:
-    result = api.run(SMALL, str(tmp_path / "store"))
-    assert {"table", "scores", "run"} <= {*dir(result)}
-    assert result.table.height == 1 and result.table["retriever"].item() == "bm25"
-
-
 def test_figures_of_the_paper_are_shown_for_its_haystacks_alone(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     api.make_report(api.run(SMALL, store).run, store).write(str(tmp_path / "own"), "md")

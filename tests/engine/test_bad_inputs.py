@@ -190,14 +190,6 @@ def test_yaml_that_grows_is_refused_where_it_is_read(name: str, tmp_path: Path) 
         assert "not YAML" in refusal(lambda: load_domain(str(path)))
 
 
-def test_an_alias_bomb_in_extra_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.yaml"
-    extra = "\n".join(f"      {line}" for line in BOMBS["sequences"].splitlines())
-    path.write_text(f"haystacks: [sample/news]\nretrievers: [bm25]\nsummarizers:\n  - model: offline/lead\n    extra:\n{extra}\n")
-    assert "after expanding aliases" in refusal(lambda: api.plan(path))
-    assert "--set" in refusal(lambda: api.plan({**SPEC}, overrides=["limits=&a [*a]"]))
-
-
 def test_aliases_of_a_common_size_are_read() -> None:
     assert yaml_text.load("a: &a {x: [1, 2]}\nb: *a\nc: {<<: *a, y: 3}") == {
         "a": {"x": [1, 2]},

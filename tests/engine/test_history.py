@@ -178,12 +178,6 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
     json.dumps(status(run).to_json(), allow_nan=False)
 
 
-def test_without_a_plan_there_is_only_what_was_real(run: RunStore) -> None:
-    write_log(run, answer("judge", "m"))
-    [row] = status(run).usage
-    assert (row["stage"], row["model"], row["planned"], row["real"]["calls"], row["saved_usd"]) == ("judge", "m", None, 1, 0.0)
-
-
 def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
     ends = ["stop", "length", "length", "content_filter"]
     raw = [RawAnswer(f"k{place}", "m", "text", end, 1, 0, 1, 0, 1) for place, end in enumerate(ends)]

@@ -55,11 +55,6 @@ def begin(begun_after_s: Sequence[float | None]) -> None:
     still_time.run(run())
 
 
-def test_workers_that_begin_are_all_there_is_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster(monkeypatch, 2.0, 0.0)
-    begin([0.0] * WORKERS)
-
-
 def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     # Four workers need 1 of 8 CPUs; with nothing free, others have the rest.
     cluster(monkeypatch, 8.0, 0.0)
@@ -97,16 +92,6 @@ def test_a_cluster_that_stays_too_small_is_named(monkeypatch: pytest.MonkeyPatch
         begin([0.0, 0.0, None, None])
     # One that grows late is waited for.
     begin([0.0, 0.0, 2.5 * PLACED_WITHIN_S, 3.5 * PLACED_WITHIN_S])
-
-
-def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster(monkeypatch, 8.0, 0.0)
-
-    async def broken() -> None:
-        raise RuntimeError("its actor died")
-
-    with pytest.raises(RuntimeError, match="its actor died"):
-        still_time.run(placed([broken()]))
 
 
 def grid_work(**fields: Any) -> Work:

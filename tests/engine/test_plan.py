@@ -16,7 +16,7 @@ from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
 from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import RawAnswer, Request
-from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.core
 
 REMOTE = ModelSettings(model="openai/a", price=FREE, limits=Limits(rpm=600, input_tpm=1_000_000, concurrency=32))
 EXTENT = Extent("r1", "cells", 100, 20, "judgments", 500, 100, 2.0, {"openai/a": REMOTE})
-UNBOUND = Extent("r1", "items", 1, 0, "", 0, 0, None, {})
 
 
 def timeline(extent: Extent = EXTENT, started: float = 0.0, planned: Callable[[], PlanResult | None] = lambda: None) -> Timeline:
@@ -123,13 +122,6 @@ def test_without_a_plan_the_items_tell_once_there_are_enough() -> None:
     assert course.progress(snapshot(0, items_done=8), now=10.0).seconds_left == pytest.approx(10 / 8 * 72)
 
 
-def test_that_it_stops_is_part_of_the_progress() -> None:
-    course = timeline()
-    assert not course.progress({"made": 3}, 1.0).stopping
-    seen = course.progress({"made": 3, "stopping": True, "in_flight": 2}, 2.0)
-    assert (seen.stopping, seen.in_flight) == (True, 2)
-
-
 def test_rates_are_those_of_the_last_seconds() -> None:
     course = timeline()
     for second in range(31):
@@ -142,14 +134,6 @@ def test_rates_are_those_of_the_last_seconds() -> None:
 def test_what_a_killed_worker_counts_twice_is_no_more_than_there_is() -> None:
     seen = timeline().progress(snapshot(items_done=95, counted=900), 1.0)
     assert (seen.items_done, seen.rows) == (100, 500)
-
-
-def test_without_budget_nothing_is_left_of_it_and_a_stopped_model_says_why() -> None:
-    stopped = {"openai/a": {"error": "quota_exhausted", "reason": "pay first"}}
-    seen = timeline(UNBOUND).progress(snapshot(stopped=stopped), 1.0)
-    assert (seen.left_usd, seen.seconds_left, seen.calls_a_second) == (None, None, 0.0)
-    assert (seen.models[0].stopped, seen.models[0].rpm) == ("quota_exhausted", None)
-    assert timeline(UNBOUND).progress({}, 1.0).models == ()
 
 
 def test_the_sign_of_life_does_not_wait_for_a_display_that_hangs() -> None:

@@ -80,19 +80,6 @@ def test_items_are_spread_evenly_and_bounded_for_each_worker() -> None:
     assert [worker for worker, _ in taken(queue)] == [worker]
 
 
-def test_a_group_stays_with_one_worker_in_its_order() -> None:
-    queue = queue_of(workers=2, at_once=6, together=2)
-    for name in ("a", "b"):
-        for number in range(9):
-            queue.put(work(f"{name}{number}", group=name))
-    seen: dict[int, list[str]] = {0: [], 1: []}
-    while batches := taken(queue):
-        for worker, batch in batches:
-            seen[worker].extend(names(batch))
-            queue.done(worker, results_of(batch))
-    assert sorted(seen.values()) == [[f"{name}{number}" for number in range(9)] for name in ("a", "b")]
-
-
 def test_a_group_whose_worker_is_full_does_not_hold_up_others() -> None:
     queue = queue_of(workers=2, at_once=2, together=1)
     for number in range(6):

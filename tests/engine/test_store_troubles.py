@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_proxy import Fault, FaultProxy
 from inline_runs import SAMPLE
 from paid_runs import KEY_ENV, Office, fields_of, refused, said
 from runs import at_most, start, summhay, write_spec
-from s3_servers import CREDENTIALS, S3Server, running, set_credentials
+from s3_servers import CREDENTIALS
 from simulated_provider import KEY, SUMMHAY, Simulated, in_thread
 
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(600)]
@@ -30,13 +29,6 @@ def provider() -> Iterator[Simulated]:
         yield found
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
-    set_credentials(monkeypatch)
-    monkeypatch.setenv(KEY_ENV, KEY)
-    return running("moto")
-
-
 def check(provider: Simulated, folder: Path, store: str | Path, *words: str, code: int = 2) -> None:
     """A run is refused by one line that says all the words, soon, and nothing was asked."""
     spec = write_spec(folder, fields_of(provider.base))
@@ -46,29 +38,6 @@ def check(provider: Simulated, folder: Path, store: str | Path, *words: str, cod
     assert [word for word in words if word not in line] == [], line
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in line and seconds < TOLD_WITHIN_S
     assert provider.stats()["served"] == 0
-
-
-def test_a_bucket_that_does_not_exist(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
-    check(provider, tmp_path, server.uri("no-such-bucket"), "has no bucket 'no-such-bucket'", "create it")
-
-
-def test_a_key_that_may_read_and_not_write(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
-    with FaultProxy(server.url) as proxy:
-        proxy.add(Fault("refuse", method="PUT", code="AccessDenied"))
-        check(provider, tmp_path, server.uri(server.bucket(), url=proxy.url), "denies access to bucket", "s3:PutObject")
-
-
-@pytest.mark.parametrize("far", [False, True])
-def test_a_store_of_a_newer_version(provider: Simulated, server: S3Server, tmp_path: Path, far: bool) -> None:
-    store = str(tmp_path / "newer")
-    if far:
-        bucket = server.bucket()
-        store = server.uri(bucket)
-        server.client().put_object(Bucket=bucket, Key="store/format.json", Body=b'{"format": 99}')
-    else:
-        Path(store).mkdir()
-        (Path(store) / "format.json").write_text('{"format": 99}')
-    check(provider, tmp_path, store, "format 99 is newer than this version reads", "upgrade")
 
 
 # From here on: real runs, and a real disk that is full.

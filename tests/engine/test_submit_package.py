@@ -75,11 +75,6 @@ def test_one_file_is_packed_once(folder: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(["p.txt", package.SPEC])
 
 
-def test_haystacks_that_lie_in_the_store_need_no_file(folder: Path) -> None:
-    found = package.pack(load(folder, haystacks=["news.json"]), {"news.json": "store/" + "0" * 64})
-    assert (found.files, found.spec["haystacks"]) == ({}, ["store/" + "0" * 64])
-
-
 MODULE = """
 from helper_of_mine import WORD
 from tools_of_mine.deep import DEEP

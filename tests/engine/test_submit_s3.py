@@ -131,12 +131,3 @@ def test_the_spec_s_endpoint_is_where_its_haystacks_lie(server: Server, s3_bucke
     job = api.submit(spec_of(tmp_path, 2), URL, s3_bucket.uri())
     spec = server.spec() | {"endpoint_url": s3_bucket.server.url}
     assert api.load(spec, store=f"s3://{s3_bucket.name}/store").run_id == job.run
-
-
-def test_a_synthesis_goes_with_its_files_and_writes_nothing_here(server: Server, s3_bucket: Bucket, tmp_path: Path) -> None:
-    uri, topic = s3_bucket.uri(), {"topic": "the bridge", "name": "bridge", "context": ["seed.txt"]}
-    (tmp_path / "seed.txt").write_text("The bridge was closed.", encoding="utf-8")
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"kind": "synth", "topics": [topic]}), encoding="utf-8")
-    job = api.submit(tmp_path / "mine.yaml", URL, uri)
-    assert sorted(server.files) == ["seed.txt", package.SPEC] and uri in server.sent[0]["entrypoint"]
-    assert (job.store, job.notes, s3_bucket.keys()) == (uri, (), ["store/.summhay-check"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from released_files import GPT, KEYWORDS, released_files, small_file
+from released_files import released_files, small_file
 
 from summhay_ray.haystack import ReleasedFile, export_run, haystack_id_of, imported_rows, read_released
 from summhay_ray.haystack.imported import ImportedRows
@@ -85,15 +85,6 @@ def test_one_judge_is_exported() -> None:
         assert exported["subtopics"][0]["eval_summaries"]["summary_subtopic_m"][0]["bullet_id"] == bullet
 
 
-def test_nothing_is_written_over_anything() -> None:
-    raw = small_file()
-    with pytest.raises(ValueError, match="two summaries of subtopic 's1' would be exported as 'summary_subtopic_m'"):
-        export_run(raw, [summary(raw, "m"), summary(raw, "m", model="replay/m")], [], [])
-    rankings = [ranking(raw, "keywords", 1, 1, 1.0), ranking(raw, "released/keywords", 1, 2, 1.0)]
-    with pytest.raises(ValueError, match="two retrievers would be exported as 'keywords'"):
-        export_run(raw, [], [], rankings)
-
-
 def test_repeats_and_empty_retrievers_come_back_as_they_were() -> None:
     raw = small_file()
     summaries = [summary(raw, "none_m", "none"), summary(raw, "none_m", "none", repeat=3)]
@@ -102,15 +93,6 @@ def test_repeats_and_empty_retrievers_come_back_as_they_were() -> None:
         ("none_m", "none", "m", 0),
         ("none_m", "none", "m", 3),
     ]
-
-
-def test_an_exported_import_is_the_import() -> None:
-    raw = small_file()
-    released, rows = imported(raw)
-    exported = export_run(raw, rows.summaries, rows.judgments, [])
-    assert exported["subtopics"][0]["summaries"] == raw["subtopics"][0]["summaries"]
-    assert exported["subtopics"][0]["eval_summaries"] == raw["subtopics"][0]["eval_summaries"]
-    assert set(exported["subtopics"][0]["summaries"]) == {GPT, KEYWORDS}
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

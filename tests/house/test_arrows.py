@@ -36,7 +36,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # Storing answers and paying for them: one side of the house. `text`: a table escapes text that a spreadsheet would read as a
     # formula. `inputs`: a store's files are opened like a user's.
     "store": {"errors", "inputs", "routes", "text"},
-    "llm": {"outcome", "routes", "store", "text"},
+    "llm": {"loops", "outcome", "routes", "store", "text"},
     "engine": {
         *{"errors", "inputs", "llm", "logs", "loops", "outcome", "plugins", "routes", "run_options", "sections"},
         *{"store", "text", "yaml_text"},
@@ -127,15 +127,15 @@ IMPORTS: Mapping[str, set[str]] = {
 
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
-        *("names", "s3_place", "s3_errors", "s3", "files", "records", "answers", "log", "batches", "money"),
+        *("names", "s3_errors", "s3", "files", "records", "answers", "log", "batches", "money"),
         *("tables", "parts", "rows"),
         *("vectors", "commits", "drivers", "clean", "runs", "deletion"),
     ),
     "llm": (
-        *("reply", "request", "provider_table", "prices", "model_settings", "keys"),
-        *("ledger_messages", "budgets", "model_queue", "ledger", "ledger_loop", "ledger_client"),
+        *("request", "provider_table", "prices", "model_settings", "keys"),
+        *("ledger_messages", "budgets", "model_queue", "ledger", "ledger_service"),
         *("vectors_and_scores", "read_reply", "bodies", "direct", "via_litellm", "local_model"),
-        *("batching", "prefix", "retry", "batches", "attempts", "gateway"),
+        *("prefix", "retry", "batches", "gateway"),
     ),
     "engine": (
         *("spec", "items", "ask", "contract", "stage_plan", "price_comparison"),

@@ -23,7 +23,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 KEPT = {
     # The JSON documents of `run`, `plan` and `status`, the records of runs, and their metrics use `cells`.
     ("metrics.py", "cells"),
-    *{("contract.py", "cells"), ("money.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
+    *{("contract.py", "cells"), ("history.py", "cells"), ("plan.py", "cells"), ("start.py", "cells"), ("status.py", "cells")},
     # The options of `score`, `report` and `export`, which the engine passes to the benchmark.
     *{("contract.py", "judge"), ("items.py", "judge"), ("items.py", "haystacks")},
 }

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from summhay_ray.judge import Absence, JudgeSettings, OfflineJudge, judge_absence
-from summhay_ray.judge.absence import rate_absence
+from summhay_ray.judge.offline import rate_absence
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, Outcome
 

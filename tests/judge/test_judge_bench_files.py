@@ -99,12 +99,6 @@ def test_an_insight_that_nobody_annotated_is_left_out(tmp_path: Path) -> None:
     assert (found.coverage, found.bullet) == ((0.5,), (2,))
 
 
-def test_people_who_select_no_bullet_count_for_coverage_alone(tmp_path: Path) -> None:
-    row = summary([(1.0, None), (0.0, 2)])
-    [found] = bench.load_summaries(write(tmp_path / "mine.json", [row]))
-    assert (found.coverage, found.bullet) == ((1.0, 0.0), (None, None))
-
-
 def test_a_stored_prediction_may_have_an_expectation(tmp_path: Path) -> None:
     row = summary([(1.0, 1), (0.0, None)], {"predictions_j": [(1.0, 1), (0.0, None)]})
     row["predictions_j"][0]["value"] = 0.8
@@ -154,9 +148,3 @@ def test_a_candidate_that_names_no_bullet_counts_for_coverage_alone(candidate: A
     path.write_text(json.dumps(changed(annotation=annotation(candidate_id=candidate))), encoding="utf-8")
     good, odd = load_summaries(path)
     assert odd.coverage == good.coverage and odd.bullet[0] is None
-
-
-def test_a_prediction_that_cannot_be_read_is_missing_and_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "odd.json"
-    path.write_text(json.dumps(changed(predictions_mine=[3, {"insight_id": ["i0"], "coverage": ["FULL_COVERAGE"]}])))
-    assert set(load_summaries(path)[1].stored["predictions_mine"]) == {None}

@@ -90,21 +90,6 @@ def test_a_blend_lies_between_its_parts(judge: Verdict, offline: Verdict, weight
 
 
 @pytest.mark.parametrize(
-    ("value", "label"),
-    [
-        (0.0, "NO_COVERAGE"),
-        (0.34, "NO_COVERAGE"),
-        (0.35, "PARTIAL_COVERAGE"),
-        (0.74, "PARTIAL_COVERAGE"),
-        (0.75, "FULL_COVERAGE"),
-        (1.0, "FULL_COVERAGE"),
-    ],
-)
-def test_the_label_of_a_value(value: float, label: str) -> None:
-    assert label_of(value) == label
-
-
-@pytest.mark.parametrize(
     ("uncertainties", "share", "chosen"),
     [
         ([0.1, 0.4, 0.3, 0.2], 0.5, {1, 2}),
@@ -130,10 +115,3 @@ def test_who_is_chosen_is_nowhere_more_certain_than_who_is_not(uncertainties: li
     rest = set(range(len(uncertainties))) - chosen
     if chosen and rest:
         assert min(uncertainties[index] for index in chosen) >= max(uncertainties[index] for index in rest)
-
-
-def test_a_share_or_uncertainty_without_meaning_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 to 1"):
-        least_certain([0.1], 1.2)
-    with pytest.raises(ValueError, match="not a number"):
-        least_certain([0.1, float("nan")], 0.5)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import random
 from importlib import resources
-from math import exp, log
+from math import exp
 from pathlib import Path
 
 import pytest
-from fit_judge import load_released, main, report, verdicts
+from fit_judge import load_released, main, verdicts
 
 from summhay_ray.judge.annotations import AnnotatedSummary, linking_accuracy, load_summaries
 from summhay_ray.judge.bench import agreement
-from summhay_ray.judge.features import Features
 from summhay_ray.judge.fit import Measured, cut_points, fit, fitted, held_out, measure, rated
 from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
 from summhay_ray.metrics import pearson
@@ -72,24 +71,6 @@ def test_annotations_count_bullets_from_0_and_we_from_1(tmp_path: Path) -> None:
     assert (found.topic, found.bullets) == ("ferries", ("first", "second"))
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", '[{"summary": []}]', '[{"topic": "t"}]', "null"])
-def test_a_file_of_another_form_is_refused_in_one_line(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "other.json"
-    path.write_text(content, encoding="utf-8")
-    assert main([str(path)]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == "" and printed.err.count("\n") == 1 and "other.json is not an annotation file" in printed.err
-
-
-def test_a_file_of_one_topic_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["fully_covered", "partially_covered", "not_covered"]
-    judged = [{"insight_id": word, "coverage": word, "candidate_id": "0"} for word in words]
-    path = tmp_path / "one.json"
-    path.write_text(json.dumps([annotation("ferries", judged)]), encoding="utf-8")
-    assert main([str(path)]) == 2
-    assert capsys.readouterr().err == "the file has only one topic; held-out figures need at least two\n"
-
-
 def two_topics(path: Path) -> Path:
     words = {0.0: "not_covered", 0.5: "partially_covered", 1.0: "fully_covered"}
     rows = []
@@ -128,14 +109,6 @@ def test_linking_by_hand() -> None:
     assert linking_accuracy([None], [1]) == (0.0, 0)
 
 
-def test_fit_finds_the_shares_of_a_feature_that_says_nothing() -> None:
-    # 8 judgments: 6 covered at all, 2 fully: odds 6/2 and 2/6.
-    people = [0.0, 0.0, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0]
-    found = fit([(7.0,)] * 8, people)
-    assert found.weights == (0.0,)
-    assert (found.some, found.full) == (pytest.approx(log(3), abs=2e-3), pytest.approx(-log(3), abs=2e-3))
-
-
 def test_fit_finds_the_numbers_that_made_the_judgments() -> None:
     stream, weights, some, full = random.Random(1), (3.0, -2.0), 0.5, -1.0
     rows = [(stream.uniform(-2, 2), stream.uniform(-1, 3)) for _ in range(8000)]
@@ -164,44 +137,11 @@ def test_cut_points_separate_the_labels_at_the_lowest_hundredths() -> None:
     assert cut_points(values, [0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0, 1.0]) == (0.21, 0.36)
 
 
-def test_cut_points_keep_the_people_s_distribution_of_labels() -> None:
-    # The values say nothing: then of all cut points those win that call a third each label.
-    values = [step / 30 for step in range(30)]
-    partial, full = cut_points(values, [0.0, 0.5, 1.0] * 10)
-    assert (sum(value < partial for value in values), sum(value >= full for value in values)) == (10, 10)
-
-
-def test_a_fit_is_good_on_judgments_that_follow_the_words() -> None:
-    measured = measure(made_up("a") + made_up("b"))
-    ratings = held_out(measured)
-    people = [worth for one in measured for worth in one.summary.coverage]
-    assert (pearson([one.value for row in ratings for one in row], people) or 0.0) > 0.9
-
-
 def test_held_out_ratings_come_from_the_other_topics() -> None:
     low, high = measure(made_up("low")), measure(made_up("high"))
     assert held_out(low + high) == [rated(fitted(high), one) for one in low] + [rated(fitted(low), one) for one in high]
     with pytest.raises(ValueError, match="only one topic"):
         held_out(low)
-
-
-def test_insights_asked_about_alone_have_numbers_of_their_own() -> None:
-    measured = measure(made_up("a"))
-    parameters = fitted(measured)
-    assert parameters.alone != parameters.together
-    single = Measured(summary("a", (1.0,), ("ferries stop in ice",)), (Features(0, (1.0, 1.0, 1.0, 1.0)),), (None,))
-    assert rated(parameters, single) == rated(parameters, single, together=False)
-    assert len(parameters.uncertainties) == 21
-
-
-def test_the_report_has_a_line_for_every_judge_and_the_calibration() -> None:
-    summaries = made_up("a") + made_up("b")
-    measured = measure(summaries)
-    text, figures = report(summaries, {"offline": held_out(measured), "offline, alone": held_out(measured, together=False)})
-    lines = text.splitlines()
-    assert [line.split("  ")[0] for line in lines[1:3]] == ["offline", "offline, alone"]
-    assert f"{figures['correlation']:.3f} [" in lines[1] and f"{figures['correlation_alone']:.3f} [" in lines[2]
-    assert len(lines[-2].split()) - len(lines[-1].split()) == len(["mean", "by", "tenths", "of", "its", "value:"])
 
 
 @pytest.fixture(scope="module")

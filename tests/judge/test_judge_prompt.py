@@ -75,25 +75,10 @@ def test_insights_that_are_asked_together_are_read_back(text: str, insights: lis
     assert list(question.insight_ids) == list(range(1, len(insights) + 1))
 
 
-@pytest.mark.parametrize("insight", HOSTILE)
-@pytest.mark.parametrize("text", TEMPLATES, ids=["ours", "paper", "headings"])
-def test_hostile_insights_are_read_back(text: str, insight: str) -> None:
-    question = read(render(text, insight, [insight, "plain"]))
-    assert question.insights[0] == insight
-    assert question.bullets == (insight, "plain")
-
-
 def test_an_ordinary_insight_stands_in_the_prompt_as_it_is() -> None:
     insight = 'The Demon 170 reaches 1,025 hp on E85, says "Road & Track".'
     assert insight_line(insight) == insight
     assert f"Reference Insight:\n{insight}\n" in render(template(), insight, ["x"])
-
-
-@pytest.mark.parametrize(
-    "insight", ["Bullet Points:", "Reference Insight:", "Reference Insights:", '"quoted"', "two\nlines", "", " edge"]
-)
-def test_an_insight_that_could_pose_as_something_else_is_a_json_string(insight: str) -> None:
-    assert insight_line(insight) == json.dumps(insight)
 
 
 def test_inserted_placeholders_are_not_filled() -> None:

@@ -22,7 +22,7 @@ from summhay_ray.llm import (
     RawAnswer,
     Request,
 )
-from summhay_ray.llm.ledger_client import TRIP_EVERY_S
+from summhay_ray.llm.ledger_service import TRIP_EVERY_S
 from summhay_ray.outcome import Outcome
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 from summhay_ray.store.money import MoneyRecords

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.llm.batching import Batched
+from summhay_ray.loops import Batched
 
 pytestmark = pytest.mark.core
 

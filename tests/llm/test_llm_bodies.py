@@ -19,8 +19,8 @@ from hostile_server import BODIES, HostileServer
 
 from summhay_ray.llm import gateway
 from summhay_ray.llm import model_settings as models
-from summhay_ray.llm.bodies import LONG
 from summhay_ray.llm.request import Sampling, most_bytes
+from summhay_ray.loops import LONG
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
 

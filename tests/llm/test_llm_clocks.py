@@ -17,9 +17,8 @@ import summhay_ray
 from summhay_ray.llm import Limits, WorkerMessage
 from summhay_ray.llm.bodies import ProviderError
 from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.ledger_client import LedgerClient
-from summhay_ray.llm.ledger_loop import LedgerService
 from summhay_ray.llm.ledger_messages import Claim, Grant, Settlement
+from summhay_ray.llm.ledger_service import LedgerClient, LedgerService
 from summhay_ray.llm.retry import decide
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
 from summhay_ray.store.drivers import Process

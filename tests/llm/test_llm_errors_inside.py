@@ -13,8 +13,8 @@ from gateway_room import Room
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, Request, Task
-from summhay_ray.llm.attempts import Transports
 from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.gateway import Transports
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.outcome import Failed
 from summhay_ray.routes import Wire

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
 
 from summhay_ray.llm import Limits, Price
-from summhay_ray.llm import ledger_loop as service
+from summhay_ray.llm import ledger_service as service
 from summhay_ray.llm.ledger_messages import Settlement
 from summhay_ray.outcome import Answer, Failed, Malformed, Refusal
 from summhay_ray.store import RUN, LocalFiles, Location, LogWriter, MoneyRecord
@@ -187,45 +186,6 @@ def test_what_was_paid_and_is_no_answer_is_kept_too(
     assert isinstance(first[0], kind) and first[0].error == error and first[0].usd_micros == REAL
     assert first[1] is not None and first[1].text == (reply.text or "")
     assert room.again().one() == first and len(provider.requests) == 1
-
-
-def body(message: Mapping[str, Any] | None, usage: Mapping[str, Any] | None = None, **choice: Any) -> Reply:
-    choices = (
-        [] if message is None else [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop", **choice}]
-    )
-    return Reply(body={"id": "x", "object": "chat.completion", "model": "m", "choices": choices, "usage": usage or Reply().usage})
-
-
-def test_a_response_without_choices_is_paid_and_malformed(room: Room, provider: FakeProvider) -> None:
-    provider.default = body(None)
-    outcome, raw = room.one()
-    assert isinstance(outcome, Malformed) and outcome.usd_micros == REAL and raw is not None
-    assert room.one() == (outcome, raw) and len(provider.requests) == 1
-
-
-def test_half_characters_and_infinities_can_be_kept(room: Room, provider: FakeProvider) -> None:
-    text = json.dumps(
-        body({"content": "cut \ud83d"}, logprobs={"content": [{"token": "a", "logprob": -1.0, "top_logprobs": []}]}).body
-    )
-    provider.default = Reply(body=text.replace("-1.0", "-Infinity"))
-    outcome, raw = room.one()
-    assert isinstance(outcome, Answer) and raw is not None and raw.text == "cut \ufffd"
-    assert room.records()[0]["raw"]["choices"][0]["logprobs"]["content"][0]["logprob"] is None
-
-
-def test_an_answer_is_always_bounded(make_room: Make, provider: FakeProvider) -> None:
-    worst = (3 + 16) * 2 + 2000 * 10
-    assert make_room(budget_micros=worst - 1).one(sampling={})[0].error == "budget"
-    make_room(budget_micros=worst).one(sampling={})
-    assert provider.requests[0]["max_tokens"] == 2000
-
-
-@pytest.mark.parametrize("sampling", [{"stream": True}, {"num_retries": 3}, {"api_base": "http://elsewhere"}, {"max_tokens": -1}])
-def test_parameters_that_the_gateway_decides_make_no_call(
-    room: Room, provider: FakeProvider, sampling: Mapping[str, Any]
-) -> None:
-    outcome, raw = room.one(sampling=sampling)
-    assert isinstance(outcome, Failed) and outcome.error == "unusable_sampling" and raw is None and provider.requests == []
 
 
 def test_a_caller_that_goes_away_leaves_a_paid_answer_for_the_next(room: Room, provider: FakeProvider) -> None:

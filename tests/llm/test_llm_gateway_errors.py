@@ -126,13 +126,6 @@ def test_a_call_that_waits_to_be_tried_again_stops_with_the_model(room: Room, pr
     assert len(provider.requests) == 1 and room.money == (0, 0)
 
 
-def test_a_used_up_quota_stops_the_model_at_once(room: Room, provider: FakeProvider) -> None:
-    message = "You exceeded your current quota, please check your plan and billing details."
-    provider.default = Reply(status=429, error={"message": message, "code": "insufficient_quota"})
-    assert room.one()[0].error == "quota_exhausted" and room.one("b")[0].error == "quota_exhausted"
-    assert len(provider.requests) == 1
-
-
 @pytest.mark.parametrize("reply", [Reply(delay_s=60.0), Reply(trickle_s=60.0)])
 def test_a_hang_ends_at_the_timeout_is_asked_again_once_and_charged(
     make_room: Make, provider: FakeProvider, reply: Reply

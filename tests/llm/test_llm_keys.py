@@ -15,8 +15,8 @@ from gateway_room import Room
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, Task
-from summhay_ray.llm.attempts import Transports
 from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.gateway import Transports
 from summhay_ray.llm.provider_table import PROVIDERS, SECRET_VARIABLES, WITH_DOMAINS, own_variables
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.via_litellm import load_litellm

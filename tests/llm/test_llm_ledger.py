@@ -80,19 +80,6 @@ def test_nothing_is_paid_for_a_driver_that_is_silent(tmp_path: Path) -> None:
     assert desk.states("w", waiting) == ["go"] and not desk.books.collect("w", silent + 1).halted
 
 
-def test_without_a_driver_that_asks_nobody_is_silent(tmp_path: Path) -> None:
-    assert ModelQueue(tmp_path).claimed("w", "a", worst_micros=1, now=1000.0) == ["go"]
-
-
-def test_counters_add_up(tmp_path: Path) -> None:
-    desk = ModelQueue(tmp_path)
-    desk.books.count("w", {"cells_done": 2}, 0.0)
-    desk.books.count("w", {"cells_done": 3, "failures": 1}, 0.0)
-    snapshot = desk.books.snapshot(0.0)
-    assert (snapshot["cells_done"], snapshot["failures"], snapshot["in_flight"]) == (5, 1, 0)
-    assert (snapshot["spent_micros"], snapshot["over_budget"], snapshot["stopped"]) == (0, False, {})
-
-
 def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
     desk.claim("w", "a", "b")

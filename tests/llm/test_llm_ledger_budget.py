@@ -119,11 +119,6 @@ def test_calls_that_nobody_answered_are_all_that_a_long_run_leaves_in_doubt(tmp_
     assert money.spent["", ""] == 10 * (19 * 64 + 60) and 400 <= money.uncertain["", ""] <= 400 + 0.3 * 64 * 100 + 100
 
 
-def test_without_a_budget_everything_is_granted_and_counted(tmp_path: Path) -> None:
-    desk = ModelQueue(tmp_path)
-    assert desk.claimed("w", "a", worst_micros=10**12) == ["go"] and desk.money == (0, 10**12)
-
-
 def test_a_budget_of_nothing_lets_free_models_work(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, 0)
     assert desk.claimed("w", "a", worst_micros=1) == ["budget"] and desk.claimed("w", "b", model="offline/x") == ["go"]
@@ -237,7 +232,7 @@ class World:
         assert spent + reserved + uncertain <= max(self.desk.recorded.ceiling.get(RUN, 0), spent + uncertain)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_at_no_step_is_more_spent_than_the_budget(tmp_path: Path, seed: int) -> None:
     world = World(tmp_path, seed)
     for _ in range(400):

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from test_llm_ledger_client import Port, claim, play
 
-from summhay_ray.llm.ledger_client import LedgerClient
 from summhay_ray.llm.ledger_messages import Settlement
+from summhay_ray.llm.ledger_service import LedgerClient
 
 pytestmark = pytest.mark.core
 

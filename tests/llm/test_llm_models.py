@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import prices, provider_table
-from summhay_ray.llm.model_settings import Limits, ModelSettings, transport_of
+from summhay_ray.llm.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
 from summhay_ray.llm.provider_table import wire_name
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, bounded, longest_answer, unusable
+from summhay_ray.llm.request import DEFAULT_MAX_TOKENS, Sampling, Task, Usage, bounded, longest_answer, unusable
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
@@ -290,13 +289,6 @@ def test_nothing_gets_past_the_budget_in_the_body(name: str) -> None:
     problem = unusable(Sampling({"max_tokens": 5, "extra_body": {"top_k": 3, name: 10**6}}))
     assert problem.startswith(f"sampling parameter {name!r} ") and "\n" not in problem
     assert unusable(Sampling({"extra_body": {"top_k": 3}})) == unusable(Sampling({"extra_body": None})) == ""
-
-
-def test_the_time_that_limits_imply_is_the_slowest_ones() -> None:
-    limits = Limits(rpm=60, input_tpm=1000, output_tpm=10)
-    assert limits.minutes(120, 1500, 10) == 2.0  # requests: 120 / 60
-    assert limits.minutes(60, 5000, 10) == 5.0  # input: 5000 / 1000
-    assert limits.minutes(60, 500, 100) == 10.0  # output: 100 / 10
 
 
 @pytest.mark.parametrize("model", ["perplexity/sonar", "perplexity/sonar-deep-research"])

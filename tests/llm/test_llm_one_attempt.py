@@ -13,8 +13,8 @@ import pytest
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
-from summhay_ray.llm.attempts import Transports
 from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.gateway import Transports
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.via_litellm import Outgoing, watching
 from summhay_ray.routes import Wire

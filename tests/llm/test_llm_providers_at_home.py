@@ -23,7 +23,7 @@ from fake_provider import Reply, completion
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, PROVIDERS, ModelSettings, NoKey, Request, Task
-from summhay_ray.llm.attempts import Transports
+from summhay_ray.llm.gateway import Transports
 from summhay_ray.llm.retry import decide
 from summhay_ray.routes import Wire
 

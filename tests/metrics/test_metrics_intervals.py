@@ -6,7 +6,7 @@ import mean_coverage
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
+import scipy
 
 from summhay_ray.metrics import (
     VALUES,
@@ -89,7 +89,7 @@ def test_the_interval_is_students_t_where_scores_are_far_from_the_ends_of_the_sc
     # The farthest, 0.61 - 0.49875, counts twice: (sum of squares + its square) / 8, over as many degrees of freedom plus 1.
     off = values[:, 0] - values.mean()
     se = np.sqrt(((off**2).sum() + (off**2).max()) / 8 / 8)
-    reach = stats.t.ppf(0.975, 7) * se
+    reach = scipy.stats.t.ppf(0.975, 7) * se
     assert means.se[0] == pytest.approx(se)
     assert means.interval() == pytest.approx((0.49875 - reach, 0.49875 + reach), abs=0.006)
     [plain] = [unit_means(values, np.ones_like(values), bounds=None)]

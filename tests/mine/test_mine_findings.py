@@ -89,6 +89,24 @@ def test_another_form_of_a_number_and_a_date_is_gold() -> None:
     assert {evidence.document for evidence in mined[0].evidence} == {0, 1, 2, 3}
 
 
+def test_the_same_words_about_another_subject_are_no_gold() -> None:
+    """Proposals repeat each other's sentences, with their own subject in them."""
+    stated = "In the long term, there is a risk of fragmenting the ecosystem with many competing {} APIs."
+    own = (
+        "A {0} runs when its element is inserted.",
+        "Each {0} has a manager that the framework calls.",
+        "Authors register a {0} once.",
+        "The {0} receives named arguments.",
+        "Tests of a {0} need no browser.",
+    )
+    said = {subject: "\n\n".join(line.format(subject) for line in (*own, stated)) for subject in ("component", "modifier")}
+    others = [f"Letter {number} reached the office of district {number + 40} by post." for number in range(20)]
+    texts = [f"{line}\n\n{text}" for line, text in zip(_OWN, 3 * [said["component"]] + 3 * [said["modifier"]], strict=False)]
+    sources = [Source(f"{place}.txt", text) for place, text in enumerate([*texts, *others])]
+    gold = {one.text: {evidence.document for evidence in one.evidence} for one in mine(sources, 3)[0]}
+    assert gold[stated.format("component")] == {0, 1, 2} and gold[stated.format("modifier")] == {3, 4, 5}
+
+
 def test_another_time_stamp_makes_another_insight_and_no_opposite() -> None:
     lines = [f"{stamp} The backup of the payroll server of Velden finished without errors." for stamp in _STAMPS]
     mined, _ = mine(_sources(lines[0], lines[1], lines[0], lines[1], lines[0], lines[1]), 3)
@@ -159,6 +177,14 @@ def test_questions_name_what_the_insights_share_and_when() -> None:
             "We don't think the possible performance pitfalls pose a large enough risk in practice to negate any benefits.",
             "What are the problems with the possible performance pitfalls?",
         ),
+        (
+            "The Velden council discussed PEP 467 at length and gave feedback to its author.",
+            "What did the Velden council discuss?",
+        ),
+        ("We discussed PEP 467 at length and gave feedback to its author.", "What was discussed about PEP 467?"),
+        ("Matteo Rossi: we decided to ship the permission model.", "What was decided about the permission model?"),
+        ("The number of replicas was raised from 3 to 5.", "How did the number of replicas change?"),
+        ("The deadline for applications is 3 May 2024.", "When is the deadline for applications?"),
         (
             "Instead of the usual batches, the new routing table was pushed to most regions within an hour.",
             "What happened to the new routing table?",

@@ -20,7 +20,7 @@ from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_
 
 from summhay_ray import api, engine
 from summhay_ray.benchmarks.summhay import import_released, score_run
-from summhay_ray.benchmarks.summhay.haystacks.tables import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK
 from summhay_ray.engine import open_run
 from summhay_ray.store import Store
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.retrieve.summhay_words import tokens_of
+from summhay_ray.retrieve.lexical import tokens_of
 from summhay_ray.text import whole_nltk
 
 pytestmark = pytest.mark.core

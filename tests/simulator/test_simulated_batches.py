@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import io
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
-import openai
 import pytest
 from simulated_provider import KEY, Simulated, in_thread, until
 
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+
 QUICK = {"batch_duration": 0.2, "input_price": 4.0, "output_price": 8.0}
 PROMPTS = [f"Question {number}" for number in range(6)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sdks() -> None:
+    """Both SDKs take seconds to import: the worker that runs these tests imports them, and not each one that collects them."""
+    for name in ("anthropic", "openai"):
+        globals()[name] = importlib.import_module(name)
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
 from summhay_ray.store.drivers import begin_session
-from summhay_ray.store.names import StoreError
+from summhay_ray.store.files import StoreError
 from summhay_ray.store.files import LocalFiles
 try:
     session = begin_session(LocalFiles(Path(folder)), run, True)
@@ -88,20 +88,6 @@ def start(files: FarFiles, run: str, how: str, started: list[subprocess.Popen[st
 def said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
-
-
-def test_a_session_by_hand(files: FarFiles) -> None:
-    session = begin_session(files, "r1", True)
-    record = read_session(files, 1)
-    assert record is not None and record == session.record
-    assert (session.number, record.run, record.paying, record.pid) == (1, "r1", True, os.getpid())
-    assert session.record.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
-    session.end("done")
-    session.end("stopped")
-    assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
-    assert begin_session(files, "r2", True).number == 2
-    assert [record.number for number in range(4) if (record := read_session(files, number))] == [1, 2]
-    assert read_session(files, 3) is None
 
 
 def test_another_run_that_pays_is_refused(files: FarFiles) -> None:
@@ -258,13 +244,6 @@ def test_sixteen_processes_at_once(files: FarFiles, started: list[subprocess.Pop
     lines = [said(process) for process in started]
     assert [n for n in range(20) if read_session(files, n)] == list(range(1, 17))
     assert [line for line in lines if line.startswith("began")] == ["began 1"]
-
-
-def test_two_processes_on_one_run(files: FarFiles, started: list[subprocess.Popen[str]]) -> None:
-    first = start(files, "r", "stay", started)
-    assert said(first) == "began 1"
-    second = start(files, "r", "stay", started)
-    assert (said(first), said(second)) == ("superseded", "began 2")
 
 
 def test_old_sessions_are_not_looked_at(files: FarFiles) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_rows import NAMES, TABLES, Watched, batches, commit, done, lost, new_run, watched_run
-from s3_servers import Bucket, s3_bucket, s3_server
+from s3_servers import s3_bucket, s3_server
 
 from summhay_ray.records import Document, Judgment
 from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, files, parts, rows
@@ -76,22 +76,6 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
     assert {cell: own for cell, own in units.items() if own} == {
         row[0]: {"judgments": {row}} for row in merged.table("judgments").rows()
     }
-
-
-def test_a_commit_writes_a_plain_file_for_each_table_that_has_rows(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.commit("item", [done("b"), lost("a")])
-    names = [path.name.partition("-")[0] for path in files_of(run)]
-    assert names == ["_units", "failures", "judgments", "raw_answers", "summaries"]
-    read = {path.name.partition("-")[0]: pl.read_parquet(path) for path in files_of(run)}
-    assert all(frame.equals(run.table(name)) for name, frame in read.items() if name in NAMES)
-
-
-def test_equal_units_make_equal_parts(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    first, second = run.write("item", [done("a"), lost("b")]), run.write("item", [lost("b"), done("a"), lost("a")])
-    assert first == second and len(files_of(run)) == 5
-    assert run.write("prepared", [done("a"), lost("b")]) != first
 
 
 def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,19 +313,6 @@ def test_a_table_that_is_not_in_its_place_is_told_and_put_there(tmp_path: Path) 
     assert run.table("summaries").height == 1
     run.end()
     assert list(run.flaws()) == [] and tables_of(run) == before
-
-
-@pytest.mark.s3
-def test_a_run_in_a_bucket_has_one_object_for_each_table(s3_bucket: Bucket, tmp_path: Path) -> None:
-    run = Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
-    alone = new_run(tmp_path)
-    for cells in batches(CELLS, 5):
-        for one in (run, alone):
-            commit(one, [done(cell) for cell in cells])
-            one.end()
-    assert run.digests() == alone.digests() and list(run.flaws()) == []
-    for name in NAMES:
-        assert len(list(run.store.files.names(f"runs/run/tables/{name}"))) == 1
 
 
 def test_an_unchanged_run_that_ends_writes_nothing(tmp_path: Path) -> None:

@@ -11,31 +11,12 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from run_rows import NAMES, TABLES, batches, commit, done, lost, new_run, watched_run
+from run_rows import TABLES, commit, done, lost, new_run, watched_run
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import RUN_FORMAT, DamagedRecord, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
+from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
 
 pytestmark = pytest.mark.core
-
-CELLS = [f"c{number}" for number in range(7)]
-
-
-@settings(max_examples=4)
-@given(size=st.integers(1, 7), other=st.integers(1, 7), order=st.permutations(CELLS))
-def test_two_drivers_with_other_batches_give_the_tables_of_one(
-    tmp_path_factory: pytest.TempPathFactory, size: int, other: int, order: list[str]
-) -> None:
-    alone, both = new_run(tmp_path_factory.mktemp("alone")), new_run(tmp_path_factory.mktemp("both"))
-    commit(alone, [done(cell) for cell in CELLS])
-    for one, two in itertools.zip_longest(batches(CELLS, size), batches(order, other)):
-        for batch in (one, two):
-            if batch:
-                commit(both, [done(cell) for cell in batch])
-    assert both.digests() == alone.digests()
-    assert both.finished("item") == alone.finished("item") == dict.fromkeys(CELLS, False)
 
 
 def test_a_success_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) -> None:
@@ -63,17 +44,6 @@ def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path
         assert run.table("raw_answers")["text"].to_list() == ["by a"]
         run.committer(1).finish()
         assert run.table("raw_answers")["text"].to_list() == ["by a"]
-
-
-def test_tables_of_some_units(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a"), lost("b"), done("c")])
-    run.commit("haystack", [Finished("h", dict(done("d").rows))])
-    assert run.table("summaries", ["c", "h", "no"])["cell_id"].to_list() == ["c", "d"], "whatever they hold"
-    assert run.table("raw_answers", ["c"])["key"].to_list() == ["key-c", "shared"]
-    assert run.table("summaries", []).height == 0
-    several = run.tables(NAMES)
-    assert all(several[name].equals(run.table(name)) for name in NAMES)
 
 
 def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_path: Path) -> None:
@@ -120,21 +90,6 @@ def test_parts_that_no_manifest_names_and_foreign_files_are_not_read(tmp_path: P
     assert run.digests() == known
 
 
-def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a")])
-    known = run.digests()
-    commit(run, [done("b")])
-    record = tmp_path / "runs/run/commits/00000002.json"
-    record.write_bytes(record.read_bytes().replace(b'"session"', b'"passion"'))
-    with pytest.raises(StoreError, match=r"run run is damaged .*commits/00000002.json is damaged.; run summhay doctor --store "):
-        run.finished("item")
-    with pytest.raises(DamagedRecord, match="delete it and run or import again"):
-        list(run.flaws())
-    record.unlink()
-    assert run.digests() == known
-
-
 def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     digest = store.put_object("haystack", b"content")
@@ -166,17 +121,6 @@ def test_unknown_runs_are_refused_and_the_known_named(tmp_path: Path) -> None:
             store.run(unknown)
     with pytest.raises(StoreError, match="it has: none"):
         Store(str(tmp_path / "empty")).run("r1")
-
-
-def test_the_first_creator_of_a_run_writes_its_record(tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
-    first = {"kind": "mine", "cells": 1}
-    store.create_run("r", first, ())
-    assert (
-        store.create_run("r", {**first, "cells": 2}, ()).record
-        == {**first, "format": RUN_FORMAT, "tables": []}
-        == store.run("r").record
-    )
 
 
 @dataclass(frozen=True)

@@ -63,11 +63,6 @@ def test_ranges(files: Files, offset: int, length: int, part: bytes) -> None:
     assert files.read("digits", offset, length) == part
 
 
-def test_an_empty_file_is_a_file(files: Files) -> None:
-    assert files.create("empty", b"") is True and files.create("empty", b"x") is False
-    assert files.exists("empty") and files.read("empty") == b"" and files.read("empty", 0, 10) == b""
-
-
 def test_large_content_comes_back_whole(files: Files) -> None:
     content = os.urandom(1 << 20) * 9
     assert files.create("large", content) is True
@@ -137,18 +132,6 @@ def test_a_bucket_has_no_folder_and_says_where_things_are(s3_bucket: Bucket) -> 
     assert s3_bucket.keys() == ["my/store/runs/x"]
 
 
-def test_a_store_may_be_the_whole_bucket(s3_bucket: Bucket) -> None:
-    files = open_files(s3_bucket.uri(""))
-    files.create("runs/x", b"")
-    assert s3_bucket.keys() == ["runs/x"] and list(files.folders("")) == ["runs"] and list(files.names("runs")) == ["runs/x"]
-
-
-def test_two_stores_in_a_bucket_do_not_meet(s3_bucket: Bucket) -> None:
-    one, other = open_files(s3_bucket.uri("one")), open_files(s3_bucket.uri("one-more"))
-    assert one.create("a", b"1") and other.create("a", b"2")
-    assert one.read("a") == b"1" and list(one.names("")) == ["a"] and list(one.folders("")) == []
-
-
 def test_the_endpoint_that_boto3_finds_goes_along(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3_bucket.server.url)
     files = open_files(f"s3://{s3_bucket.name}/store")
@@ -158,11 +141,6 @@ def test_the_endpoint_that_boto3_finds_goes_along(s3_bucket: Bucket, monkeypatch
     assert files.uri == s3_bucket.uri()
     assert open_files(files.uri).read("a") == b"here"
     assert pickle.loads(copy).read("a") == b"here"  # noqa: S301 - our own
-
-
-def test_without_an_endpoint_it_is_aws(s3_server: object) -> None:
-    assert open_files("s3://bucket/store").uri == "s3://bucket/store"
-    assert open_files("s3://bucket/store?region=eu-west-1").uri == "s3://bucket/store?region=eu-west-1"
 
 
 def test_a_forked_child_has_connections_of_its_own(s3_bucket: Bucket) -> None:

@@ -13,10 +13,9 @@ from fault_proxy import Fault, FaultProxy
 from s3_servers import SECRET, Bucket, S3Server, client, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import StoreError, open_files
-from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.names import Place, StoreUnavailable, parse_place
 from summhay_ray.store.s3 import S3Files
 from summhay_ray.store.s3_errors import problem_of
-from summhay_ray.store.s3_place import Place, parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
@@ -95,11 +94,6 @@ def test_nobody_at_the_endpoint(s3_server: S3Server) -> None:
     assert f"{url} cannot be reached" in said and "check endpoint_url and whether the service is up" in said
 
 
-def test_an_endpoint_of_an_unknown_name(s3_server: S3Server) -> None:
-    said = told_by("s3://bucket/x?endpoint_url=http://no-such-host.invalid:9000")
-    assert "http://no-such-host.invalid:9000 cannot be reached" in said and "check endpoint_url" in said
-
-
 def test_an_endpoint_that_takes_and_never_answers(s3_server: S3Server) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
@@ -122,12 +116,6 @@ def test_a_web_server_that_is_not_s3(s3_bucket: Bucket, status: int) -> None:
         said = told_by(s3_bucket.uri(url=proxy.url))
         assert f"{proxy.url} answers, but not as S3 does (HTTP {status}); check endpoint_url" in said
         assert proxy.count() == 1
-
-
-def test_a_page_for_everything_is_not_s3(s3_bucket: Bucket) -> None:
-    with FaultProxy(s3_bucket.server.url) as proxy:
-        proxy.add(Fault("html", status=200))
-        assert f"{proxy.url} answers, but not as S3 does" in told_by(s3_bucket.uri(url=proxy.url))
 
 
 def test_a_service_that_ignores_conditions_is_refused(s3_bucket: Bucket) -> None:

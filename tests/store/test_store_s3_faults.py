@@ -11,9 +11,8 @@ from fault_proxy import Fault, FaultProxy, Kind
 from s3_servers import Bucket, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import open_files
-from summhay_ray.store.names import StoreUnavailable
+from summhay_ray.store.names import StoreUnavailable, parse_place
 from summhay_ray.store.s3 import S3Files
-from summhay_ray.store.s3_place import parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.store import StoreError, open_files, with_endpoint
-from summhay_ray.store.s3_place import BUCKET, Place, parse_place
+from summhay_ray.store.names import BUCKET, Place, parse_place
 
 pytestmark = pytest.mark.core
 

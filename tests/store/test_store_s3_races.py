@@ -13,8 +13,8 @@ from fault_proxy import Fault, FaultProxy
 from s3_servers import Bucket, running, s3_bucket, s3_server
 
 from summhay_ray.store import Files, StoreError, open_files
+from summhay_ray.store.names import parse_place
 from summhay_ray.store.s3 import S3Files
-from summhay_ray.store.s3_place import parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3

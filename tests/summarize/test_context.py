@@ -91,12 +91,6 @@ def test_the_document_that_passes_the_budget_is_cut_and_the_last() -> None:
     assert documents == (Shown(2, "e f g h"), Shown(1, "a b"))
 
 
-@pytest.mark.parametrize("budget", [10, None])
-def test_a_budget_that_is_not_reached_cuts_nothing(budget: int | None) -> None:
-    context, _ = context_of(haystack_of("a b", "c d"), [2, 1], retrieved(budget))
-    assert (context.numbers, context.n_tokens, context.last_tokens) == ((2, 1), 4, None)
-
-
 def test_a_whole_haystack_is_ordered_and_never_cut() -> None:
     haystack = haystack_of("a b", "c", "d e f", held={2: 1, 3: 2})
     context, documents = context_of(haystack, [1, 2, 3], ContextPlan("full", "top", 2, 0, whole=True))
@@ -139,22 +133,9 @@ def test_a_ranking_that_cannot_be_is_refused(ranked: list[int], message: str) ->
         assemble(haystack_of("a", "b"), "s", ranked, retrieved(5))
 
 
-@pytest.mark.parametrize("budget", [0, -1])
-def test_a_budget_of_nothing_is_refused(budget: int) -> None:
-    with pytest.raises(ValueError, match="give at least 1 token"):
-        retrieved(budget)
-
-
 def test_an_ordering_is_for_whole_haystacks_only() -> None:
     with pytest.raises(ValueError, match="'bm25' keeps its order and takes no ordering 'top'"):
         ContextPlan("bm25", "top", 15_000)
-
-
-def test_another_haystacks_context_is_refused() -> None:
-    haystack = haystack_of("a")
-    context = assemble(haystack, "s", [1], retrieved(5))
-    with pytest.raises(ValueError, match="belongs to haystack 'h', not 'g'"):
-        shown(replace(haystack, haystack_id="g"), context)
 
 
 @pytest.mark.parametrize("retriever", ["oracle", "keywords", "rerank3", "vector"])

@@ -36,10 +36,6 @@ def test_a_text_without_sentence_ends_is_cut_between_words() -> None:
     assert max(map(len, pieces)) <= 600
 
 
-def test_a_text_without_spaces_is_cut_too() -> None:
-    assert [len(piece) for piece in sentences_of("a" * 1500)] == [600, 600, 300]
-
-
 @given(hostile_texts | st.text())
 def test_no_visible_character_is_lost(text: str) -> None:
     joined = "".join("".join(sentences_of(text)).split())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from summhay_ray import plugins
 from summhay_ray.records import Document, Haystack, Insight
-from summhay_ray.summarize import find_ordering, order
+from summhay_ray.summarize import order
 
 pytestmark = pytest.mark.core
 NAMES = ["bottom", "given", "middle", "random", "top"]
@@ -38,13 +38,6 @@ def haystack_of(scores: list[int], haystack_id: str = "h") -> Haystack:
 
 
 SCORES = st.lists(st.integers(0, 5), max_size=40)
-
-
-def test_the_known_names_and_the_nearest_one() -> None:
-    for name in NAMES:
-        find_ordering(name)
-    with pytest.raises(plugins.UnknownName, match="no ordering is named 'topp'"):
-        order("topp", haystack_of([1]), "s1", 0)
 
 
 def test_the_orderings_by_score() -> None:

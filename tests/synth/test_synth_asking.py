@@ -12,8 +12,7 @@ import pytest
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.synth import ModelAsker, Topic, TopicRecipe, load_domain
-from summhay_ray.synth.making.asking import GROUP_OF, GaveUp, Work, all_of
-from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth.making.asking import GaveUp, Work, all_of
 from summhay_ray.text import text_hash
 
 pytestmark = pytest.mark.core
@@ -48,16 +47,6 @@ def asked(room: Room, task: Any = "query", given: Any = GIVEN, sample: int = 0) 
     return asyncio.run(asker(room).ask(task, given, sample))
 
 
-def test_every_task_belongs_to_the_model_of_its_group() -> None:
-    assert set(GROUP_OF) == set(TASKS)
-    groups = {group: [task for task in TASKS if GROUP_OF[task] == group] for group in ("outline", "write", "check")}
-    assert groups["outline"] == ["subtopics", "insights", "conflicting_insight", "query"]
-    assert groups["write"] == ["document", "chapter", "edit_document"]
-    assert len(groups["check"]) == 13 - 4 - 3
-    offline = asker(Room(), outline="a/plan", write="a/pen")
-    assert [offline.model(task) for task in ("query", "chapter", "query_leaks")] == ["a/plan", "a/pen", ""]
-
-
 def test_a_request_has_the_prompt_the_group_s_sampling_and_the_template_s_hash() -> None:
     room = Room(GOOD)
     outcome = asked(room)
@@ -82,25 +71,11 @@ def test_an_unreadable_answer_is_requested_twice_more_and_every_attempt_is_paid(
     assert len(room.texts) == 1
 
 
-def test_sample_numbers_of_rounds_and_tries_are_distinct() -> None:
-    keys: list[str] = []
-    for sample in range(4):
-        room = Room("no", "no", "no")
-        asked(room, sample=sample)
-        assert [request.sample for request in room.requests] == [10 * sample, 10 * sample + 1, 10 * sample + 2]
-        keys += [request.key for request in room.requests]
-    assert len(set(keys)) == 12
-
-
 @pytest.mark.parametrize("outcome", [Refusal("refusal", "no", "k", 1, 3), Failed("budget", "spent", "k", 0, 0, True)])
 def test_refusals_and_failures_are_not_requested_again(outcome: Any) -> None:
     room = Room(outcome, GOOD)
     assert asked(room) == outcome
     assert len(room.requests) == 1
-
-
-def test_an_answer_that_the_gateway_calls_malformed_is_requested_again() -> None:
-    assert isinstance(asked(Room(Malformed("empty_answer", "nothing", "k"), GOOD)), Answer)
 
 
 def test_work_counts_the_cost_of_a_key_once_and_names_the_stage_that_lacks_an_answer() -> None:
@@ -117,12 +92,6 @@ def test_work_counts_the_cost_of_a_key_once_and_names_the_stage_that_lacks_an_an
         assert caught.value.outcome is not None and caught.value.outcome.key == "k"
 
     asyncio.run(main())
-
-
-def test_participants_are_the_topic_s_else_the_domain_s() -> None:
-    conversation = load_domain("conversation")
-    assert TopicRecipe("c", Topic("t", "x"), conversation).participants == ["Amara", "Jonas", "Priya"]
-    assert TopicRecipe("c", Topic("t", "x", ("Bo",)), conversation).participants == ["Bo"]
 
 
 def test_of_several_errors_the_first_in_order_is_raised_but_bugs_come_first() -> None:

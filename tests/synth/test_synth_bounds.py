@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,20 +134,3 @@ def test_the_bounds_of_a_news_haystack_by_arithmetic() -> None:
     # Most: 4 rounds of overlaps, of duplicates, of assigning 63 insights, of 9 leaks; each text of a document is checked.
     assert calls(found["check"])[::2] == (0, 3 * (4 * (1 + 1 + 63 + 9) + 100 * (3 + 5)))
     assert all(least <= expected <= most for least, expected, most in map(calls, found.values()))
-
-
-def test_the_bounds_of_conversations_count_chapters() -> None:
-    found = bounds(TOPIC, load_domain("conversation"), Shape(9, 7, 100, 750), Difficulty(), True, LONGEST)
-    # 5 insights in each of 100 documents; at most each chapter 11 times, 5 edits of a document, each call 3 times.
-    assert calls(found["write"])[::2] == (5 * 100, 3 * (5 * 100 * 11 + 100 * 5))
-    assert found["check"].most.calls == 3 * (4 * (1 + 1 + 63 + 9) + 5 * 100 * 11 + 100 * (3 + 5))
-
-
-def test_longer_answers_and_contexts_take_more_tokens_but_not_more_calls() -> None:
-    short, long = (bounds(TOPIC, load_domain("news"), SMALL, Difficulty(), True, longest) for longest in (500, 4000))
-    none = bounds(replace(TOPIC, context=()), load_domain("news"), SMALL, Difficulty(), True, 500)
-    for group in ("outline", "write", "check"):
-        assert short[group].most.calls == long[group].most.calls == none[group].most.calls  # type: ignore[index]
-        assert short[group].most.output_tokens < long[group].most.output_tokens  # type: ignore[index]
-    assert none["outline"].least.input_tokens < short["outline"].least.input_tokens
-    assert short["check"].most.input_tokens < long["check"].most.input_tokens

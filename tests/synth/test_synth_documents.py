@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
-from summhay_ray.outcome import Failed, Malformed, Refusal
-from summhay_ray.synth import Difficulty, Shape, Topic
-from summhay_ray.synth.making.asking import AT_ONCE, GaveUp, Work
+from summhay_ray.outcome import Refusal
+from summhay_ray.synth import Difficulty, Topic
+from summhay_ray.synth.making.asking import GaveUp, Work
 from summhay_ray.synth.making.documents import REWRITES, write_documents
 from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, Written
 from summhay_ray.synth.making.outline import make_outline
@@ -112,13 +112,6 @@ def test_documents_are_edited_until_no_insight_is_missing_or_extraneous() -> Non
     assert all(one["evidence"] in given["document"] for given in edits for one in given["remove"])
 
 
-def test_a_chapter_without_its_insight_is_written_again_and_counted() -> None:
-    world = World(faults={"chapter": 0.4}, seed=1)
-    result = written(world, domain=domain("chapters"))
-    assert sound(result)
-    assert sum(one.corrections for one in result[2]) == world.count("chapter") - 16 * 7 > 40
-
-
 def test_a_chapter_that_never_passes_is_left_out_after_its_tries_and_added_by_editing() -> None:
     class Deaf(World):
         def _do_chapter(self, given: Any, bad: bool, chance: Any) -> Any:
@@ -146,14 +139,6 @@ def test_where_editing_fails_the_plan_is_corrected_if_each_insight_keeps_its_lea
         0,
         1,
     }
-
-
-@pytest.mark.parametrize("outcome", [Refusal("refused", "no"), Malformed("too_short", "3 words")])
-def test_a_document_whose_edit_is_refused_is_kept_with_its_plan_corrected(outcome: Any) -> None:
-    world = World(faults={"document": 0.3}, always={"edit_document": outcome}, seed=1)
-    result = written(world)
-    assert sound(result) and {one.corrections for one in result[2]} == {0}
-    assert [one.planned for one in result[2]] != list(result[1]) and world.count("edit_document") > 0
 
 
 def test_documents_of_an_insight_below_its_least_are_written_again_until_it_fails() -> None:
@@ -193,16 +178,6 @@ def test_near_copies_and_documents_that_refer_to_them_are_written_again() -> Non
     assert sorted(one["text"] for one in first["insights"]) == sorted(one["text"] for one in second["insights"])
 
 
-def test_copies_that_stay_copies_end_the_synthesis() -> None:
-    reason = gave_up(World(), FakeVerifier([{"d03"}] * 3))
-    assert (reason.stage, reason.error) == ("verification", "near_copies") and "document 3 " in reason.message
-
-
-def test_a_failed_call_ends_the_synthesis_with_the_first_document_it_concerns() -> None:
-    reason = gave_up(World(always={"document": Failed("budget", "spent", "k", retryable=True)}))
-    assert (reason.stage, reason.error, reason.message) == ("documents", "budget", "document: no answer: spent")
-
-
 def refusing(times: int) -> World:
     """A world that refuses document 4 a given number of times."""
 
@@ -225,12 +200,6 @@ def test_a_refused_document_is_requested_again_in_another_order_until_it_fails()
     assert world.count("document") >= 20 + 2
     reason = gave_up(refusing(3))
     assert (reason.stage, reason.error) == ("documents", "content_filter")
-
-
-def test_no_more_documents_than_slots_are_written_concurrently() -> None:
-    world = World()
-    written(world, shape=Shape(4, 3, 120, 150), difficulty=Difficulty(documents_per_insight=20))
-    assert 1 < world.busiest <= AT_ONCE
 
 
 @given(st.sampled_from(["whole", "chapters"]), st.floats(0, 0.6), st.floats(0, 0.9), st.integers(0, 9))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
-from writer_asking import PEOPLE, listed, outline, prompt_of
+from writer_asking import listed, outline, prompt_of
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import Faults, OfflineWriter, faulty
@@ -15,9 +16,21 @@ from summhay_ray.synth.checking.presence import Presence
 pytestmark = pytest.mark.core
 
 N = 100
-EVERYTHING = [text for insights in outline("news").values() for text in insights]
-TOLD, KEPT_OUT = EVERYTHING[:3], EVERYTHING[3:]
-PRESENCE = Presence(EVERYTHING)
+EVERYTHING: list[str] = []
+TOLD: list[str] = []
+KEPT_OUT: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _insights() -> None:
+    """Insights that documents state, and others: made where they are used, not where tests are collected."""
+    EVERYTHING[:] = [text for insights in outline("news").values() for text in insights]
+    TOLD[:], KEPT_OUT[:] = EVERYTHING[:3], EVERYTHING[3:]
+
+
+@cache
+def presence() -> Presence:
+    return Presence(EVERYTHING)
 
 
 def honest(model: str, prompt: str) -> str:
@@ -29,13 +42,8 @@ def document(number: int, **more: Any) -> str:
     return prompt_of("document", **{**fields, **more})
 
 
-def chapter(number: int, **more: Any) -> str:
-    fields = {"insight": TOLD[0], "subtopic": "x", "before": "Ann: Yes.", "words": 90, "participants": PEOPLE, "paraphrase": 1}
-    return prompt_of("chapter", **{**fields, "domain": "conversation", "number": number, **more})
-
-
 def held(text: str) -> set[str]:
-    findings = PRESENCE.of(text)
+    findings = presence().of(text)
     return {insight for insight, finding in zip(EVERYTHING, findings, strict=True) if finding.found}
 
 
@@ -43,7 +51,7 @@ def share(counted: int) -> float:
     return counted / N
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("rate", [0.2, 1.0])
 def test_documents_forget_one_insight_at_the_rate_asked_for(rate: float) -> None:
     answer = faulty(honest, Faults(forget=rate))
     lacking = [len(set(TOLD) - held(answer("m", document(number)))) for number in range(N)]
@@ -54,7 +62,7 @@ def test_documents_forget_one_insight_at_the_rate_asked_for(rate: float) -> None
         assert lost == set(TOLD)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("rate", [0.2, 1.0])
 def test_documents_state_one_insight_that_they_should_not(rate: float) -> None:
     answer = faulty(honest, Faults(extra=rate))
     found = [held(answer("m", document(number))) for number in range(N)]
@@ -63,28 +71,7 @@ def test_documents_state_one_insight_that_they_should_not(rate: float) -> None:
     assert set(extra) <= {0, 1} and abs(share(sum(extra)) - rate) <= 0.06
 
 
-def test_chapters_forget_their_insight_or_state_a_second_one() -> None:
-    assert held(honest("m", chapter(0))) == {TOLD[0]}
-    assert held(faulty(honest, Faults(forget=1))("m", chapter(0))) == set()
-    assert held(faulty(honest, Faults(extra=1))("m", chapter(0, avoid=[TOLD[1]]))) == {TOLD[0], TOLD[1]}
-    assert held(faulty(honest, Faults(extra=1))("m", chapter(0))) == {TOLD[0]}
-    assert held(faulty(honest, Faults(extra=1))("m", chapter(0, insight={"id": 1, "text": TOLD[0]}))) == {TOLD[0]}
-
-
-def test_edits_forget_an_addition_or_else_a_removal() -> None:
-    text = honest("m", document(0))
-    remove = [{"id": 1, "text": TOLD[0], "evidence": ""}]
-    fields: dict[str, Any] = {"document": text, "words": 150, "paraphrase": 0}
-    whole = prompt_of("edit_document", remove=remove, add=listed([KEPT_OUT[0]]), **fields)
-    assert held(honest("m", whole)) == {*TOLD[1:], KEPT_OUT[0]}
-    answer = faulty(honest, Faults(forget=1))
-    assert held(answer("m", whole)) == set(TOLD[1:])
-    assert held(answer("m", prompt_of("edit_document", remove=remove, add=[], **fields))) == set(TOLD)
-    more = prompt_of("edit_document", remove=[], add=[], avoid=[KEPT_OUT[1]], **fields)
-    assert held(faulty(honest, Faults(extra=1))("m", more)) == {*TOLD, KEPT_OUT[1]}
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_json_answers_are_malformed_at_the_rate_asked_for(rate: float) -> None:
     answer = faulty(honest, Faults(malformed=rate))
     kinds = {"good": 0, "no json": 0, "other": 0}
@@ -97,13 +84,6 @@ def test_json_answers_are_malformed_at_the_rate_asked_for(rate: float) -> None:
     assert abs(share(kinds["good"]) - (1 - rate)) <= 0.07
     if rate:
         assert min(kinds["no json"], kinds["other"]) > 0.2 * rate * N
-
-
-def test_only_json_is_malformed_and_only_texts_forget() -> None:
-    answer = faulty(honest, Faults(malformed=1))
-    assert answer("m", document(0)) == honest("m", document(0))
-    subtopics = prompt_of("subtopics", n=3)
-    assert faulty(honest, Faults(forget=1, extra=1))("m", subtopics) == honest("m", subtopics)
 
 
 def test_faults_are_the_same_for_the_same_seed_and_prompt() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from synth_world import FakeVerifier, World, domain, job
 
-from summhay_ray.outcome import Failed
 from summhay_ray.synth import Difficulty, Shape
 from summhay_ray.synth.making.asking import GaveUp, Work
 from summhay_ray.synth.making.kinds import PlannedHaystack
@@ -102,12 +101,6 @@ def test_a_leaking_query_is_requested_again_until_the_outline_fails() -> None:
     assert world.count("query") > 4 and all(one.query == f"What of {one.text}?" for one in outline.subtopics)
     reason = gave_up(World(faults={"query": 1}), domain=domain(outline_rounds=2))
     assert (reason.stage, reason.error) == ("queries", "query_leaks") and "after 2 regenerations" in reason.message
-
-
-@pytest.mark.parametrize(("task", "stage"), [("subtopics", "subtopics"), ("insights", "insights"), ("query", "queries")])
-def test_a_failed_call_ends_the_outline_in_its_stage(task: str, stage: str) -> None:
-    reason = gave_up(World(always={task: Failed("budget", "spent", "k", retryable=True)}))
-    assert (reason.stage, reason.error) == (stage, "budget") and reason.outcome is not None and reason.outcome.key == "k"
 
 
 def test_the_order_of_answers_does_not_change_the_outline() -> None:

@@ -41,13 +41,6 @@ def test_an_insight_is_specific_if_it_has_a_number_a_date_or_a_name(text: str, f
     assert (verdict.evidence == text) == found or not text
 
 
-@pytest.mark.parametrize("text", ["Various details", "...", "!!!", "雨"])
-def test_identical_texts_are_the_same_even_without_content_words(text: str) -> None:
-    for check in (overlap, same_insight):
-        assert (check(text, text).found, check(text, text).sure) == (True, True)
-    assert overlap("Various details", "Various other details").score < 1
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -66,19 +59,10 @@ def test_words_of_the_topic_are_no_overlap() -> None:
     assert not overlap(*pair, topic="The tram line").found
 
 
-def test_the_same_insight_in_other_words() -> None:
-    verdict = same_insight(TICKET, "Adults pay 28 pounds for a ticket; children under 12 come for free, at no cost.")
-    assert verdict.found and verdict.score >= 0.5
-
-
 @pytest.mark.parametrize("other", [TICKET.replace("28", "30"), TICKET.replace("12", "fourteen")])
 def test_another_number_is_another_insight(other: str) -> None:
     verdict = same_insight(TICKET, other)
     assert not verdict.found and verdict.score < 0.5
-
-
-def test_another_name_is_another_insight() -> None:
-    assert not same_insight("The talk on Saturday is by Amara Quill.", "The talk on Saturday is by Boris Reed.").found
 
 
 SUBTOPICS = ("Ticket prices and money", "Safety and first aid", "Food and drink")
@@ -92,11 +76,6 @@ OTHERS = (
 def test_an_insight_is_assigned_by_its_words() -> None:
     place, verdict = assigned("A ticket costs 28 pounds of money.", SUBTOPICS, OTHERS)
     assert place == 0 and verdict.found and verdict.sure and verdict.evidence == SUBTOPICS[0]
-
-
-def test_an_insight_of_no_subtopic() -> None:
-    assert assigned("Sheep sleep.", SUBTOPICS, OTHERS)[0] is None
-    assert assigned("Sheep sleep.", ())[0] is None
 
 
 QUERY = "What does the weekend cost?"
@@ -114,13 +93,6 @@ QUERY = "What does the weekend cost?"
 def test_a_query_that_gives_an_insight_away_is_found(query: str, found: bool) -> None:
     verdict = leak(query, TICKET, "Costs of the weekend")
     assert verdict.found == found and (verdict.evidence == query) == found
-
-
-def test_words_of_the_subtopic_leak_nothing() -> None:
-    assert (
-        leak("What costs of adults and children come up?", "Adults cost 28, children 12.", "Costs of adults and children").found
-        is False
-    )
 
 
 def test_a_name_gives_more_away_than_a_word() -> None:

@@ -108,12 +108,6 @@ def test_spread_makes_shares_uneven_but_keeps_the_least_and_the_sum() -> None:
     assert counts_at(1)[0] == 6 and sum(counts_at(1)) == 9 * 30
 
 
-def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
-    difficulty = Difficulty(spread=0.3, cross_references=0.5)
-    assert placed(Shape(), difficulty, 3) == placed(Shape(), difficulty, 3)
-    assert placed(Shape(), difficulty, 3) != placed(Shape(), difficulty, 4)
-
-
 @pytest.mark.parametrize(
     ("shape", "difficulty", "said"),
     [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.haystack import load_sample
-from summhay_ray.synth.checking.presence import LEAST, SURE, SURE_NOT, Presence
+from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.making.kinds import Finding
 
 pytestmark = pytest.mark.core
@@ -73,17 +73,6 @@ def test_sides_of_a_conflict_are_distinguished(side: int) -> None:
 
 def test_a_side_does_not_borrow_its_number_from_the_next_sentence() -> None:
     assert found(f"{SIDES[0]} {SIDES[2]}", SIDES) == {SIDES[0], SIDES[2]}
-
-
-def test_the_verdict_is_unsure_around_the_decision() -> None:
-    insight = "Alder birch cedar dogwood elder fir gorse hazel ivy juniper"
-    words = insight.split()
-    presence = Presence((insight,))
-    for count in range(len(words) + 1):
-        recall = count / len(words)
-        verdict = presence.of(" ".join(words[:count]) + ".")[0]
-        assert verdict.found == (recall >= LEAST)
-        assert verdict.sure == (recall < SURE_NOT or recall >= SURE)
 
 
 def test_an_acronym_matches_its_words() -> None:

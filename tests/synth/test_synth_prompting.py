@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth import load_domain
-from summhay_ray.synth.making.domains import TASKS
-from summhay_ray.synth.making.prompting import numbered, render
-from summhay_ray.text import json_line
+from summhay_ray.synth.making.prompting import render
 
 pytestmark = pytest.mark.core
 
@@ -37,61 +34,3 @@ def test_a_marker_within_the_input_stays() -> None:
     prompt = render("A.\nInput:\n[[INPUT]]\n", given)
     assert prompt.count("\nInput:\n") == 1
     assert json.loads(prompt.partition("Input:\n")[2]) == given
-
-
-def test_other_scripts_stay_readable() -> None:
-    assert json_line({"a": "Überfahrt 東京"}) == '{"a": "Überfahrt 東京"}'
-
-
-def test_a_number_that_json_lacks_is_a_bug() -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        json_line({"a": float("nan")})
-
-
-def test_lists_are_numbered_from_one() -> None:
-    assert numbered(["a", "b"]) == [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]
-
-
-def test_every_prompt_names_the_fields_of_its_input() -> None:
-    shown = {
-        "subtopics": ["n", "avoid", "context"],
-        "overlapping_subtopics": ["subtopics"],
-        "insights": ["subtopic", "n", "others", "avoid", "context", "participants"],
-        "conflicting_insight": ["subtopic", "insight"],
-        "duplicate_insights": ["insights"],
-        "assign_subtopic": ["subtopics", "insight"],
-        "query": ["subtopic", "avoid", "participants"],
-        "query_leaks": ["query", "subtopic", "insights"],
-        "document": [
-            "insights",
-            "words",
-            "genre",
-            "tone",
-            "participants",
-            "date",
-            "references",
-            "paraphrase",
-            "context",
-            "avoid",
-        ],
-        "chapter": [
-            "insight",
-            "subtopic",
-            "before",
-            "words",
-            "participants",
-            "genre",
-            "tone",
-            "paraphrase",
-            "date",
-            "references",
-        ],
-        "chapter_check": ["chapter", "subtopics", "insights"],
-        "insights_present": ["document", "insights"],
-        "edit_document": ["document", "remove", "add", "words", "genre", "tone", "participants", "paraphrase"],
-    }
-    assert set(shown) == set(TASKS)
-    for name in ("conversation", "product_reviews"):
-        prompts = load_domain(name).prompts
-        for task in TASKS:
-            assert [field for field in [*shown[task], "topic"] if f"`{field}`" not in prompts[task]] == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from synth_world import SMALL, FakeVerifier, World, domain, job
+from synth_world import SMALL, FakeVerifier, World, job
 
 from summhay_ray.haystack import read_released, released_from
 from summhay_ray.synth import Difficulty, Topic, TopicRecipe
@@ -97,42 +97,3 @@ def test_the_metadata_lists_distractors_and_conflicts() -> None:
             assert insight["documents"] == [one.planned.document_id for one in written if planned.text in one.text] != []
     pairs = {frozenset((one.insight_id, one.conflicts_with)) for one in outline.insights if one.conflicts_with}
     assert {frozenset(pair) for pair in synthesis["conflicts"]} == pairs and len(synthesis["conflicts"]) == len(pairs) == 2
-
-
-def test_every_document_has_its_writer_date_and_references() -> None:
-    raw, _, written = raw_of()
-    dates = {one["document_id"]: one["document_metadata"]["date"] for one in raw["documents"]}
-    told = [one["document_metadata"] for one in raw["documents"]]
-    assert {one["writer"] for one in told} == {"lab/document"}
-    assert [one["corrections"] for one in told] == [one.corrections for one in written] and sum(
-        one.corrections for one in written
-    )
-    assert sum(bool(one["refers_to"]) for one in told) == 10
-    assert all(dates[earlier] < one["date"] for one in told for earlier in one["refers_to"])
-
-
-def test_the_synthesis_metadata_has_models_prompts_seed_cost_and_the_caller_s_fields() -> None:
-    raw, _, written = raw_of(metadata={"license": "CC0-1.0", "models": {"write": {"model": "lab/x", "temperature": 1}}})
-    synthesis = raw["topic_metadata"]["synthesis"]
-    assert (synthesis["license"], synthesis["seed"], synthesis["usd_micros"]) == ("CC0-1.0", 7, 1234)
-    assert synthesis["models"] == {"write": {"model": "lab/x", "temperature": 1}}
-    assert synthesis["prompts"] == domain().hashes() and set(synthesis["prompts"]) == set(TASKS)
-    assert synthesis["shape"] == {"subtopics": 4, "insights": 3, "documents": 20, "words": 250}
-    assert synthesis["difficulty"]["cross_references"] == 0.5
-    assert synthesis["manner"]["genre"] == domain().genre and synthesis["manner"]["rounds"] == domain().rounds
-    assert synthesis["context"] == []
-    assert synthesis["corrections"] == sum(one.corrections for one in written)
-    assert raw_of()[0]["topic_metadata"]["synthesis"]["models"] == {
-        "outline": "lab/subtopics",
-        "write": "lab/document",
-        "check": "lab/overlapping_subtopics",
-    }
-
-
-@pytest.mark.parametrize("method", ["whole", "chapters"])
-def test_an_offline_writer_is_declared(method: str) -> None:
-    offline = {**MODELS, "document": "offline/writer", "chapter": "offline/writer"}
-    raw, *_ = raw_of(offline, domain=domain(method))
-    assert raw["topic_metadata"]["synthesis"]["offline_writer"] is True
-    assert {one["document_metadata"]["writer"] for one in raw["documents"]} == {"offline/writer"}
-    assert raw_of()[0]["topic_metadata"]["synthesis"]["offline_writer"] is False

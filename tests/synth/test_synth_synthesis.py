@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,23 +119,6 @@ def test_every_kind_of_check_was_made_and_its_row_is_numbered(name: str) -> None
 def test_the_same_answers_in_another_order_give_the_same_haystack_to_the_byte(name: str) -> None:
     one, other = made(name)[0], made(name, slow=5)[0]
     assert json.dumps(one.raw) == json.dumps(other.raw) and one.checks == other.checks
-
-
-def test_without_a_model_that_checks_the_offline_checks_decide_alone() -> None:
-    result, gateway = made("news", HARD, False)
-    assert {check.by for check in result.checks} == {"offline"}
-    tasks = Counter(json.loads(request.prompt.rpartition("\n")[2])["task"] for request in gateway.asked)
-    assert tasks["subtopics"] == 2 and tasks["insights"] == 5 and tasks["query"] == 4 and tasks["document"] >= 12
-    assert not set(tasks) & {"insights_present", "assign_subtopic", "duplicate_insights"}
-
-
-def test_a_fifth_domain_is_a_user_s_file(tmp_path: Path) -> None:
-    file = tmp_path / "letters.yaml"
-    file.write_text("name: letters\ngenre: a letter home\nmethod: chapters\ninsights_per_document: 3\n", encoding="utf-8")
-    raw = made(str(file))[0].raw
-    haystack = read_released(json.dumps(raw), "letters.json").haystack
-    assert (haystack.domain, haystack.participants, len(haystack.documents)) == ("letters", (), 12)
-    assert raw["topic_metadata"]["synthesis"]["prompts"] == load_domain("news").hashes()
 
 
 def unverified(world: World, eyes: Any = None, **changes: Any) -> Unverified:

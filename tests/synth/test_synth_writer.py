@@ -112,12 +112,6 @@ def test_any_topic_and_any_subtopic_get_as_many_as_asked(topic: str, n: int) -> 
     assert write("news", tuple(insights[:2]), topic=topic, words=100)
 
 
-def test_the_same_prompt_and_sample_get_the_same_answer() -> None:
-    prompt = prompt_of("document", insights=listed(["Ann paid 17 crowns."]), words=80, paraphrase=2)
-    answers = [OfflineWriter().answer(Request("offline/writer", prompt, sample=sample)) for sample in (0, 0, 1)]
-    assert answers[0] == answers[1] != answers[2]
-
-
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [

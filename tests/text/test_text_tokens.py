@@ -86,13 +86,6 @@ def test_a_million_blanks_before_a_word(blank: str) -> None:
     assert len(tokens.encode_tokens("one" + run + tail)) == 1 + len(reference(run)) + len(reference(tail))
 
 
-@pytest.mark.soak
-def test_a_million_blanks_over_lines_before_a_word() -> None:
-    lines = " " * 600_000 + "\n"
-    expected = len(reference("one")) + len(reference(lines)) + len(reference(" " * 600_000)) + len(reference(" word"))
-    assert len(tokens.encode_tokens("one" + lines + " " * 600_001 + "word")) == expected
-
-
 @pytest.mark.parametrize(
     "unit", ["a", pytest.param("漢字", marks=pytest.mark.soak), pytest.param("aB3x/", marks=pytest.mark.soak)]
 )
@@ -133,14 +126,6 @@ PARAGRAPHS = st.lists(st.sampled_from([*PIECES, "\n\n", "\n\n", "\n\n\n", "\n\n 
 def test_a_count_by_paragraphs_is_the_count_of_the_whole(text: str) -> None:
     assert tokens.count_tokens(text) == len(reference(text))
     assert tokens.count_tokens(text) == len(reference(text)), "the remembered count is the same"
-
-
-@given(TEXT, st.sampled_from(["", "\n", "\n\n", "\n\nnext", "\n next", "\r\n\r\n"]))
-def test_a_long_line_is_counted_once_whatever_ends_it(ending: str, after: str) -> None:
-    line = "It struck thirteen. " * 60 + ending
-    assert tokens.count_tokens(line + after) == len(reference(line + after))
-    assert tokens.count_tokens(line) == len(reference(line))
-    tokens._counts.cache_clear()
 
 
 def test_counting_a_long_prompt_again_costs_little() -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.core
 LIGHT = """
 import sys
 from summhay_ray.extract import extract
-from summhay_ray.retrieve.summhay_words import word_tokens
+from summhay_ray.retrieve.lexical import word_tokens
 
 text = "Dr. Quill can't come. Ten (10) boats; 3.5 tons. The boats sailed."
 print(extract(text, "Boats sail.", "rouge-1", [8])[8].text, word_tokens(text)[:5], "nltk" in sys.modules)

@@ -6,8 +6,6 @@ the references. If no passage does (abstracts paraphrase), those nearly as good 
 query's words take their place. Both are a baseline for a model's judgments.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -15,6 +13,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import numpy as np
 
 from summhay_ray.benchmark import Request
 from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
@@ -150,8 +150,6 @@ class EmbeddedCoverage:
         return nearness
 
     def _vectors(self, texts: Sequence[str]) -> Any:
-        import numpy as np
-
         from summhay_ray.encoders import Encoding, NoModel, load_encoder
 
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]

@@ -5,8 +5,6 @@ The split follows ETHIC's frame, or headers such as `Article 3:` with a mark aft
 the query.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Information coverage as a run: an item is one question for one evaluator, who judges its chunks."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import random

@@ -4,8 +4,6 @@ A model labels the text chunk by chunk with the prompt of the task, and the labe
 speakers` takes them from a transcript's turns instead. An offline labeler follows simple rules, so a sheet is exported with
 the records for people to check. The same spec and seed give the same records."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io
@@ -57,6 +55,12 @@ class _Made:
             meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
             head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM)
             self.records.append(EthicRecord(*head, prompts.framed(shown, instruction), tuple(answer), meta))
+
+    def add_recalling(self, what: str, parts: Sequence[str], labels: Sequence[Sequence[str]], by: Mapping[str, Any]) -> None:
+        """Add the labels of all chunks, and the record that asks for them."""
+        self.label(parts, labels)
+        every = tuple(dict.fromkeys(itertools.chain(*labels)))
+        self.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **by)
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
         """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
@@ -160,9 +164,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
             found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
-            every = tuple(dict.fromkeys(itertools.chain(*found)))
-            made.label(parts, found)
-            made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
+            made.add_recalling(what, parts, found, labeled)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, parts, ask)
         elif LOOKUP in self.spec.tasks and any(found):
@@ -191,7 +193,8 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
         made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
-            await self._add_recalling(made, "Medicine", texts, ask)
+            labels = await self._labels(texts, "Medicine", ask)
+            made.add_recalling("Medicine", texts, labels, self._by("labeler", self.spec.labeler))
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, texts, ask)
         word = "Segment" if source.domain == "Law" else "Section"
@@ -217,7 +220,7 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
         context = prompts.headed(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         if "Recalling" in self.spec.tasks:
-            await self._add_recalling(made, "Law", parts, ask)
+            made.add_recalling("Law", parts, await self._labels(parts, "Law", ask), self._by("labeler", self.spec.labeler))
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
             await self._add_question(made, parts, ask)
         made.add("Summarizing", prompts.SUMMARIZING.format(n=len(parts), word=word), ())
@@ -242,13 +245,6 @@ class EthicBuild(benchmark.Benchmark[EthicBuildSpec]):
     ) -> benchmark.RawAnswer:
         question = [benchmark.system(prompts.SYSTEM), benchmark.user(prompts.framed(part, instruction))]
         return await ask(stage, question, model=model, prompt_hash=prompts.prompt_hash())
-
-    async def _add_recalling(self, made: _Made, what: str, parts: Sequence[str], ask: benchmark.Ask) -> None:
-        labels = await self._labels(parts, what, ask)
-        made.label(parts, labels)
-        labeled = self._by("labeler", self.spec.labeler)
-        every = tuple(dict.fromkeys(itertools.chain(*labels)))
-        made.add("Recalling", prompts.RECALLING[what] + prompts.CUE, every or ("None",), **labeled)
 
     async def _add_question(self, made: _Made, parts: Sequence[str], ask: benchmark.Ask) -> None:
         """Add a Lookup record: a model writes a question about one part, drawn by the seed; the record asks it of the whole."""

@@ -1,7 +1,5 @@
 """Evaluate one of the scripts' metrics on one input as JSON, to check reference cases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict

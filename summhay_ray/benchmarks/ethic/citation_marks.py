@@ -1,7 +1,5 @@
 """Marks in place of citations, for Attributing in law: which of a text's citations refer to one decision."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 The views only imitate the methods (paper, section 4.2), since they cut the text before any model reads it: StreamingLLM keeps
 attention sinks and a window in the model's cache at every step, and InfLLM retrieves blocks in every layer."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

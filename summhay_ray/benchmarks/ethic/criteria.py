@@ -4,8 +4,6 @@ The release does not include its judge prompts. Ours are our own wording, versio
 different prompts. Consistency and relevance come from `summhay_ray.judge`; faithfulness has the scale 1 to 5, as in the release.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A list may be in lines, bullets or brackets, in JSON or a table, within a code f
 correct answer. Repeated items count once. A section without a summary gets the lowest score; a lost judgment gets no score.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

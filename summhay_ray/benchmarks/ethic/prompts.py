@@ -5,8 +5,6 @@ the instruction`, `### Instruction:`. These prompts are for records built from y
 
 Document texts come from `material`, so that none can end the frame or imitate the heading of a section or document."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

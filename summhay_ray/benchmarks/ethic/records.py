@@ -5,8 +5,6 @@ User_msg, Answer. Your own records may add `task` (else
 it is taken from the file's name), `Document` (the same value for all records of a document) and `Meta` (how the record was
 built)."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -18,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
+
+import polars as pl
 
 from summhay_ray.benchmark import Inputs
 from summhay_ray.benchmarks.ethic.prompts import FRAME
@@ -192,8 +192,6 @@ def _rows(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise SpecError(f"{name}: the zip cannot be read ({error}); fetch it again") from error
     elif content[:4] == b"PAR1":
-        import polars as pl
-
         try:
             frame = pl.read_parquet(content)
         except (pl.exceptions.PolarsError, OSError) as error:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 FAILED = "FAILED"
 """The scripts' text for a refusal."""
 DOMAINS = {
@@ -148,8 +150,6 @@ def bodies(text: str, domain: str) -> dict[str, str]:
 def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Sample -> its figures, from the first token of each judge's answer and its alternatives. Sums are divided by a third of all
     answers, so a lost answer shifts every criterion. Raises KeyError for an unknown criterion."""
-    import numpy as np
-
     samples: dict[str, dict[str, float]] = {}
     n: dict[str, int] = {}
     for output in outputs:

@@ -1,7 +1,5 @@
 """The report sections of an ETHIC run: the paper's tables, with its rows next to ours, and its figures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from importlib import resources

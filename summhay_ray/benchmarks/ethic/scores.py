@@ -3,8 +3,6 @@
 A question without an answer has no score, but counts in `n_expected`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +94,6 @@ def by_query(tables: Tables, how: How) -> ByQuery:
 
 
 def _samples(tables: Tables, how: How) -> pl.DataFrame:
-    """One row per item, whether answered or not."""
     answers = {row.item_id: row for row in ANSWERS.records(tables[ANSWERS.name])}
     raw = {row["key"]: row for row in tables["raw_answers"].select("key", "text", "finish_reason").iter_rows(named=True)}
     rated: dict[str, list[SectionRating]] = {}
@@ -156,7 +153,6 @@ def _sample(
 
 
 def _released(row: EthicAnswer, text: str) -> float | None:
-    """The scripts' score of a text; None if they raise."""
     if row.task == "Organizing":
         return None if text == release_metrics.FAILED else float(release_metrics.organizing(text, row.gold[0])[1])
     score = release_metrics.attributing if row.task == "Attributing" else release_metrics.recalling

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 from summhay_ray.benchmarks.summarizing import NoAnswers
+from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
@@ -125,17 +126,10 @@ class EthicSpec(Spec):
         """The judges that are asked; a panel is replaced by its members."""
         return [one for judge in self.judges for one in judge.members or [judge]]
 
-    @field_validator("models", "judges")
-    @classmethod
-    def _named_once(cls, value: list[Any]) -> list[Any]:
-        labels = [entry.label for entry in value]
-        twice = next((label for label in labels if labels.count(label) > 1), None)
-        if twice is not None:
-            raise ValueError(f"models or judges: {twice!r} is listed twice; give one of them its own `name:`")
-        return value
-
     @model_validator(mode="after")
     def _some_task(self) -> EthicSpec:
+        check_labels("models", [model.label for model in self.models])
+        check_labels("judges", [judge.label for judge in self.judges])
         for model in self.models:
             if model.asked == ():
                 raise ValueError(

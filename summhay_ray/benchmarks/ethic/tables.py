@@ -4,8 +4,6 @@ A run's tables hold no scores: these are computed from the rows and the raw answ
 call.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

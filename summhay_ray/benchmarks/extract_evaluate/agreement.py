@@ -1,7 +1,5 @@
 """Agreement of two series of ratings, such as from extracts and from the full document, with the cost of each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Choose the method and budget to judge with: by the paper's rule, or from the Pareto front of cost and correlation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read summaries with their sources and human scores: the paper's benchmark files, the reference files, or your own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources

@@ -1,14 +1,14 @@
 """Score the ratings: correlation with human scores, difference from the full document, choice of a method. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from summhay_ray.benchmark import ByQuery, Tables
 from summhay_ray.benchmarks.extract_evaluate.agreement import agreement
@@ -16,10 +16,6 @@ from summhay_ray.benchmarks.extract_evaluate.choice import SMALL, Cell, choose, 
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL
 from summhay_ray.metrics import COEFFICIENTS, Bootstrap, Correlations, between_means, correlations, mean_within
 from summhay_ray.outcome import MICROS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PAIR = ("dataset", "doc_id", "system_id")
 """The columns that identify a source with one summary of it."""
@@ -56,7 +52,6 @@ class Column:
 
     @property
     def place(self) -> dict[str, Any]:
-        """The columns that identify the cell in tables."""
         return {"method": self.method, "budget": self.budget}
 
     @property
@@ -245,7 +240,6 @@ def _correlations(task: Task) -> Iterator[dict[str, Any]]:
 
 
 def _figures(correlated: Correlations, drawn: Mapping[str, Any], boot: Bootstrap | None) -> dict[str, float | None]:
-    """The three coefficients, each with the ends of its interval."""
     row: dict[str, float | None] = {}
     for name in COEFFICIENTS:
         value = getattr(correlated, name)
@@ -350,8 +344,6 @@ def _chosen(task: Task, name: str, column: Column) -> dict[str, Any]:
 
 def _held_out(task: Task, settings: Settings) -> Iterator[dict[str, Any]]:
     """Choose on one half of the documents and measure on the other: the mean over all splits, and their middle 95 %."""
-    import numpy as np
-
     documents = [task.documents[place] for place in task.scored]
     human = [score for score in task.human if score is not None]
     halves = Bootstrap.halves(human, documents, settings.seed, settings.splits)
@@ -408,8 +400,6 @@ _PAPERS = ("pearson", "spearman")
 
 def _spread(values: Mapping[str, NDArray[np.float64]]) -> dict[str, float | None]:
     """Mean over the splits, and the range of the middle 95 % of them."""
-    import numpy as np
-
     row: dict[str, float | None] = {}
     for name, drawn in values.items():
         kept = drawn[np.isfinite(drawn)]

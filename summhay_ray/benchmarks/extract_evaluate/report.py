@@ -1,7 +1,5 @@
 """The report sections of a run: Tables 2 to 5 and Figures 2, 3 and 8 of the paper, with intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -128,24 +128,20 @@ class ExtractEvaluateSpec(OfWordsSpec):
 
     NOT_SEMANTIC = OfWordsSpec.NOT_SEMANTIC | {"price_per_mtok", "resamples", "splits"}
 
-    @field_validator("methods")
-    @classmethod
-    def _methods_differ(cls, methods: list[str]) -> list[str]:
-        return _once("methods", methods)
-
     @field_validator("budgets")
     @classmethod
     def _budgets_count(cls, budgets: list[int]) -> list[int]:
-        for budget in budgets:
-            if budget < 1:
-                raise ValueError(f"a budget is {budget}; expected at least 1 token")
-        return sorted(_once("budgets", budgets))
+        if min(budgets, default=1) < 1:
+            raise ValueError(f"a budget is {min(budgets)}; expected at least 1 token")
+        return sorted(budgets)
 
     @model_validator(mode="after")
     def _labels_differ(self, info: ValidationInfo) -> ExtractEvaluateSpec:
-        _once("raters", [rater.label for rater in self.raters])
-        _once("criteria", [criterion.name for criterion in self.criteria])
-        _once("metrics", [metric.label for metric in self.metrics])
+        raters, criteria = [rater.label for rater in self.raters], [criterion.name for criterion in self.criteria]
+        listed: dict[str, list[Any]] = {"methods": self.methods, "budgets": self.budgets, "raters": raters, "criteria": criteria}
+        for field, names in {**listed, "metrics": [metric.label for metric in self.metrics]}.items():
+            if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+                raise ValueError(f"{field}: {twice[0]!r} is listed twice; remove one, or give it another name")
         if not self.cells():
             raise ValueError("methods with budgets, or full: name at least one; else nothing is shown to the raters")
         for method in self.models:
@@ -171,10 +167,3 @@ class ExtractEvaluateSpec(OfWordsSpec):
         """(method, budget) of each text that raters are shown for a pair; the full document has budget 0."""
         fulls = [(FULL, 0)] * ("whole" in self.full) + [(CUT, 0)] * ("release" in self.full)
         return [*fulls, *((method, budget) for method in self.methods for budget in self.budgets)]
-
-
-def _once(field: str, names: list[Any]) -> list[Any]:
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise ValueError(f"{field}: {name!r} is listed twice; remove one, or give it another name")
-    return names

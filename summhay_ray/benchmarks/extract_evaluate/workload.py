@@ -1,7 +1,5 @@
 """Extract-then-Evaluate: every summary is rated from extracts of its source, and from the whole source (paper, section 2)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

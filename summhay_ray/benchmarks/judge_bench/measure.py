@@ -3,8 +3,6 @@
 A part may be a stored prediction wherever it may be a model. This module asks no model itself: it calls an `AskJudge`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -78,9 +76,6 @@ class Measure:
             found = parts[-1].outcomes
             return [found[summary][place] for summary, place in pairs]
 
-        def least_sure(named: judging.Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
-            return judging.least_certain(uncertainties or (), judging.DEFAULT_SHARE if named.share is None else named.share)
-
         votes = list[Sequence[str]]()
 
         def voted(named: judging.Named, pair: Pair, said: Sequence[Outcome[judging.Verdict]]) -> None:
@@ -95,7 +90,7 @@ class Measure:
             lambda pair, verdict: judging.usable_verdict(verdict, n_bullets[pair[0]]),
             judging.blend,
             judging.panel,
-            least_sure,
+            lambda one, _, unsure: judging.least_certain(unsure or (), judging.DEFAULT_SHARE if one.share is None else one.share),
             voted,
         )
         outcomes: Outcomes = [{} for _ in wanted]

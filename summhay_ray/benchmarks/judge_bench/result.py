@@ -1,7 +1,5 @@
 """The results of `judge-bench`, and their sections in a report: agreement of judges with people, bias, cost (Tables 1 and 6)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -4,8 +4,6 @@ A name is the label or the `entry_name` of one of the spec's judges, or a name t
 uses the settings of the spec's judge with that label or model, or else a spec's defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Free judges and stored predictions have no items; they are evaluated when figure
 whichever command requested it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +18,9 @@ from summhay_ray.benchmarks.judge_bench.measure import Measure
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import AskModel, guard
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.grid import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.grid.judgments import one_each
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 from summhay_ray.errors import SpecError
 from summhay_ray.judge import Named, Verdict, asks_alone, bench, outcomes_of, usable_verdict
 from summhay_ray.loops import run_loop

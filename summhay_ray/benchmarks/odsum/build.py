@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from summhay_ray import benchmark
@@ -30,10 +32,6 @@ from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.inputs import write_new
 from summhay_ray.outcome import Answer
 from summhay_ray.text import FUNCTION_WORDS, Block, Material, enclosed, fill, inline, plain_words, root
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class BuildSpec(benchmark.Spec):
@@ -237,8 +235,6 @@ def _prompt(name: str) -> str:
 
 def tfidf_similarity(texts: Sequence[str]) -> NDArray[np.float64]:
     """Cosine similarities (n, n) of the texts' tf-idf vectors. Terms are word roots; function words are left out."""
-    import numpy as np
-
     bags = [Counter(root(word) for word in plain_words(text) if word not in FUNCTION_WORDS) for text in texts]
     document_frequency = Counter(word for bag in bags for word in bag)
     columns = {word: column for column, word in enumerate(document_frequency)}
@@ -273,8 +269,6 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
 def _join_small(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
     """Sorted clusters, with those of fewer than `least` rows joined to others. The most similar pair joins first; ties go to the
     pair with the earliest first rows. Quadratic time and memory."""
-    import numpy as np
-
     nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
     linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
     """(small cluster, other cluster): the similarity of their least similar pair of rows."""
@@ -321,7 +315,6 @@ def _halve(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int)
 
 def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
     """The complete-linkage tree over the distances 1 - similarity, in scipy's format."""
-    import numpy as np
     from scipy.cluster.hierarchy import linkage
 
     distances = np.clip(1.0 - similarity, 0.0, None)

@@ -1,7 +1,5 @@
 """Metrics of a summary (paper, section 5.2): ROUGE, BERTScore, and G-EVAL against each reference."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib.util

@@ -3,8 +3,6 @@
 A spec names an imported collection by its content hash. A stored run is restored from the collection that its record names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping

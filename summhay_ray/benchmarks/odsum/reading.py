@@ -18,8 +18,6 @@ separator is a document, even if blank, if the collection has a blank document. 
 texts are compared without them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -34,7 +32,7 @@ import numpy as np
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, checked
 from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file, read_json, real_path
-from summhay_ray.retrieve import run_lines, titled
+from summhay_ray.retrieve import read_beir, read_beir_qrels, run_lines
 from summhay_ray.text import parsed_json
 
 SPLITS = ("train", "test", "dev")
@@ -154,36 +152,27 @@ def _stories(place: _Place, called: str) -> Collection:
 
 
 def _beir(place: _Place, called: str) -> Collection:
-    documents = []
-    for where, row in _lines(place, "corpus.jsonl"):
-        fields = _object(row, where)
-        title, text = str(fields.get("title") or ""), _field(str, fields, "text", where)
-        documents.append(Document(_field(str, fields, "_id", where), titled(title, text), title=title))
-    grades: dict[str, dict[str, int]] = {}
+    def text(name: str) -> str:
+        return _decoded(place.read(name), name)
+
+    corpus = read_beir(text, place.path.name)
+    named = zip(corpus.document_ids, corpus.texts, corpus.titles, strict=True)
+    documents = [Document(name, whole, title=title) for name, whole, title in named]
+    grades: dict[str, dict[str, float]] = {}
     split_of: dict[str, str] = {}
     for name in place.files("qrels/*.tsv"):
         split = PurePath(name).stem
-        for number, line in enumerate(_decoded(place.read(name), name).splitlines(), start=1):
-            columns = line.split("\t")
-            if not line.strip() or (number == 1 and not columns[-1].strip().isdigit()):
-                continue
-            if len(columns) != 3 or not columns[2].strip().lstrip("-").isdigit():
-                raise ValueError(f"{name}:{number}: expected query-id, corpus-id and score, with tabs between")
-            if int(columns[2]) > 0:
-                grades.setdefault(columns[0], {})[columns[1]] = int(columns[2])
-                split_of[columns[0]] = {"validation": "dev"}.get(split, split)
+        for query_id, judged in read_beir_qrels(text(name), name).grades.items():
+            if relevant := {document: grade for document, grade in judged.items() if grade > 0}:
+                grades.setdefault(query_id, {}).update(relevant)
+                split_of[query_id] = {"validation": "dev"}.get(split, split)
     # The most relevant documents first.
     gold = {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}
     queries = []
-    for where, row in _lines(place, "queries.jsonl"):
-        fields = _object(row, where)
-        query_id = _field(str, fields, "_id", where)
-        metadata = fields.get("metadata")
-        more = {**(metadata if isinstance(metadata, dict) else {}), **fields}
-        references = _texts(more, "references", where, needed=False)
+    for query in corpus.queries:
         # A query without gold documents is in no file of the qrels.
-        split = split_of.get(query_id) or str(more.get("split") or "")
-        queries.append(Query(query_id, _field(str, fields, "text", where), references, gold.get(query_id, ()), split))
+        split = split_of.get(query.query_id) or query.split
+        queries.append(Query(query.query_id, query.text, query.references, gold.get(query.query_id, ()), split))
     return checked(called, documents, queries)
 
 

@@ -1,7 +1,5 @@
 """The sections of an ODSum run's report, laid out as the paper's Tables 2 to 5, and the attribution of the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The retrievers are those of `summhay_ray.retrieve`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

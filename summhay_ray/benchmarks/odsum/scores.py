@@ -3,8 +3,6 @@
 Means are over the n values that were scored, out of n_expected. Failures are left out; they never count as zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,14 +1,12 @@
 """The tables of an ODSum run. Scores are fractions from 0 to 1; ratings are from 1 to 5."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
 from summhay_ray.benchmarks.odsum.spec import GEVAL
 from summhay_ray.benchmarks.retrieval import CUT_TEXTS, RANKING_TABLES
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)

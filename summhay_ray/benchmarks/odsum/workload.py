@@ -4,8 +4,6 @@ An item is one query x retriever x k x summarizer (paper, section 4); a summariz
 without summarizers only ranks documents and measures the rankings.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +87,6 @@ class Odsum(OnCollection[OdsumSpec]):
 
     @functools.cached_property
     def collection(self) -> Collection:
-        """The collection after `drop_blank` and `splits`."""
         collection = self._whole.without_blank() if self.spec.drop_blank else self._whole
         try:
             return collection.of_splits(self.spec.splits)

@@ -17,8 +17,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge, RejudgeRequest, free_of, load_rejudge
-from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
-from summhay_ray.benchmarks.summhay.grid.grid import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import TOKENS_A_VERDICT, Cell
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.errors import SpecError

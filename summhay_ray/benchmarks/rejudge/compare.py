@@ -3,8 +3,6 @@
 Only insights that both judges scored count, so that a failure of one judge does not change a system's score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,18 +10,12 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
-from summhay_ray.benchmarks.summhay.results.judges import (
-    all_rows,
-    check_judged,
-    costs_of,
-    judge_of_record,
-    judges_of,
-)
+from summhay_ray.benchmarks.summhay.results.judges import all_rows, check_judged, costs_of, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.scores import SYSTEM
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, with_labels
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.records import COVERAGE_VALUE, system_label
 
 _LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
@@ -143,7 +135,8 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     for name in _FIGURES:
         pair = pl.col(name, f"{name}_2")
         columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
-    systems = with_labels(systems).select(*SYSTEM, "label", "n", **columns)
+    label = pl.struct("retriever", "ordering", "model").map_elements(lambda one: system_label(**one), pl.String)
+    systems = systems.select(*SYSTEM, label.alias("label"), "n", **columns)
     own, others = (costs_of(run, judge, both[key].to_list()) for judge, key in ((first, "key"), (second, "key_2")))
     return CompareResult(
         run=run.run_id,

@@ -14,8 +14,7 @@ from pydantic import Field
 
 from summhay_ray import benchmark, judge
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, OfHaystacks, check_models, check_prompts
-from summhay_ray.benchmarks.summhay.grid.grid import Cell, Unit
+from summhay_ray.benchmarks.summhay.grid.grid import STAGE, Cell, Entries, OfHaystacks, Unit, check_models, check_prompts
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -134,7 +133,7 @@ class Rejudge(OfHaystacks[RejudgeSpec]):
         return {
             "kind": self.kind,
             "of": self.spec.of,
-            "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
+            "judges": sorted(identity for _, identity in self.entries.recorded()["judges"]),
         }
 
     def items(self) -> Iterator[benchmark.Item]:

@@ -1,20 +1,18 @@
 """The rankings of a run, for any benchmark with corpora: their tables, measures with intervals, and the section of a report."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Rows, RunStore, RunTables, Section, Table
 from summhay_ray.metrics import Ranking, floor_of, scores_at_cuts, unit_means
 from summhay_ray.retrieve import Corpus, Query, Ranked
 from summhay_ray.text import count_tokens
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
 BATCH_SIZE = 100
@@ -118,8 +116,6 @@ def ranking_rows(
 def cut_texts(run: RunStore) -> list[dict[str, Any]]:
     """A row per retriever and model: number of texts, number that the model cut, and tokens cut, over all corpora; if a service
     is asked query by query, of the query with the most."""
-    import polars as pl
-
     if CUT_TEXTS.name not in run.declared:
         return []
     by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
@@ -149,8 +145,6 @@ def retrieved_of(tables: RunTables, deepest: int) -> Iterator[Retrieved]:
 
 
 def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: int) -> Iterator[Retrieved]:
-    import polars as pl
-
     keys, documents = ["retriever", "query_id"], {}
     if ranked is not None:
         own = ranked.join(retrieved.select(*keys, "shown"), on=keys)
@@ -178,9 +172,6 @@ def retrieval_table(
     and its floor (every missing ranking as 0), and the mean `tokens` within the budget. An unordered retriever has no rows at a
     k.
     """
-    import numpy as np
-    import polars as pl
-
     scored = _score_rankings(found, ks, unordered)
     rows: list[dict[str, Any]] = []
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
@@ -211,8 +202,6 @@ def retrieval_table(
 def _score_rankings(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
     """A row per ranking and k (null for the documents within the token budget), sorted by retriever and query: retriever, query,
     k, tokens, and the measures, null if they need an order and there is none."""
-    import polars as pl
-
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
     schema |= dict.fromkeys(MEASURES, pl.Float64)
     measured = (one for one in found if one.gold)
@@ -239,8 +228,6 @@ def retrieval_by_query(
 ) -> ByQuery:
     """Each retriever's scores on each query: F1, recall and precision of the documents within the token budget, F1 at each k, and
     nDCG at the deepest k. Queries of one corpus form a cluster. `retrievers`: those that should have ranked every query."""
-    import polars as pl
-
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
     figures = {_TITLES[name] + ("" if k is None else f"@{k}"): (name, k) for name, k in cuts}
     columns = [pl.col(name).filter(pl.col("k").eq_missing(k)).first().alias(title) for title, (name, k) in figures.items()]
@@ -265,8 +252,6 @@ def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
-    import polars as pl
-
     names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_reason", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
     # Documents without texts have no tokens: all of them fit into any budget.

@@ -1,7 +1,5 @@
 """The retrievers that a run's spec names: makes them, ranks by them, and computes the vectors that they need."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Embedding, reranking and search services for retrievers: each call goes through `ask`, like any paid call."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib
@@ -10,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from summhay_ray.benchmark import Ask, ModelSpec, NoReply, RawAnswer, Request
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
@@ -68,8 +68,6 @@ class EmbeddedTexts:
 
     def read(self, answers: Sequence[RawAnswer]) -> Vectors:
         """The vectors of the list, from one answer per request. Raises LengthChanged."""
-        import numpy as np
-
         rows: dict[str, Any] = {}
         for batch, raw in zip(self.batches, answers, strict=True):
             rows.update(zip(batch, Ask.vectors_of(raw), strict=True))
@@ -128,8 +126,6 @@ class ServiceModels:
 
     def _planned(self, encoding: Encoding, texts: Sequence[str], known: Vectors | None) -> Vectors:
         """The known vectors, cut to the plan's dimensions, or placeholders."""
-        import numpy as np
-
         wanted = self.dimensions.setdefault(encoding, known.values.shape[1] if known is not None else PLACEHOLDER_DIMENSIONS)
         if known is not None and known.values.shape[1] >= wanted:
             return Vectors(known.values[:, :wanted], known.n_tokens)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
 from summhay_ray import encoders
 from summhay_ray.benchmark import Benchmark, Spec, Store
 from summhay_ray.extract import Compute
@@ -77,7 +79,6 @@ class StoredModels:
 
     def scores(self, scoring: encoders.Scoring, query: str, texts: Sequence[str]) -> encoders.Vectors:
         """The relevance of each text to the query, as vectors of one number. Raises NoModel."""
-        import numpy as np
 
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> encoders.Vectors:
             model = self._model(scoring, encoders.load_scorer)
@@ -90,8 +91,6 @@ class StoredModels:
 
     def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> encoders.Vectors:
         """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
-        import numpy as np
-
         space = self._space(made_by)
         keys = [space.key(text) for text in texts]
         found = space.get(keys)
@@ -186,8 +185,6 @@ class RequestedTexts:
     texts: list[tuple[encoders.Encoding, Sequence[str]]] = field(default_factory=list)
 
     async def embed(self, encoding: encoders.Encoding, texts: Sequence[str]) -> encoders.Vectors:
-        import numpy as np
-
         self.texts.append((encoding, texts))
         return encoders.Vectors(np.zeros((len(texts), 1), dtype=np.float32), np.zeros(len(texts), dtype=np.int64))
 

@@ -6,7 +6,7 @@ README.md says which section of the paper is in which file. The other benchmarks
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResult, import_released
-from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
+from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES
 from summhay_ray.benchmarks.summhay.results.compare import compare_systems, compared_by_record
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_rows, judges_of, read_biases
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels

@@ -17,18 +17,16 @@ from summhay_ray import benchmark, retrieve
 from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval import own_code
 from summhay_ray.benchmarks.summarizing import INPUT, strategy_name, unused_retrievers
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
-from summhay_ray.benchmarks.summhay.grid.entries import OfHaystacks
-from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, Unit
+from summhay_ray.benchmarks.summhay.grid.grid import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.grid.grid import Cell, Grid, OfHaystacks, Unit
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval, RetrievalSpec
 from summhay_ray.benchmarks.summhay.grid.summaries import Contexts, summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.export import export
-from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import STAGE as HAYSTACK_STAGE
+from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES, blocks_of, haystack_rows, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, by_store, doubts_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE as HAYSTACK_STAGE
-from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.results.compare import scores_of_record
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
@@ -76,7 +74,8 @@ class Summaries(OfHaystacks[S]):
         """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, also those by later judges."""
         options = tables.options
         labels = read_labels(Path(options.labels)) if options.labels else None
-        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels)
+        grid = self.grid if isinstance(self, SummHay) else None
+        return score_run(tables.run, options.compat, rejudged=options.whole, labels=labels, grid=grid)
 
     def report(self, scores: ScoreResult) -> Sequence[benchmark.Section]:
         """See `Workload`: claims and retrieval; the terminal has its own tables for scores."""

@@ -4,13 +4,13 @@ Each judge is a run of support judging over the claims, so its answers are paid 
 judge gives to one of its references.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from summhay_ray.benchmark import Inputs, Reach, RunStore, Section
 from summhay_ray.benchmarks.support.spec import SupportRequest, SupportSpec, models_of, named_judge, support_fields
@@ -59,8 +59,6 @@ def agreement(
     judge: str, workload: SupportBench, labels: Sequence[tuple[str, bool]], run: RunStore, status: str
 ) -> list[SupportAgreement]:
     """A row for each source of the labelled file, in its order, then one for all sources, from the judge's run."""
-    import polars as pl
-
     supports = run.table(SUPPORTS.name).filter("cited")
     # A claim with an unjudged reference has no value.
     keys = ("haystack_id", "query_id", "system")
@@ -80,8 +78,6 @@ def agreement(
 
 
 def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
-    import polars as pl
-
     table = []
     for row in rows:
         found = row.scores

@@ -1,7 +1,5 @@
 """Answers in a file and the documents that they cite, read as `CitedAnswers`; also how a run stores them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ Citations that do not support their bullet are dropped; other documents that sup
 depend on citations: they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -14,8 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Counted, RunStore, RunTables, Section, Table
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_rows, judges_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, haystack_rows, read_source
 from summhay_ray.benchmarks.support.judging import free_opinion
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS

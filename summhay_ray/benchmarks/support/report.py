@@ -1,14 +1,12 @@
 """Figures and report sections of support judging, from its tables. Pure: makes no call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
-from summhay_ray.benchmarks.support.prompts import VALUES
+from summhay_ray.benchmarks.support.judging import VALUES
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
 from summhay_ray.metrics import mean_interval

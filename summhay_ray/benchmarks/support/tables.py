@@ -1,7 +1,5 @@
 """The tables of support judging."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -4,8 +4,6 @@ An item is an answer: a summary of a run, or a line of a file. The spec's judge 
 cite. The free judge compares them with all documents, to find supporting ones that are not cited.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import re
@@ -100,7 +98,6 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
     # --- items ----------------------------------------------------------------------------------------------------------
 
     def items(self) -> Iterator[benchmark.Item]:
-        """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
             cited = self._cited(answer)
             citations = sum(len(one.numbers) for one in cited)

@@ -1,7 +1,5 @@
 """Explains a haystack, a document or an answer of a synthesis: the checks, answers and prompts behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -10,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, Request, RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.make_haystack import asker_of, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe

@@ -1,7 +1,5 @@
 """Makes the haystack of one topic: from its recipe to the rows of a haystack, or a failure."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections import Counter
@@ -11,8 +9,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summarizing import AskModel
-from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
-from summhay_ray.benchmarks.summhay.haystacks.tables import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.metadata import haystack_rows, source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.topics import Made

@@ -1,14 +1,12 @@
 """The input of a synthesis's haystacks: topics, domain, shape and models."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from summhay_ray.benchmark import Inputs, RunModels
-from summhay_ray.benchmarks.summhay.grid.entries import check_models
+from summhay_ray.benchmarks.summhay.grid.grid import check_models
 from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.topics import alone, stored_topics, topics_of
 from summhay_ray.errors import SpecError

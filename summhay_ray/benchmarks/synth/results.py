@@ -4,8 +4,6 @@ The audit follows appendices A.1.2 and A.1.3 of the paper: its Table 4 (insights
 documents).
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -17,8 +15,7 @@ from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.synth.make_haystack import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.topics import TOPICS, Made, made_by, stored_topics
@@ -123,7 +120,6 @@ def unaudited(path: Path) -> Any:
 
 
 def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:
-    """A finished haystack with its sizes and its cost."""
     haystack, synthesis = source.haystack, synthesis_of(source)
     numbers = {name: int(synthesis[name]) for name in ("tokens", "words", "checks", "checks_by_model", "corrections")}
     return MadeHaystack(
@@ -142,7 +138,6 @@ def described_haystack(made: Made, source: ReleasedFile) -> MadeHaystack:
 
 
 def read_haystacks(run: RunStore) -> Haystacks:
-    """The haystacks and the failed topics of a synthesis, both in the spec's order. Haystacks are read one at a time."""
     rows: dict[str, Failure] = {failure.cell_id: failure for failure in rows_of(run, "failures")}
     failed = [
         FailedTopic(topic.topic, topic.name, cell, failure.stage, failure.error, failure.message, failure.usd_micros / MICROS)

@@ -1,7 +1,5 @@
 """The topics of a synthesis (read from a spec, made up from a seed, or stored with a run) and the haystacks made of them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

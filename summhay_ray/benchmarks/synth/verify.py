@@ -1,7 +1,5 @@
 """Checks haystack files against their own annotations, without a model."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

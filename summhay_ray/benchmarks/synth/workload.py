@@ -1,7 +1,5 @@
 """The workload of a synthesis: each item is a topic, and becomes a haystack (paper, section 3.2 and appendix A.1)."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -14,9 +14,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.ray.metrics import FIGURES, METRICS_EVERY_S, Metrics
-from summhay_ray.engine.state.money import ledger_of
-from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
+from summhay_ray.engine.state.history import ledger_of
+from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.logs import log_to_stderr
+from summhay_ray.loops import Batched
 from summhay_ray.store import Parts, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -107,11 +108,10 @@ class LedgerActor:
             await self._merging
             await self._merge(final=True)
 
-    async def _commit_all(self, parts: Sequence[Parts]) -> list[None]:
+    async def _commit_all(self, parts: Sequence[Parts]) -> None:
         await asyncio.to_thread(self._committer.add, parts)
         if self._committer.is_due() and (self._merging is None or self._merging.done()):
             self._merging = asyncio.create_task(self._merge_some())
-        return [None] * len(parts)
 
     async def _merge_some(self) -> None:
         # Merging only saves reads; if it fails now, it happens later.

@@ -11,14 +11,12 @@ from summhay_ray.engine.read.status import driver_of, left_by_driver
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import Heartbeat, Work
-from summhay_ray.engine.state.history import History, StartRecord
-from summhay_ray.engine.state.money import dollars_of, ledger_of, money_of
+from summhay_ray.engine.state.history import History, StartRecord, dollars_of, ledger_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets, margins_of
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import (
-    HEARD_S,
     RUN,
     WATCH_S,
     Money,
@@ -30,7 +28,7 @@ from summhay_ray.store import (
     has_ended,
     is_batch,
     living,
-    open_sessions,
+    running_drivers,
 )
 
 POLL_EVERY_S = 0.25
@@ -101,14 +99,6 @@ def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
     return left_by_driver(run, start) if driver_of(run, start)[0] else None
 
 
-def running_drivers(run: RunStore, patience_s: float = HEARD_S) -> list[str]:
-    """The run's drivers that are alive, each as `on HOST, pid N`. `patience_s`: how long to wait for a sign of life of one on
-    another machine."""
-    files = run.store.files
-    ours = {record.number: record for record in open_sessions(files) if record.run == run.run_id}
-    return [ours[number].where for number in sorted(living(files, ours, patience_s))]
-
-
 @dataclass(frozen=True)
 class ReleaseResult:
     """The released dollars, and the run's money afterwards."""
@@ -127,7 +117,7 @@ class ReleaseResult:
 def release(run: RunStore) -> ReleaseResult:
     """Release the run's uncertain money. Raises UserError while a driver of the run is running, StoreError, OSError."""
     files = run.store.files
-    for driver in running_drivers(run):
+    for driver in running_drivers(files, run.run_id):
         raise UserError(f"run {run.run_id} is at work ({driver}); release its money when it has ended")
     # A driver that begins meanwhile waits for the end of this session.
     session = begin_session(files, run.run_id, paying=False)

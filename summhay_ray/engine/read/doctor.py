@@ -12,7 +12,7 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.read.status import status
 from summhay_ray.errors import UserError
-from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
+from summhay_ray.llm import PROVIDERS, find_key, is_local, needed_variables
 from summhay_ray.store import DamagedRecord, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
 
@@ -56,7 +56,7 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
         checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
         if not is_local(model):
-            checks.append(key_check(settings))
+            checks.append(Check(f"key {model}", *find_key(settings)))
     return checks
 
 
@@ -122,31 +122,6 @@ def _of_content(store: Store) -> Iterator[Check]:
         if damaged:
             message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
         yield Check("vectors", not damaged, message)
-
-
-def missing_keys(workload: Workload[Any]) -> list[str]:
-    """A line for each model whose key is not in this machine's environment."""
-    checks = [key_check(settings) for _, settings in sorted(workload.models.settings().items()) if not settings.local]
-    return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
-
-
-def key_check(settings: ModelSettings) -> Check:
-    """Whether the environment holds the model's key: in the variable that the spec names, else in one of the provider's
-    variables."""
-    name, named = f"key {settings.model}", settings.api_key_env
-    variables = (named,) if named else needed_variables(provider_of(settings.model))
-    if settings.api_base and not named:
-        return Check(name, True, f"the spec names none for {settings.api_base}, which may need none")
-    if not variables:
-        return Check(name, True, "the spec names none; the provider's own variables are used")
-    try:
-        found = next((variable for variable in variables if key_in(variable)), "")
-    except NoKey as error:
-        return Check(name, False, str(error))
-    if found:
-        return Check(name, True, f"{found} is set" if os.environ.get(found) else f"{found} comes from a file")
-    mend = f"export it, or the path of a file that holds it as {variables[0]}_FILE, where the workers run"
-    return Check(name, False, f"{variables[0]} is not set; {mend}")
 
 
 def _store(uri: str) -> Check:

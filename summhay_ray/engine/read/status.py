@@ -15,9 +15,18 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import check_record, find, workload_of
-from summhay_ray.engine.state.history import History, StartRecord, StopRecord, batches_of, stored_warnings, usage_of_run
+from summhay_ray.engine.state.history import (
+    History,
+    StartRecord,
+    StopRecord,
+    ToldRecord,
+    batches_of,
+    dollars_of,
+    money_of,
+    stored_warnings,
+    usage_of_run,
+)
 from summhay_ray.engine.state.items_left import ANSWERS, RunSnapshot, failure_counts, item_counts
-from summhay_ray.engine.state.money import ToldRecord, dollars_of, money_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName

@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.batch_queue import BatchQueue
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Heartbeat, Work, first_end, run_stoppable, until_stopped
-from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.run.queues import Dispatcher, WorkItem, queue_settings
 from summhay_ray.engine.run.worker import Worker, batches, prepare_sources, prepares
+from summhay_ray.engine.state.history import ledger_of
 from summhay_ray.engine.state.items_left import PREPARED
-from summhay_ray.engine.state.money import ledger_of
-from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService
+from summhay_ray.llm import Budgets, Gateway, Ledger, LedgerService
+from summhay_ray.loops import Batched
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
@@ -66,20 +67,15 @@ class InlineExecution:
         local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
         log, service = LogWriter(files, self._heartbeat.session.number), self._service
 
-        def count(numbers: Mapping[str, int]) -> None:
-            service.act(Ledger.count, log.writer, numbers)
-
+        count: Callable[[Mapping[str, int]], None] = lambda numbers: service.act(Ledger.count, log.writer, numbers)  # noqa: E731
         gateway = Gateway(settings, service.port(log.writer), files, log, run.run_id, local=local, count=count)
-        self._commits: Batched[Parts, None] = Batched(self._add)
+        self._commits: Batched[Parts, None] = Batched(lambda parts: asyncio.to_thread(self._committer.add, parts))
         worker = Worker(workload, run, gateway, self._commits, count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
-        async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
-            return await worker.answer(batch)
-
         session = self._heartbeat.session.number
         batches = BatchQueue.inline(self.work, session, service) if self.work.has_batches else None
-        dispatcher = Dispatcher(queues, send, batches=batches)
+        dispatcher = Dispatcher(queues, lambda kind, number, batch: worker.answer(batch), batches=batches)
         tending = asyncio.create_task(self._tend(service, log.writer, batches))
         try:
             try:
@@ -124,10 +120,6 @@ class InlineExecution:
             if rows:
                 await self._commits(await asyncio.to_thread(self.work.run.write, PREPARED, rows))
             yield works
-
-    async def _add(self, parts: Sequence[Parts]) -> list[None]:
-        await asyncio.to_thread(self._committer.add, parts)
-        return [None] * len(parts)
 
     async def _tend(self, service: LedgerService, worker: str, batches: BatchQueue | None) -> None:
         """Keep the run's only worker alive for the ledger, and update the snapshot."""

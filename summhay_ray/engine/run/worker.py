@@ -19,7 +19,8 @@ from summhay_ray.engine.items import BadBenchmark, Item, Rows, all_tables
 from summhay_ray.engine.run.queues import ItemResult, WorkItem, batch_text, family_of, read_batch
 from summhay_ray.engine.state.items_left import ITEM, prepared
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Batched, Gateway
+from summhay_ray.llm import Gateway
+from summhay_ray.loops import Batched
 from summhay_ray.outcome import Failed, Malformed
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Finished, Parts, RunStore
@@ -220,7 +221,7 @@ class Worker:
             answering.cancel()
             parking.close()
 
-    async def _commit(self, ready: Sequence[Answered]) -> Sequence[None]:
+    async def _commit(self, ready: Sequence[Answered]) -> None:
         await self._commit_parts(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
         self._count(
@@ -231,7 +232,6 @@ class Worker:
                 "items_failed": len(failed),
             }
         )
-        return [None] * len(ready)
 
     def _written(self, ready: Sequence[Answered]) -> Parts:
         """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are

@@ -122,11 +122,6 @@ class BatchSpec(Strict):
     min_requests: int = Field(default=1, ge=1, description="fewer waiting requests are asked synchronously")
 
 
-def _batch(value: Any) -> Any:
-    """`true` and `false` as the settings that they mean."""
-    return {} if value is True else None if value is False else value
-
-
 ANSWERS = "answers/"
 """Prefix of the name of a model whose answers come from a file."""
 
@@ -161,7 +156,13 @@ class Reach(Strict):
         default=True,
         description="5m or 1h: the lifetime that Anthropic's cache is asked for; true: 1h in a batch, else 5m; false: no cache",
     )
-    batch: Annotated[BatchSpec | None, BeforeValidator(_batch, json_schema_input_type=bool | BatchSpec | None)] = Field(
+    batch: Annotated[
+        BatchSpec | None,
+        BeforeValidator(
+            lambda value: {} if value is True else None if value is False else value,
+            json_schema_input_type=bool | BatchSpec | None,
+        ),
+    ] = Field(
         default=None, description="true, or when to wait how long: ask by the provider's batch API, at about half the price"
     )
 

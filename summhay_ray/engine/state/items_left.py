@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -81,10 +81,6 @@ class RunState:
         """The unfinished items that this start covers, by source, in the workload's order."""
         left = {source: [item for item in items if item.id not in self.finished] for source, items in self.sources.items()}
         return {source: items for source, items in left.items() if items}
-
-    def now(self, run: RunSnapshot) -> RunState:
-        """The state of the same items in a later snapshot of the run."""
-        return replace(self, finished=finished_items(run))
 
 
 def checked_items(workload: Workload[Any]) -> Iterator[Item]:

@@ -1,7 +1,5 @@
 """Finds documents that are near-copies of each other."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence

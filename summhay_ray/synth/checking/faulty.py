@@ -3,8 +3,6 @@
 For simulated providers and for tests, which measure what the verification finds.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

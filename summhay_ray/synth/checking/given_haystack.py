@@ -4,8 +4,6 @@ The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insight
 their subtopics, queries reveal no insight, every insight is looked for in every document, no document is a near-copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +34,6 @@ class _NoModel:
     """An asker without a model."""
 
     def model(self, task: kinds.Task) -> str:
-        """Empty for every task."""
         return ""
 
     async def ask(self, task: kinds.Task, given: kinds.Input, sample: int = 0) -> Outcome[Any]:
@@ -113,7 +110,6 @@ class _Truth:
         return check.kind == "insight_specific" and check.score in (0.0, 1.0)
 
     def text_of(self, check: Check) -> str:
-        """The text for `ExistingCheck.text`."""
         if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
             return self._texts[check.object]
         if check.kind == "subtopic_distinct":

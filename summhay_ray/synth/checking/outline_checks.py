@@ -11,8 +11,6 @@ released haystacks, whose outlines a language model checked (news 1 and news 2; 
 | assigned     | 137 insights |       |      113 | 75.4 % and 63.9 %; 24 of 24 where sure; people 91.0 %  |
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -19,8 +19,6 @@ denies it or swaps two of its numbers has all its words. An insight is therefore
 occur and nothing is denied.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -100,7 +98,6 @@ class _Sought:
     """A cache of `recall`."""
 
     def recall(self, mask: int) -> float:
-        """The weight of the bits in `mask`, from 0 to 1."""
         total = self.known.get(mask)
         if total is None:
             total = sum(weight for bit, weight in enumerate(self.weights) if mask >> bit & 1)

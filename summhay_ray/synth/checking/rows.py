@@ -1,7 +1,5 @@
 """The rows of one haystack's checks, in an order that does not depend on timing."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -95,7 +93,6 @@ class CheckRows:
         rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
 
     def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
-        """Add a check. `ids`: its subject and its object."""
         row = Check(
             cell_id=self.cell_id,
             position=0,

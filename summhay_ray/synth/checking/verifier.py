@@ -4,8 +4,6 @@ Each check is made offline first. A model is asked only if the offline check is 
 Each check is a row.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -344,7 +342,6 @@ class Verifier:
         return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
 
     def _model_answer(self, task: kinds.Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
-        """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 

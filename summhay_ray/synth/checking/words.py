@@ -5,8 +5,6 @@ A word is reduced to its normal form: lower case, without an English ending, at 
 blanks between words are split into characters.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ instead, provided that the truth stays sound (`plan_flaws`). Documents that are 
 again. The domain's `tries` per chapter and `rounds` of editing count over all versions of a document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import Counter, defaultdict
@@ -301,7 +299,6 @@ def comparable(pieces: Sequence[Piece]) -> dict[str, str]:
 
 
 def free(piece: Piece) -> list[str]:
-    """The sentences of a document that carry no insight."""
     # A quotation of half the document identifies no sentence.
     shown = [part for words in piece.evidence if len(sentences(words)) <= SHOWN for part in parts_of(words) if part]
     listed = [" ".join(sentence.split()) for sentence in sentences(piece.written.text)]

@@ -4,8 +4,6 @@ To add a domain: write a YAML file with the fields of `Domain` (those with a def
 spec. `prompts` replaces the prompt of any task; each text ends with the lines `Input:` and `[[INPUT]]`.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields

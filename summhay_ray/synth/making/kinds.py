@@ -5,8 +5,6 @@ To add a task for models: name it in `Task`, give it a prompt in `prompts/`, and
 Terms and figures follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -110,7 +108,6 @@ class PlannedHaystack:
 
     @property
     def insights(self) -> tuple[PlannedInsight, ...]:
-        """All insights, in order."""
         return tuple(insight for subtopic in self.subtopics for insight in subtopic.insights)
 
 

@@ -5,8 +5,6 @@ again at most `Domain.outline_rounds` times; the prompt lists existing and faile
 is the third subtopic proposed, `s3-i2` the second insight proposed for it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Sequence
@@ -34,7 +32,6 @@ class _Draft:
     refused: list[str] = field(default_factory=list)
 
     def add(self, name: str, text: str, conflicts_with: str = "") -> PlannedInsight:
-        """Add an insight under a new id."""
         self.made += 1
         insight = PlannedInsight(f"{self.subtopic_id}-i{self.made}", self.subtopic_id, name, text, conflicts_with)
         self.insights.append(insight)

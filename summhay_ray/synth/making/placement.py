@@ -6,8 +6,6 @@ numbers is drawn: by a greedy filling, which succeeds whenever an arrangement ex
 numbers.
 """
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -96,7 +94,6 @@ def place(
 
 
 def _partners(insights: Sequence[PlannedInsight]) -> dict[int, int]:
-    """Index of an insight -> index of the other side of its conflict."""
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
     return {place: places[insight.conflicts_with] for place, insight in enumerate(insights) if insight.conflicts_with in places}
 

@@ -7,8 +7,6 @@ line of JSON. Models and the offline writer find all data in that line, and no t
 wrong_number, empty_text, too_long, too_short, unknown_id, not_text, invented_evidence.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -170,7 +168,6 @@ def _typed(value: Any, kind: type[T], what: str) -> T:
 
 
 def _whole(value: Any, what: str) -> str:
-    """A text that is not blank."""
     text = _typed(value, str, what)
     if not text.strip():
         raise UnusableAnswer("empty_text", f"{what} is empty")
@@ -180,7 +177,6 @@ def _whole(value: Any, what: str) -> str:
 
 
 def _line(value: Mapping[str, Any], name: str) -> str:
-    """The text of a field, on one line."""
     text = " ".join(_whole(value.get(name, ""), f'"{name}"').split())
     if count_tokens(text) > MOST_TOKENS[name]:
         raise UnusableAnswer("too_long", f'"{name}" has more than {MOST_TOKENS[name]} tokens: {text[:60]!r}...')

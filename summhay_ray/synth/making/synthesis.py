@@ -5,8 +5,6 @@ its verification. The format is that of the paper's published data, which `summh
 `topic_metadata.synthesis` is our addition, and so are queries about subjects that no document mentions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict
@@ -214,7 +212,6 @@ class Field:
 
 @cache
 def fields() -> tuple[Field, ...]:
-    """The shipped fields."""
     found: list[tuple[frozenset[str], list[Subject]]] = []
     for line in resources.files("summhay_ray.synth").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
         text, _, words = line.strip("[]").partition(":")

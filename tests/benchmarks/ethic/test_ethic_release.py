@@ -45,21 +45,6 @@ def test_a_refusal_is_unpacked_into_a_mistake_where_options_are_ordered() -> Non
     assert cases.evaluate("organizing", {"prediction": "FAILED", "answer": "[1]"}) == {"error": "TypeError"}
 
 
-def test_an_unknown_criterion_and_equal_templates() -> None:
-    output = {"custom_id": "Books_a_<Section 1>_other", "token": "4", "top_logprobs": []}
-    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}) == {"error": "KeyError"}
-    given = {"domain": "Books", "id": "a.json", "input_sections": "<Section 1>x", "prediction": "<Section 1>y"}
-    pairing = {**given, "templates": dict.fromkeys(("con", "faith", "rel"), "{{Document}}")}
-    found = cases.evaluate("summarizing_pairing", pairing)
-    assert [one["custom_id"] for one in found["requests"]] == ["Books_a_<Section 1>_rel"] * 3
-
-
-def test_what_is_not_finite_is_a_text() -> None:
-    output = {"custom_id": "Books_a_<Section 1>_con", "token": "-inf", "top_logprobs": [{"token": "1", "logprob": 1e6}]}
-    found = cases.evaluate("summarizing_score", {"judge_outputs": [output]})["Books_a"]
-    assert (found["top_con"], found["weighted"], found["weighted_rel"]) == ("-Infinity", "Infinity", 0)
-
-
 _ODD = (
     None,
     0,

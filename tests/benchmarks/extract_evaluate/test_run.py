@@ -16,7 +16,6 @@ import summhay_ray
 from summhay_ray import cli
 from summhay_ray.benchmarks.extract_evaluate import read_pairs
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
-from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.comparison import SystemComparison
 from summhay_ray.engine import SpecError
 from summhay_ray.errors import UserError
@@ -191,16 +190,6 @@ def test_a_panel_of_raters_has_their_mean_and_keeps_what_each_says(tmp_path: Pat
         assert both["votes"][0] == mine["rating"] and both["rating"] == pytest.approx(sum(both["votes"]) / 2)
 
 
-def test_compare_of_one_or_three_raters_is_refused_in_one_line(tmp_path: Path) -> None:
-    raters = ["offline/rater", {"model": "offline/rater", "name": "second"}]
-    path, store = spec(tmp_path, raters=raters, methods=[], full=["whole"], metrics=[]), str(tmp_path / "store")
-    run = summhay_ray.run(path, store=store, executor="inline").run
-    for judges in (["offline/rater"], ["offline/rater", "second", "nobody"]):
-        with pytest.raises(UserError) as refused:
-            summhay_ray.compare(run, judges, store)
-        assert str(refused.value) == f"compare takes two raters: --judges A B; {run} has ratings by offline/rater, second"
-
-
 class NotANumber:
     """A user's metric that returns NaN for some summaries."""
 
@@ -334,11 +323,6 @@ def test_an_extract_in_which_no_sentence_fits_is_not_rated(tmp_path: Path, provi
     assert provider.stats()["served"] == planned.stages[0].calls
     released = spec(tmp_path, raters=["offline/rater"], budgets=[5], methods=["lead"], compat="release")
     assert summhay_ray.run(released, store=store, executor="inline").status == "done", "as the paper's code"
-
-
-def test_a_lever_shows_the_beginning_of_a_sentence_that_is_too_long() -> None:
-    shown = ExtractSpec(tokens=2).of(" ".join(FACTS), "Whales followed.")
-    assert shown and FACTS[4].startswith(shown) and count_tokens(shown) == 2
 
 
 def test_pairs_that_nobody_scored_are_not_expected_to_correlate(tmp_path: Path) -> None:

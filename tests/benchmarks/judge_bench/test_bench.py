@@ -18,8 +18,6 @@ from simulated_provider import KEY, Simulated, in_thread
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.judge_bench import BenchResult, BenchRow
 from summhay_ray.engine import SpecError
-from summhay_ray.judge import BadName
-from summhay_ray.plugins import UnknownName
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -132,75 +130,6 @@ def test_without_names_the_files_own_judges_and_the_free_one(room: Room) -> None
     assert not (room.folder / "store").exists()
 
 
-def test_a_blend_lies_between_its_judges(room: Room) -> None:
-    blended, first, second = room.bench(f"blend(stored/{OTHER},stored/{GPT})", f"stored/{OTHER}", f"stored/{GPT}").judges
-    # One says 1 of all: whatever the weights, the blend's value is a line in people's 0, 0.5 and 1, as the other says them.
-    assert blended.figures.correlation == pytest.approx(1)
-    assert blended.figures.bias_mean is not None and 0 <= blended.figures.bias_mean < 0.5
-    assert blended.usd == pytest.approx((first.usd or 0) + (second.usd or 0))
-    assert blended.usd_source == "estimated"
-
-
-def test_a_panel_has_the_majoritys_label_and_the_mean_value(room: Room) -> None:
-    result = room.bench(
-        f"panel(stored/{GPT},stored/{OTHER})", f"panel(stored/{GPT},stored/{OTHER},offline)", f"stored/{GPT}", f"stored/{OTHER}"
-    )
-    two, three, gpt, other = result.judges
-    # One says what people say, the other 1 of all: their mean is a line in people's 0, 0.5 and 1. Two insights are 1 to both.
-    assert two.figures.correlation == pytest.approx(1) and two.usd == pytest.approx((gpt.usd or 0) + (other.usd or 0))
-    assert two.panel is not None and (two.panel.members, two.panel.n, two.panel.unanimous, two.panel.tied) == (2, 6, 2, 4)
-    assert three.panel is not None and three.panel.members == 3 and three.usd_source == "estimated"
-    assert gpt.panel is None and gpt.figures.kappa == gpt.figures.alpha == pytest.approx(1)
-    assert two.to_json()["panel"]["alpha"] == two.panel.alpha is not None
-
-
-def test_a_judge_is_asked_as_often_as_its_entry_says(serving: Callable[..., Room]) -> None:
-    room = serving()
-    spec = room.spec({"model": "openai/simulated"}, {"model": "openai/simulated", "repeats": 3, "name": "thrice"})
-    result = room.bench("thrice", "openai/simulated", spec=spec)
-    thrice, once = result.judges
-    assert result.calls["made"] == 18 and thrice.figures == once.figures
-    assert thrice.usd == pytest.approx(3 * (once.usd or 0)) and thrice.panel is not None
-    assert (thrice.panel.members, thrice.panel.unanimous, thrice.panel.alpha) == (3, 6, None), "it says the same of all"
-
-
-def test_a_cascade_asks_exactly_the_share(room: Room) -> None:
-    half, whole, stored = room.bench(
-        f"cascade(offline,stored/{GPT},0.5)", f"cascade(offline,stored/{GPT},1)", f"stored/{GPT}"
-    ).judges
-    assert whole.figures == stored.figures and whole.usd == stored.usd
-    # Three of six calls, of about the same length.
-    assert half.usd == pytest.approx((stored.usd or 0) / 2, rel=0.02)
-    assert half.figures.n_scored == 6
-
-
-def test_a_missing_prediction_is_a_failure_in_every_mixture(tmp_path: Path) -> None:
-    rows = [summary(PEOPLE[0], {GPT: PEOPLE[0]}), summary(PEOPLE[1])]
-    path = write(tmp_path / "annotations.json", rows)
-    result = api.judge_bench(path, [f"stored/{GPT}", f"blend(stored/{GPT},offline)"], str(tmp_path / "store"))
-    for row in result.judges:
-        assert (row.failures, row.figures.n_scored, row.figures.n_expected) == ({"missing_prediction": 3}, 3, 6)
-    assert result.status == "partial"
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("stored/predictions_prompted_gpt4o", f"did you mean '{GPT}'?"),
-        ("offlin", "did you mean 'offline'?"),
-        ("offline/jugde", "did you mean 'offline/judge'?"),
-        ("blend(offline,stored/x)", "write blend("),
-        ("no_such_module:Judge", "cannot be imported"),
-        ("nobody/unheard-of", "has no known price"),
-        ("replay/gpt-4o", "write stored/KEY here"),
-    ],
-)
-def test_a_name_that_means_nothing_is_refused_in_one_line(name: str, told: str, room: Room) -> None:
-    with pytest.raises((UnknownName, BadName, SpecError)) as refusal:
-        room.bench(name)
-    assert told in str(refusal.value) and "\n" not in str(refusal.value)
-
-
 @pytest.mark.parametrize("name", ["openai/gpt-4o", "gpt-4o"])
 def test_a_model_without_its_key_is_refused_before_any_call(name: str, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -248,15 +177,6 @@ def test_summaries_that_are_alike_are_paid_once(serving: Callable[..., Room]) ->
     assert result.judges[0].usd == result.usd_spent
 
 
-def test_the_free_judge_may_be_asked_about_each_insight_alone(room: Room) -> None:
-    path = room.folder / "judges.yaml"
-    path.write_text("judges: [{model: offline/judge, strategy: per_insight, name: alone}]", encoding="utf-8")
-    alone, together = room.bench("alone", "offline", spec=path).judges
-    assert alone.figures.n_scored == together.figures.n_scored == 6
-    # Alone an insight has no others to be compared with: other numbers, and at least one other expectation.
-    assert alone.figures.correlation != together.figures.correlation
-
-
 def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: Path) -> None:
     path, store = summhay_data / "judge_annotations.json", Store(str(tmp_path))
     stored = f"stored/{GPT}"
@@ -269,12 +189,6 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
     expected = [(0.7302, 0.8853), (0.8079, 0.8975), (0.8186, 0.9000), (0.8089, 0.8897), (0.8164, 0.8973)]
     assert list(figures.values()) == [pytest.approx(one, abs=5e-5) for one in expected]
     assert (shipped.figures.correlation, shipped.figures.linking_accuracy) == pytest.approx((0.8124, 0.9), abs=5e-5)
-
-
-def test_held_out_needs_another_topic(tmp_path: Path) -> None:
-    path = write(tmp_path / "one.json", [summary(PEOPLE[0])])
-    with pytest.raises(SpecError, match="has only one topic"):
-        api.judge_bench(path, ["offline"], str(tmp_path), held_out=True)
 
 
 def test_the_budget_stops_it_and_a_larger_one_goes_on(serving: Callable[..., Room]) -> None:

@@ -15,11 +15,9 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
-from summhay_ray.engine import Check, SpecError, open_run
-from summhay_ray.engine.read.doctor import key_check
+from summhay_ray.engine import SpecError, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
-from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of
 from summhay_ray.store import RunStore, StoreError
 
 pytestmark = pytest.mark.core
@@ -106,15 +104,6 @@ def test_what_ones_own_judge_said_is_read_without_its_code(tmp_path: Path, forge
     assert read_back(run, judges, tmp_path / "again") == here
     assert api.failures(later.run_id, run.store.uri) == []
     assert api.status(later.run_id, run.store.uri).status == "done"
-
-
-@pytest.mark.parametrize("name", ["gpt-4o", pytest.param("cascade(offline,openai/gpt-4o,0.5)", marks=pytest.mark.soak)])
-def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
-        monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(UserError, match="OPENAI_API_KEY is not set.*nothing was asked"):
-        judged_again(run, name, budget=1.0)
-    assert [one.judge for one in judges_of(run)] == ["offline/judge"] and run.store.run_ids() == [run.run_id]
 
 
 def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(run: RunStore) -> None:
@@ -205,29 +194,3 @@ def test_a_spec_names_ones_own_judge_as_a_command_does() -> None:
     assert judges("offline", at_home)[1] == ("mistral:latest", "per_insight", "mistral:latest")
     tuned = {"model": "ft:gpt-4o:me:x", "price": 0}
     assert judges(tuned) == [("ft:gpt-4o:me:x", "per_insight", "ft:gpt-4o:me:x")]
-
-
-@pytest.mark.parametrize(
-    ("model", "variable"),
-    [
-        ("gpt-4o", "OPENAI_API_KEY"),
-        ("o4-mini", "OPENAI_API_KEY"),
-        ("ft:gpt-4o:me:x", "OPENAI_API_KEY"),
-        ("claude-3-5-sonnet-20240620", "ANTHROPIC_API_KEY"),
-        ("gemini/gemini-1.5-pro", "GEMINI_API_KEY"),
-        ("command-r", "COHERE_API_KEY"),
-        ("mistral/mistral-large-latest", "MISTRAL_API_KEY"),
-    ],
-)
-def test_a_model_needs_its_providers_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(name: str, **reach: str) -> Check:
-        return key_check(ModelSettings(name, FREE, **reach))
-
-    for name in needed_variables(provider_of(model)):
-        monkeypatch.delenv(name, raising=False)
-    assert not check(model).ok and variable in check(model).message
-    assert check(model, api_base="http://127.0.0.1:9/v1").ok, "an endpoint of one's own may need none"
-    monkeypatch.setenv(variable, "k")
-    assert check(model).ok
-    assert check("o5x/o1").ok and check("mistral-large").ok, "nobody knows whose variables these read"
-    assert check("bedrock/claude").ok, "litellm logs in with the cloud's credentials"

@@ -13,7 +13,7 @@ from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judged_again, rejudging,
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import all_rows, judges_of
-from summhay_ray.engine import SpecError, plan, workload_of
+from summhay_ray.engine import plan, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store, StoreError
 
@@ -57,15 +57,6 @@ def test_the_judge_that_the_run_had_asks_nothing_again(run: RunStore) -> None:
     assert (result.calls["made"], result.calls["reused"]) == (0, N_INSIGHTS)
     for table in ("judgments", "scores"):
         assert again.table(table).equals(run.table(table))
-
-
-def test_the_same_command_again_makes_no_call_and_says_the_same(run: RunStore, judged: RunStore) -> None:
-    before = judged.digests()
-    again, result = judged_again(run, "offline")
-    assert (again.run_id, result.calls["made"], result.executor) == (judged.run_id, 0, "")
-    [counts] = result.scores.judges
-    assert (counts.judge, counts.n_expected, counts.n_judged) == ("offline/judge", N_INSIGHTS, N_INSIGHTS)
-    assert again.digests() == before
 
 
 def test_new_judgments_stand_beside_the_old_ones(run: RunStore, judged: RunStore) -> None:
@@ -237,29 +228,3 @@ def test_what_cannot_judge_is_refused_in_one_line(
     with pytest.raises(UserError) as error:
         rejudging(run, *judges, **options)
     assert expected in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("judges: offline", "judges: expected a list"),
-        ("{judges: [offline], limts: {}}", "limts: unknown field; did you mean limits?"),
-        ("{judges: [{modle: x}]}", "judges[0].modle: unknown field; did you mean model?"),
-        (
-            "{judges: [offline], stage_budgets_usd: {jugde: 1}}",
-            "stage_budgets_usd: no stage is named 'jugde'; did you mean judge?",
-        ),
-        ("{judges: [offline], limits: {offline/judge: {rpm: -1}}}", "limits.offline/judge.rpm: input should be greater than 0"),
-    ],
-)
-def test_a_spec_of_judges_is_checked_as_any_other(run: RunStore, tmp_path: Path, text: str, expected: str) -> None:
-    with pytest.raises(SpecError) as error:
-        rejudging(run, spec=write(tmp_path, text))
-    assert expected in str(error.value) and str(error.value).startswith(str(tmp_path))
-
-
-def test_a_rejudge_is_no_run_to_judge(judged: RunStore) -> None:
-    with pytest.raises(SpecError, match="holds judgments of the summaries of r[0-9a-f]{12}"):
-        rejudging(judged, "offline")
-    with pytest.raises(StoreError, match="has no run 'nothing'"):
-        judged.store.run("nothing")

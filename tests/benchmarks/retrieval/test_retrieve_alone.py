@@ -270,6 +270,9 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
     ]
     assert [json.loads(line) for line in files["queries.jsonl"].splitlines()] == [json.loads(queries.splitlines()[0])]
     assert files["qrels/test.tsv"] == "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\n"
+    beir(tmp_path / "text", queries=queries.replace('["Plums are ripe."]', '"Plums are ripe."'))
+    with pytest.raises(BadTrec, match="query 'q1': references: expected a list of texts"):
+        read_beir(lambda path: (tmp_path / "text" / path).read_text(), "text")
     spoiled = replace(corpus, document_ids=("d1", "d\t2", "d3"), queries=(replace(corpus.queries[0], gold={"d\t2": 1.0}),))
     with pytest.raises(BadTrec, match="cannot hold the id 'd.*2', which contains a tab"):
         beir_files(spoiled)

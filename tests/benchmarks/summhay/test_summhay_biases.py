@@ -10,12 +10,12 @@ from inline_runs import answered
 
 from summhay_ray.benchmarks.rejudge import RejudgeRequest, load_rejudge
 from summhay_ray.benchmarks.summhay import judges_of, score_run
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import rows_of
 from summhay_ray.engine import ITEM, open_run
 from summhay_ray.judge import bench
 from summhay_ray.metrics import JudgeBias
 from summhay_ray.records import Judgment
-from summhay_ray.store import Finished, RunStore, Store, StoreError
+from summhay_ray.store import Finished, RunStore, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -149,7 +149,3 @@ def test_the_document_names_the_bias_of_each_system(run: RunStore) -> None:
     assert told["alone"] == {name: getattr(bias, name) for name in ("judge", "mean", "se", "source")}
     assert told["mine"] is None
     assert "bias" not in found.table.columns
-
-
-def test_a_stored_spec_is_all_that_names_need(run: RunStore, tmp_path: Path) -> None:
-    assert score_run(Store(run.store.uri).run(run.run_id)).systems == score_run(run).systems

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from summhay_grids import grid_of, ids_of
 
-from summhay_ray.engine import SpecError
 from summhay_ray.haystack import load_sample
 
 pytestmark = pytest.mark.core
@@ -133,11 +132,6 @@ def test_systems_have_the_releases_keys(tmp_path: Path) -> None:
 def test_two_systems_never_share_a_key(tmp_path: Path) -> None:
     grid = grid_of(with_scores(tmp_path, "keywords"), haystacks=["scored.json"], retrievers=["keywords", "released/keywords"])
     assert sorted(grid.grid.systems.values()) == ["keywords_offline/lead", "released/keywords_offline/lead"]
-
-
-def test_a_released_retriever_is_offered_for_its_plain_name(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="did you mean 'released/minilm'"):
-        grid_of(with_scores(tmp_path, "minilm"), haystacks=["scored.json"], retrievers=["minilm"])
 
 
 RETRIEVER = """

@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from big_haystacks import write_haystacks
 from made_up import commit_all
-from summhay_grids import SMALL, grid_of_files
+from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.engine import open_run
 from summhay_ray.errors import UserError
-from summhay_ray.plugins import UnknownName
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -45,13 +43,6 @@ def test_each_haystack_gets_its_own_rows_and_can_be_imported(tmp_path: Path) -> 
     assert (again.haystacks, again.summaries, again.judgments) == (3, 6, 12)
 
 
-def test_an_import_comes_out_as_it_came_in(tmp_path: Path) -> None:
-    paths, store = write_haystacks(tmp_path, 3, **SMALL), Store(str(tmp_path / "store"))
-    run = store.run(api.import_released(paths, store.uri).run)
-    written = export(run, tmp_path / "deep" / "out")
-    assert [json.loads(path.read_bytes()) for path in written] == [json.loads(path.read_bytes()) for path in paths]
-
-
 def test_nothing_is_written_where_one_haystack_cannot_be(tmp_path: Path) -> None:
     run, paths = grid_run(tmp_path)
     lost = tmp_path / "store" / "objects" / "haystack" / run.record["haystacks"][2]["object"]
@@ -64,18 +55,3 @@ def test_nothing_is_written_where_one_haystack_cannot_be(tmp_path: Path) -> None
     with pytest.raises(UserError, match="has no haystack"):
         export(run, tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note.txt"]
-
-
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
-    run, paths = grid_run(tmp_path)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / paths[1].name).write_text("mine")
-    with pytest.raises(UserError, match=f"{paths[1].name} exists"):
-        export(run, tmp_path / "out")
-    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["mine"]
-
-
-def test_a_table_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
-    run, _ = grid_run(tmp_path)
-    with pytest.raises(UnknownName, match="no table is named 'sumaries'"):
-        api.table(run.run_id, "sumaries", run.store.uri)

@@ -9,7 +9,7 @@ import pytest
 from summhay_grids import grid_of_files
 
 from summhay_ray.benchmarks.summhay import workload as opening_module
-from summhay_ray.benchmarks.summhay.haystacks.tables import HAYSTACKS_A_BLOCK, blocks_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HAYSTACKS_A_BLOCK, blocks_of
 from summhay_ray.engine import open_run
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.errors import UserError

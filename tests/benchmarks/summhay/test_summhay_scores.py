@@ -18,7 +18,7 @@ from summhay_grids import grid_of_files
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
 from summhay_ray.engine import ITEM, open_run

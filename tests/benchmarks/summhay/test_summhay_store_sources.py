@@ -115,17 +115,6 @@ def test_what_the_store_does_not_hold(tmp_path: Path, entry: str, said: str) -> 
     assert not (tmp_path / "empty").exists()
 
 
-def test_a_folder_that_is_called_store_holds_files_as_any_other(folder: Path) -> None:
-    (folder / "store").mkdir()
-    (folder / "topic_news1.json").rename(folder / "store" / "topic_news1.json")
-    assert load(folder, ["store/topic_news1.json"]).grid.haystacks.metadata[0].name == "topic_news1"
-
-
-def test_without_a_store_nothing_lies_in_it(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="lies in a store"):
-        load(tmp_path, [f"store/{DIGEST}"])
-
-
 def test_one_source_by_two_names_is_refused(folder: Path) -> None:
     _, store, entries = kept(folder)
     with pytest.raises(SpecError, match=r"haystacks\[1\]: 'store/.*' has the same content as 'topic_news1.json'"):

@@ -31,12 +31,6 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     return run_inline(small(**TWO, **MIXED), Store(str(tmp_path_factory.mktemp("explained"))))[0]
 
 
-@pytest.fixture(scope="module")
-def chapters(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """A conversation, written chapter by chapter."""
-    return run_inline(small(domain="conversation"), Store(str(tmp_path_factory.mktemp("chapters"))))[0]
-
-
 def explain(run: RunStore, key: str) -> dict[str, Any]:
     """By the door."""
     return api.explain(run.run_id, key, run.store.uri)
@@ -143,15 +137,6 @@ def test_a_document_tells_its_evidence_and_the_answer_that_wrote_it(done: RunSto
     raw = explain(done, written["key"])
     assert raw["raw_answer"]["text"].strip() == document["text"] and '"task": "document"' in raw["prompt"]
     assert {one["subject"] for one in found["checks"]} == {"d2"}
-
-
-def test_a_document_of_chapters_stands_on_each_of_them(chapters: RunStore) -> None:
-    [made] = made_by(chapters).values()
-    document = explain(chapters, f"{made.name}/d1")["document"]
-    written = [one for one in document["answers"] if one["task"] == "chapter"]
-    assert len(written) == len(document["plan"]) >= 2
-    texts = [explain(chapters, one["key"])["raw_answer"]["text"].strip() for one in written]
-    assert "\n\n".join(texts) == document["text"]
 
 
 def test_what_is_not_there_is_said_with_what_is(done: RunStore) -> None:

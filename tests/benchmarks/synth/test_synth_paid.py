@@ -17,8 +17,7 @@ from summhay_ray.benchmarks.synth import Synth
 from summhay_ray.benchmarks.synth import explain as explaining
 from summhay_ray.cli import explained
 from summhay_ray.engine import PlanResult, StatusResult, plan
-from summhay_ray.errors import UserError
-from summhay_ray.simulator import make_faults, offline_answer
+from summhay_ray.simulator import offline_answer
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -144,19 +143,6 @@ def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
     assert "asks with other prompts" in capsys.readouterr().out
 
 
-def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: Whole, tmp_path: Path) -> None:
-    provider.reset()
-    grid, store = hosted(provider.base, "news"), Store(str(tmp_path / "store"))
-    stopped, short = run_inline(grid, store, 0.06)
-    assert short.status == status(stopped).status == "budget"
-    assert 0 < provider.stats()["micros"] <= 60_000
-    assert stopped.table("made").height == stopped.table("haystacks").height < N_TOPICS
-    finished, _ = run_inline(grid, store)
-    assert dollars(finished) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
-    names = ("haystacks", "documents", "made", "checks", "failures")
-    assert [finished.digests()[name] for name in names] == [whole.run.digests()[name] for name in names]
-
-
 def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Simulated, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     with in_thread(offline_answer(), input_price=2.5, output_price=10.0, unknown_models=("write",)) as lacking:
@@ -171,16 +157,3 @@ def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Sim
     made, again = run_inline(there, store)
     assert again.scores.haystacks and again.calls["reused"] > 0
     assert made.table("made").height + made.table("failures").height == N_TOPICS
-
-
-def test_what_an_answer_cost_that_was_too_long_to_be_read_is_told_with_its_topic(provider: Simulated, tmp_path: Path) -> None:
-    grid = hosted(provider.base, "news", {"max_answer_bytes": 1024}, words=300)
-    run, result = run_inline(grid, Store(str(tmp_path)))
-    assert not result.scores.haystacks and {one.error for one in result.scores.failed} == {"answer_too_large"}
-    read = run.table("raw_answers")["usd_micros"].sum() / 1e6
-    assert sum(one.usd for one in result.scores.failed) == pytest.approx(dollars(run), abs=1e-9) and dollars(run) > read
-
-
-def test_shares_of_faults_are_shares() -> None:
-    with pytest.raises(UserError, match="the share forget is 1.5"):
-        make_faults(1.5, 0, 0)

@@ -31,19 +31,6 @@ def test_what_is_expected_goes_down_with_the_calls() -> None:
     assert (one.max_calls, one.max_input_tokens, one.max_micros) == (500, 90_000, 70_000), "the bound holds as it is"
 
 
-def test_answers_of_finished_topics_take_nothing_off_what_is_expected() -> None:
-    one = stage()
-    one.subtract(paid(8, 160, 200), 0.25)
-    assert (one.reused, one.calls, one.input_tokens, one.min_calls) == (2, 8, 800, 0)
-
-
-def test_no_calls_to_come_cost_nothing() -> None:
-    one = stage()
-    # More calls than were expected, of half the length.
-    one.subtract(paid(12, 600, 1800), 1.0)
-    assert (one.calls, one.input_tokens, one.output_tokens, one.usd_micros) == (0, 0, 0, 0)
-
-
 def test_what_is_expected_is_never_below_the_least() -> None:
     one = stage()
     one.subtract(paid(9, 20, 30), 1.0)

@@ -19,7 +19,6 @@ __all__ = ["server"]
 pytestmark = pytest.mark.core
 
 URL = "http://127.0.0.1:8265"
-KEY = "sk-canary4711never0leaves"
 ROOT = Path(__file__).resolve().parents[3]
 DOMAIN = "name: minutes\ngenre: the minutes of a town council\nwords: 120\n"
 SMALL: Mapping[str, Any] = {
@@ -90,28 +89,6 @@ def test_a_job_is_summhay_run_with_all_that_its_spec_names(
     assert isinstance(found, Synth) and isinstance(here, Synth)
     assert [topic.context for topic in found.recipe.topics] == [topic.context for topic in here.recipe.topics]
     assert found.recipe.domain == here.recipe.domain and found.spec.seed == 3
-
-
-def test_the_same_job_is_watched_and_one_that_ended_is_sent_again(server: Server, spec: Path, tmp_path: Path) -> None:
-    first = api.submit(spec, URL, str(tmp_path / "store"))
-    again = api.submit(spec, URL, str(tmp_path / "store"))
-    assert (again.job, again.attached, len(server.sent)) == (first.job, True, 1)
-    more = api.submit(spec, URL, str(tmp_path / "store"), budget=2.0)
-    assert (more.job, more.attached) == (f"{first.run}-2", False) and "with another budget" in more.notes[-1]
-
-
-def test_fields_go_as_a_spec_does(server: Server, tmp_path: Path) -> None:
-    job = api.submit({**SMALL, "topics": {"made_up": 3}}, URL, str(tmp_path / "store"))
-    assert list(server.files) == [package.SPEC] and job.run == api.load({**SMALL, "topics": {"made_up": 3}}).run_id
-    assert api.load(server.spec()).run_id == job.run
-
-
-def test_no_file_with_a_key_in_it_leaves(server: Server, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_API_KEY", KEY)
-    write_files(tmp_path, {"seed.txt": f"The bridge of {KEY}."})
-    with pytest.raises(package.UserError, match=r"^files/0/seed\.txt holds the value of a key") as refused:
-        api.submit(spec, URL, str(tmp_path / "store"))
-    assert KEY not in str(refused.value) and server.sent == []
 
 
 def test_a_run_on_a_synth_spec_is_sent_with_what_it_made(server: Server, tmp_path: Path) -> None:

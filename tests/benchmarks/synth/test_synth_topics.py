@@ -10,10 +10,9 @@ import pytest
 from synth_runs import run_inline, small, write_files
 
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP
-from summhay_ray.benchmarks.synth.topics import alone, made_by, made_up
+from summhay_ray.benchmarks.synth.topics import made_by, made_up
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
-from summhay_ray.synth import Topic
 
 pytestmark = pytest.mark.core
 
@@ -32,15 +31,6 @@ def refusal(*topics: Any) -> str:
     return str(caught.value)
 
 
-def test_several_entries_of_made_up_topics_are_one_list() -> None:
-    whole = small(topics={"made_up": 5})
-    parts = small(topics=[{"made_up": 3}, "a ferry", {"made_up": 2}])
-    assert len({topic.topic for topic in whole.recipe.topics}) == 5
-    assert [topic for topic in parts.recipe.topics if topic.topic != "a ferry"] == list(whole.recipe.topics)
-    assert parts.recipe.topics[3].topic == "a ferry"
-    assert small(topics=[{"made_up": 3}, {"made_up": 2}]).run_id == whole.run_id
-
-
 def test_a_made_up_topic_that_is_written_as_well_is_refused() -> None:
     third = list(made_up(0, 3))[2]
     said = refusal(third, {"made_up": 3})
@@ -54,11 +44,6 @@ def test_files_of_one_text_do_not_make_two_topics_of_one(tmp_path: Path) -> None
     first, same, third = ({"topic": "a ferry", "context": [str(tmp_path / f"{name}.txt")]} for name in "abc")
     assert "'a ferry' is listed twice" in refusal(first, same)
     assert len(set(named(first, third))) == 2
-
-
-def test_no_more_are_made_up_than_there_are() -> None:
-    half = {"made_up": MOST_MADE_UP // 2}
-    assert "100001 made-up topics are more than the 100000 that a spec may have" in refusal(half, half, {"made_up": 1})
 
 
 @pytest.mark.soak
@@ -107,11 +92,3 @@ def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path)
     assert made_by(again)[cell].digest == made_by(first)[cell].digest, "the same haystack, to the byte"
     assert [one.name for one in before.scores.haystacks] == [topic.name for topic in both.recipe.topics]
     assert [one.name for one in after.scores.haystacks] == ["cafe_strike"]
-
-
-def test_alone_takes_off_only_what_tells_topics_apart() -> None:
-    grid = small(topics=[ONE, OTHER, {"topic": "a ferry", "name": "ferry_1a2b3c4d"}, "a tram"])
-    assert [alone(topic).name for topic in grid.recipe.topics] == ["cafe_strike", "cafe_strike", "ferry_1a2b3c4d", "a_tram"]
-    assert [alone(topic).topic for topic in grid.recipe.topics] == [ONE, OTHER, "a ferry", "a tram"]
-    kept = Topic("cafe_strike_00000000", ONE)
-    assert alone(kept) == kept

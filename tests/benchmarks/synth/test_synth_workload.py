@@ -10,7 +10,7 @@ import pytest
 from synth_runs import small
 
 from summhay_ray.benchmarks.synth import Synth
-from summhay_ray.engine import StatusResult, open_run, status, workload_of
+from summhay_ray.engine import open_run, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
@@ -18,14 +18,6 @@ pytestmark = pytest.mark.core
 
 HOSTED = {"model": "openai/writer", "api_base": "http://127.0.0.1:9/v1", "price": 0}
 CONTEXT = {"topic": "a ferry", "name": "ferry", "participants": ["Ann", "Bo"]}
-
-
-def test_a_topic_is_an_item() -> None:
-    grid = small(topics=["a tram", CONTEXT])
-    items = list(grid.items())
-    assert [item.data["name"] for item in items] == ["a_tram", "ferry"] and grid.n_items() == 2
-    assert [item.id for item in items] == [grid.recipe.cell_id(topic) for topic in grid.recipe.topics]
-    assert len({item.id for item in items}) == 2 and {item.queue for item in items} == set(grid.queues())
 
 
 def test_an_item_is_given_its_whole_topic() -> None:
@@ -39,12 +31,6 @@ def test_an_item_is_given_its_whole_topic() -> None:
     assert given == {grid.recipe.cell_id(topic): asdict(topic) for topic in grid.recipe.topics}
     [one, *_] = by_source.values()
     assert list(grid.prepare(one[0].source, one[3:5]).own) == [item.id for item in one[3:5]], "none that is done is read for"
-
-
-def test_where_a_synthesis_stands_before_it_begins(tmp_path: Path) -> None:
-    grid, store = small(topics=["a tram", CONTEXT]), Store(str(tmp_path))
-    told: StatusResult = status(open_run(grid, store))
-    assert (told.kind, told.status, told.cells) == ("synth", "unfinished", {"total": 2, "done": 0, "failed": 0})
 
 
 def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ A class in your own module needs no file here: `metrics: [my_module:SummaC]`. A 
 `score`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol

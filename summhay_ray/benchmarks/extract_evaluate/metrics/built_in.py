@@ -1,7 +1,5 @@
 """The metrics that specs name: `rouge-1`, `rouge-2`, `words`, `bertscore`, `bartscore`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

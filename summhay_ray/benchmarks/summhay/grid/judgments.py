@@ -15,8 +15,7 @@ from summhay_ray import judge as judging
 from summhay_ray.benchmark import Ask, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import AskModel, guard
-from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
-from summhay_ray.benchmarks.summhay.grid.grid import Cell
+from summhay_ray.benchmarks.summhay.grid.grid import TOKENS_A_VERDICT, Cell, Entries
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
@@ -119,13 +118,14 @@ async def _judge(
     async def ask_one(named: judging.Named, chosen: Sequence[Insight], share: float) -> list[Outcome[judging.Verdict]]:
         part, some = entries.spec.part(spec, named), tuple(chosen)
 
-        def expected(request: Request) -> int:
-            # One answer may hold several verdicts.
-            return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens))
-
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
             settings = judge_settings(entries, cell, system, part, named.sample)
-            ask_model = ask.of("judge", share, expected)
+            # One answer may hold several verdicts.
+            ask_model = ask.of(
+                "judge",
+                share,
+                lambda request: TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens)),
+            )
             extract = part.extract.planned() if ask.planning and part.extract is not None else part.extract
             if ask.planning and extract is not None:
                 await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)

@@ -13,10 +13,9 @@ from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, Results, RunStore, RunTables, Store, Text
 from summhay_ray.benchmarks import retrieval
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
-from summhay_ray.benchmarks.summhay.grid.entries import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
+from summhay_ray.benchmarks.summhay.grid.grid import check_retrievers_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, by_store, doubts_of, haystacks_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import SpecError
 from summhay_ray.text import semantic_hash
 

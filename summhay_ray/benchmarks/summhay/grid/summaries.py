@@ -9,7 +9,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import Ask, Prepared, Rows
@@ -187,6 +187,7 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
     """The task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
     spec = grid.spec.summarizers[cell.summarizer]
     subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
+    alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"
     return Task(
         haystack=haystack,
         subtopic=subtopic,
@@ -198,13 +199,6 @@ def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Tas
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
         reducer=reducer_of(grid.entries.models, spec),
-        shares=_shares(grid, cell, haystack),
+        # All queries show the whole haystack in document order alike.
+        shares="documents" if alike and len(haystack.subtopics) > 1 else "prompt" if grid.spec.repeats > 1 else "nothing",
     )
-
-
-def _shares(grid: Grid, cell: Cell, haystack: Haystack) -> Literal["nothing", "documents", "prompt"]:
-    """What the prompts of other cells begin with, too: all queries show the whole haystack in document order alike."""
-    alike = cell.unit.retriever in grid.retrievers.unordered and cell.unit.ordering == "given"
-    if alike and len(haystack.subtopics) > 1:
-        return "documents"
-    return "prompt" if grid.spec.repeats > 1 else "nothing"

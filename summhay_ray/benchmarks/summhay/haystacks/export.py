@@ -14,8 +14,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, read_source
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run

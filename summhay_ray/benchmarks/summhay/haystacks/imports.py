@@ -15,12 +15,15 @@ from typing import Any, ClassVar
 from summhay_ray.benchmark import Counted, RunStore, Store, Table
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
+    STAGE,
+    TABLES,
+    blocks_of,
+    haystack_rows,
     keep_metadata,
     metadata_of,
     source_bytes,
 )
 from summhay_ray.benchmarks.summhay.haystacks.sources import changed
-from summhay_ray.benchmarks.summhay.haystacks.tables import STAGE, TABLES, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.workload import Summaries
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released

@@ -102,7 +102,8 @@ def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = 
         unbiased={
             (figure, name): how
             for name, one in systems.items()
-            for figure, how in _bias_corrections(one, result.biases.get(judge)).items()
+            if (bias := result.biases.get(judge)) is not None
+            for figure, how in _bias_corrections(one, bias).items()
         },
         labelled={
             (figure, name): how
@@ -136,12 +137,9 @@ def scores_of_record(result: ScoreResult, judge: str = "") -> comparison.RunScor
 def compared_by_record(result: ScoreResult) -> comparison.SystemComparison | None:
     """The systems of the run compared by the judge of record; None with a single system, or without any score."""
     scores = scores_of_record(result, result.judge)
-    return None if scores is None else comparison.every_pair(scores, (ranking_figure(result, result.judge),))
-
-
-def ranking_figure(result: ScoreResult, judge: str) -> str:
-    """The figure that ranks systems: joint, or coverage if no gold document is known."""
-    return "joint" if any(one.joint is not None for one in result.systems if one.judge == judge) else "coverage"
+    # Without any gold document, there is only coverage.
+    has_joint = any(one.joint is not None for one in result.systems if one.judge == result.judge)
+    return None if scores is None else comparison.every_pair(scores, ("joint" if has_joint else "coverage",))
 
 
 def priced_summaries(run: RunStore, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
@@ -178,11 +176,9 @@ def _label_corrections(system: SystemScore) -> dict[str, comparison.Unbiased]:
     return found
 
 
-def _bias_corrections(system: SystemScore, bias: JudgeBias | None) -> dict[str, comparison.Unbiased]:
+def _bias_corrections(system: SystemScore, bias: JudgeBias) -> dict[str, comparison.Unbiased]:
     """Like `metrics.corrections.corrected`, for one system: subtracts the judge's mean bias from coverage, and scales joint in
     proportion. Citations do not change."""
-    if bias is None:
-        return {}
     coverage, joint = system.coverage or 0.0, system.joint or 0.0
     share = max(0.0, min(1.0, coverage - bias.mean)) / coverage if coverage else 1.0
     slope = joint / coverage if coverage else 0.0

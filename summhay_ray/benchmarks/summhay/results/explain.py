@@ -13,8 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.summhay.grid.grid import Cell
-from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.errors import StoreError
 from summhay_ray.haystack import ReleasedFile

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Chain, ModelSpec, RunStore
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME
 from summhay_ray.errors import StoreError, UserError
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.inputs import read_json

@@ -19,8 +19,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, stored_metadata
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file

@@ -14,8 +14,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.metadata import BY_NAME, HaystackMetadata, gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.results.judges import all_rows
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.metrics import NUGGET_SCORES, SystemScore

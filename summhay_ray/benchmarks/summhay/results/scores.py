@@ -16,9 +16,14 @@ from summhay_ray import metrics
 from summhay_ray.benchmark import Benchmark, RunStore
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, nuggets_of, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.metadata import (
+    BY_NAME,
+    HaystackMetadata,
+    gold_by_insight,
+    nuggets_of,
+    stored_metadata,
+)
 from summhay_ray.benchmarks.summhay.haystacks.reviews import current_facts
-from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
@@ -210,12 +215,14 @@ def score_run(
     rejudged: bool = False,
     judge: str = "",
     labels: Labels | None = None,
+    grid: Grid | None = None,
 ) -> ScoreResult:
     """Score the current content of the run. Missing judgments count as expected but not as scored.
 
     `biases`: measured biases of judges against people; they replace the shipped ones. `rejudged`: include the judgments of later
-    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures. Raises
-    StoreError for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
+    rejudges. `judge`: score only this judge's judgments. `labels`: people's labels, which also correct the figures. `grid`:
+    the run's, if it is known already. Raises StoreError for a run without summaries of its own, UserError for an unknown judge
+    and for labels of another run.
     """
     check_judged(run)
     run = run.at()
@@ -227,8 +234,12 @@ def score_run(
     metadata = stored_metadata(run.store, run.record)
     own = [label for label, _ in run.record.get("judges", [(RELEASED_JUDGE, "")])]
     scored_by = own if judges is None else [judged.judge for judged in judges]
-    unasked, so_far = _count_unasked(run, judges, scored_by or own)
-    scorer, failures = _scorer(run, metadata, judges, scored_by, compat, unasked)
+    # An imported run has no spec.
+    if grid is None and "spec" in run.record:
+        made: Any = Benchmark.of(run)
+        grid = made.grid
+    unasked, so_far = _count_unasked(run, grid, judges, scored_by or own)
+    scorer, failures = _scorer(run, grid, metadata, judges, scored_by, compat, unasked)
     named = {*map(str, scorer.sums["judge"].unique()), *map(str, scorer.expected["judge"].unique())}
     scorers = sorted(named, key=lambda name: (name != of_record, name))
     shared = Counter(one.name for one in metadata)
@@ -267,6 +278,7 @@ def _gold_of(metadata: Sequence[HaystackMetadata]) -> Callable[[str], Gold]:
 
 def _scorer(
     run: RunStore,
+    grid: Grid | None,
     metadata: Sequence[HaystackMetadata],
     judges: Sequence[JudgedBy] | None,
     scored_by: list[str],
@@ -282,7 +294,12 @@ def _scorer(
     last = pl.col("repeat").max()
     pieces = [one.group_by(SYSTEM, maintain_order=True).agg(last) for one in run.pieces("summaries", (*SYSTEM, "repeat"))]
     summaries = pl.concat(pieces).group_by(SYSTEM, maintain_order=True).agg(last)
-    systems = _expected_systems(run, summaries), scored_by
+    expected_systems: Systems = {row[:4]: row[4] + 1 for row in summaries.iter_rows()}
+    if grid is not None:
+        models = [summarizer.label for summarizer in grid.spec.summarizers]
+        combos = grid.systems.items()
+        expected_systems = {(system, combo[0], combo[1], models[combo[2]]): grid.spec.repeats for combo, system in combos}
+    systems = expected_systems, scored_by
     kinds, gold = _kinds(metadata, systems, summaries), gold_by_insight(metadata)
     gold_of, names, on = _gold_of(metadata), (*_TEXT, "insight_id", *metrics.VALUES), [*CLUSTER, "insight_id"]
     nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
@@ -358,16 +375,6 @@ Systems = Mapping[tuple[str, str, str, str], int]
 """(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
 
 
-def _expected_systems(run: RunStore, summaries: pl.DataFrame) -> Systems:
-    """The systems that must answer each query. `summaries`: SYSTEM, and the last repeat of each."""
-    if "spec" in run.record:
-        workload: Any = Benchmark.of(run)
-        grid: Grid = workload.grid
-        labels = [summarizer.label for summarizer in grid.spec.summarizers]
-        return {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
-    return {row[:4]: row[4] + 1 for row in summaries.iter_rows()}
-
-
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
     """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(summaries[name]) for name in SYSTEM}
@@ -381,7 +388,9 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
-def _count_unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]) -> tuple[pl.DataFrame, str]:
+def _count_unasked(
+    run: RunStore, grid: Grid | None, judges: Sequence[JudgedBy] | None, scored_by: Sequence[str]
+) -> tuple[pl.DataFrame, str]:
     """(The repeats that were not asked and so are not missing, `ScoreResult.so_far`.)
 
     Columns: system, haystack_id, subtopic_id, judge, and `unasked`: the number of repeats that the run has not summarized yet, or
@@ -389,14 +398,13 @@ def _count_unasked(run: RunStore, judges: Sequence[JudgedBy] | None, scored_by: 
     """
     where, so_far = ("system", "haystack_id", "subtopic_id"), ""
     rows: list[tuple[str, str, str]] = []
-    if "spec" in run.record:
-        workload: Any = Benchmark.of(run)
-        finished, total = Benchmark.finished_items(run), workload.n_items()
+    if grid is not None:
+        finished, total = Benchmark.finished_items(run), grid.n_items()
         if len(finished) < total:
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
-            rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
-    grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
-    parts = [grid.with_columns(judge=pl.lit(name)) for name in scored_by]
+            rows = [(item.data["system"], *item.data["unit"][:2]) for item in grid.items() if item.id not in finished]
+    waiting = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
+    parts = [waiting.with_columns(judge=pl.lit(name)) for name in scored_by]
     for later in (one for one in judges or () if run.run_id not in one.runs):
         known = {cell for name in later.runs for cell in Benchmark.finished_items(run.store.run(name))}
         cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
