@@ -8,6 +8,7 @@ share is on a shelf, under an id.
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,18 @@ from typing import Any, Literal
 
 import polars as pl
 
-from summhay_ray.errors import UserError
+from summhay_ray.errors import UserError, printable
+
+ENDS = ("_low", "_high", "_floor")
+HIDDEN = (*ENDS, "_reason", "n_expected")
+"""Suffixes of columns shown in another column's cell: interval (or the reason for its absence) and floor with their figure,
+the expected number with `n`."""
+MOST_HTML_ROWS = 20
+"""Rows of a table in a notebook."""
+SHARES = ("%", "points")
+"""Units of fractions, which are shown multiplied by 100."""
+_TOO_FEW = "too few"
+"""`metrics.TOO_FEW`, with which the reason for a missing interval may begin. This module cannot import `metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,20 @@ class Section:
     """The tab of the report page that shows it."""
     higher_is_better: Collection[str] = ()
     """Figures for which higher is better, as recorded in `results.json` for other tools."""
+    parts: Collection[str] = ()
+    """Columns that another one repeats, such as the parts of a system's name: only the page uses them, as filters."""
+
+    def _repr_html_(self) -> str:
+        """For a notebook: title, text, the first rows of the table, notes. All texts are escaped."""
+        columns, table, notes = shown_columns(self), self.table, list(self.notes)
+        parts = [f"<h4>{html.escape(plain(self.title))}</h4>", f"<p>{html.escape(plain(self.text))}</p>" * bool(self.text)]
+        if table is not None and columns:
+            lines = ["".join(f"<th>{html.escape(plain(with_unit(self, name)))}</th>" for name in columns)]
+            for row in table.head(MOST_HTML_ROWS).iter_rows(named=True):
+                lines.append("".join(f"<td>{html.escape(cell(self, row, name))}</td>" for name in columns))
+            parts.append(f"<table><tr>{'</tr><tr>'.join(lines)}</tr></table>")
+            notes += [f"The first {MOST_HTML_ROWS} of {table.height:,} rows"] * (table.height > MOST_HTML_ROWS)
+        return "".join([*parts, *(f"<p><small>{html.escape(plain(note))}</small></p>" for note in notes)])
 
     @property
     def slug(self) -> str:
@@ -120,10 +146,104 @@ class Section:
                     raise UserError(f"section {self.title!r}: {what} names a column {name!r} that it has not; it has: {known}")
 
 
-def html_of(pairs: Sequence[tuple[str, object]], frames: Iterable[pl.DataFrame] = ()) -> str:
-    """A notebook's HTML for a result: a table of names and values, followed by frames. All texts are escaped."""
+def html_of(pairs: Sequence[tuple[str, object]], shown: Iterable[Any] = ()) -> str:
+    """A notebook's HTML for a result: a table of names and values, then sections, frames, and what else notebooks display. All
+    texts are escaped."""
     rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in pairs)
-    return f"<table>{rows}</table>" + "".join(frame._repr_html_() for frame in frames)
+    return f"<table>{rows}</table>" * bool(rows) + "".join(one._repr_html_() for one in shown)
+
+
+def shown_columns(section: Section) -> list[str]:
+    """The columns of a section's table that are shown: those that identify a row first, `n` last."""
+    columns = (
+        []
+        if section.table is None
+        else [name for name in section.table.columns if not name.endswith(HIDDEN) and name not in section.parts]
+    )
+    return [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
+
+
+def with_unit(section: Section, name: str) -> str:
+    """The name of a column, with its unit if it has one."""
+    return f"{name} ({section.units[name]})" if name in section.units else name
+
+
+def is_figure(section: Section, name: str) -> bool:
+    """Whether a column holds figures rather than names of rows."""
+    assert section.table is not None
+    kind = section.table.schema[name]
+    measured = name in section.units or name == "n" or f"{name}_low" in section.table.columns
+    drawn = section.chart is not None and name in (section.chart.x, section.chart.series)
+    return measured or (kind.is_float() and not drawn)
+
+
+def is_too_few(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a figure has no interval because it covers too few queries."""
+    return row[name] is not None and str(row.get(f"{name}_reason") or "").startswith(_TOO_FEW)
+
+
+def cell(section: Section, row: Mapping[str, Any], name: str) -> str:
+    """A cell as text: a figure with its interval, and with its floor if answers are missing."""
+    text, interval, floor = cell_parts(section, row, name)
+    return f"{text}{' ' * bool(interval)}{interval}{', ' * bool(floor)}{floor}"
+
+
+def cell_parts(section: Section, row: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    """A cell's text, its interval, and its floor if answers are missing; empty if there is none."""
+    if name == "n":
+        return _n(row), "", ""
+    if not is_figure(section, name):
+        return "" if row[name] is None else _value(row[name], 1, False), "", ""
+    text, percent = _figure(section, row, name), section.units.get(name) in SHARES
+    low, high, floor = (
+        _value(end, 100 if percent else 1, percent) if is_finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
+    )
+    interval = f"[{low}, {high}]" if low and high else f"[{_TOO_FEW}]" if is_too_few(row, name) else ""
+    return text, interval, f"floor {floor}" if floor and lacks(row) and text != "-" else ""
+
+
+def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:
+    """The figure without its interval; a star marks one with fewer answers than expected."""
+    value, percent = row[name], section.units.get(name) in SHARES
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    return _value(value, 100 if percent else 1, percent) + ("*" if isinstance(value, float) and lacks(row) else "")
+
+
+def _value(value: Any, scale: int, percent: bool) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return plain(str(value))
+    if percent:
+        return f"{value * scale:z.1f}"
+    return four_digits(value) if isinstance(value, float) else f"{value}"
+
+
+def four_digits(value: float) -> str:
+    """A number with four significant digits, and with all digits before the point. -0.0 becomes 0."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}"
+
+
+def _n(row: Mapping[str, Any]) -> str:
+    n, expected = row.get("n"), row.get("n_expected")
+    return "-" if n is None else f"{n}" if expected is None else f"{n}/{expected}"
+
+
+def lacks(row: Mapping[str, Any]) -> bool:
+    """Whether fewer answers were scored for a row than expected."""
+    n, expected = row.get("n"), row.get("n_expected")
+    return n is not None and expected is not None and n < expected
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def plain(value: Any) -> str:
+    """A value as one line of printable text."""
+    if value is None:
+        return ""
+    return " ".join(printable(f"{value:g}" if isinstance(value, float) else str(value), instead=" ").split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,23 @@ def compare_systems(
     return comparison.compare_runs(scores, systems, over)
 
 
+def leaderboard(run_id: str, store: str | None = None, scores: Any = None) -> comparison.SystemComparison | None:
+    """All systems of a run, compared by the first figure; None if there are no two with scores by query. `scores`: those of the
+    run, if its systems are judged summaries.
+    """
+    if isinstance(scores, benchmarks.summhay.ScoreResult):
+        return benchmarks.summhay.compared_by_record(scores)
+    from summhay_ray import comparison
+
+    workload, run = stored_run(run_id, store)
+    with _reading(run):
+        by_query = engine.scores_by_query(workload, run.at())
+    if by_query is None or by_query.scores.is_empty():
+        return None
+    by_figure = comparison.RunScores(run.run_id, by_query)
+    return comparison.every_pair(by_figure, [next(iter(by_figure.units))])
+
+
 def _has_judges(run: RunStore) -> bool:
     """Whether a run has judgments of summaries of haystacks, or of another run's."""
     return run.declared.keys() >= {"insights", "summaries", "judgments"} or "of" in run.record

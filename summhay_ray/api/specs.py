@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from summhay_ray import benchmarks, engine
 from summhay_ray.api.arguments import Spec, check_budget, checked, load, load_with, run_options, store_of, store_uri, uri_of
-from summhay_ray.api.judging import make_report
+from summhay_ray.api.judging import leaderboard, make_report
 from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
@@ -21,6 +21,11 @@ class ReportableResult(RunResult):
     """The result of a run and the store that holds it, so that it can draw figures."""
 
     store: str = ""
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the outcome, the decision and the leaderboard; without one, the benchmark's first section."""
+        compared = leaderboard(self.run, self.store, self.scores)
+        return self._html(self.sections[:1] if compared is None else [compared])
 
     def figure(self, name: str) -> Any:
         """A section's chart, such as "cost_quality", as a matplotlib figure. Raises UserError, which lists the charts."""

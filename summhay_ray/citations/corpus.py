@@ -39,9 +39,12 @@ class Cited:
 class CitedDocuments:
     """Documents in the order in which citations number them, from 1."""
 
-    def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, documents: Sequence[tuple[str, str]], numbers_may_be_ids: bool = False) -> None:
+        """`documents`: (document_id, text) of each. `numbers_may_be_ids`: `[2]` cites `2.txt`, wherever that is in the order;
+        otherwise, it cites the second document."""
         self.documents = documents
-        self.ids: Mapping[str, int] = ids_of([document_id for document_id, _ in documents])
+        ids = ids_of([document_id for document_id, _ in documents])
+        self.ids: Mapping[str, int] = {one: number for one, number in ids.items() if numbers_may_be_ids or not one.isdecimal()}
         """document_id -> its number; also a file's name without its ending, unless another document has that id."""
 
     @functools.cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,7 +22,7 @@ from summhay_ray.cli.shared_options import (
     StoreOption,
     UntrustedOption,
 )
-from summhay_ray.cli.show import document, facts, lines, note, say, sections, show_agreement, show_scores, warn
+from summhay_ray.cli.show import document, facts, note, say, sections, show_scores, warn
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,14 +55,17 @@ def score(
     result = summhay_ray.score(run, store, compat, bias, judge, labels)
     if isinstance(result, Results):
         warn(result.warnings)
-        document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)
+        if as_json:
+            document({"run": api.full_id(run, store), **result.details})
+        else:
+            show_scores(api.full_id(run, store), store, result, everything)
         return
     if result.failures:
         note(f"{len(result.failures)} judgments cannot be used and are not scored; summhay failures {run} lists them")
     if as_json:
         document(result.to_json())
     else:
-        show_scores(result, api.store_uri(store), everything or bias is not None or labels is not None)
+        show_scores(result.run, store, result, everything or bias is not None or labels is not None)
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
@@ -119,7 +121,6 @@ def compare(
     """
     from summhay_ray.benchmarks.rejudge import CompareResult
     from summhay_ray.comparison import SystemComparison, screen_sections
-    from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
     if judges is not None and other is None and systems is None and not judge and not labels and by is None:
@@ -131,12 +132,10 @@ def compare(
     if as_json:
         document(result.to_json())
         return
-    found = list(screen_sections(result, everything) if isinstance(result, SystemComparison) else result.sections())
-    # The insights on which judges differ are printed as lines, to search and copy.
-    listed = found.pop() if isinstance(result, CompareResult) else None
-    sections(found, more=True)
-    if listed is not None and (table := section_table(listed)) is not None:
-        lines(replace(table, title=listed.title))
+    if isinstance(result, SystemComparison):
+        sections(screen_sections(result, everything), everything)
+    else:
+        sections(result.sections(), more=True)
 
 
 def judge_bench(
@@ -200,7 +199,7 @@ def judge_bench(
     if as_json:
         document(result.to_json())
     else:
-        show_agreement(result)
+        sections(result.sections)
         say(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
     if out:
         try:

@@ -15,7 +15,7 @@ import typer
 import summhay_ray
 from summhay_ray.cli.run import carry_out
 from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption, with_options
-from summhay_ray.cli.show import SUMMARIES_WANTED, document, facts, lines, note, read_lines, say, store_option, tables, warn
+from summhay_ray.cli.show import SUMMARIES_WANTED, document, facts, note, prose, read_lines, say, store_option, tables, warn
 from summhay_ray.errors import UserError
 from summhay_ray.run_options import StartOptions
 
@@ -257,7 +257,7 @@ def audit(
         facts([*found.items(), ("then", f"fill in the column `answer`, and: summhay audit {run} --labels {out}")])
     else:
         tables(audited_tables(found))
-        say(AUDITED_LEGEND)
+        prose(AUDITED_LEGEND)
 
 
 def verify(
@@ -282,10 +282,7 @@ def verify(
     else:
         for file in verified:
             say(file.file)
-            counts, otherwise = verified_tables(file)
-            tables([counts])
-            if otherwise.rows:
-                lines(otherwise)
-        say(VERIFIED_LEGEND)
+            tables(table for table in verified_tables(file) if table.rows)
+        prose(VERIFIED_LEGEND)
         facts([("written", out)] if out else [])
     raise typer.Exit(PARTIAL if any(file.mismatches for file in verified) else DONE)

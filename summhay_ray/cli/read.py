@@ -19,7 +19,7 @@ from summhay_ray.cli.shared_options import (
     RunArgument,
     StoreOption,
 )
-from summhay_ray.cli.show import batches_line, console, counted, document, facts, lines, say, sections, starred, tables
+from summhay_ray.cli.show import batches_line, console, counted, document, facts, say, show_scores, tables
 
 if TYPE_CHECKING:
     from summhay_ray.engine import StatusResult
@@ -44,23 +44,9 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
         table = usage_table(result.usage)
         tables([table] if table else [])
         if result.cells["done"] and not result.problems:
-            _show_scores(result.run, store)
+            show_scores(result.run, store, summhay_ray.results(result.run, store), everything=False)
     if result.problems:
         raise typer.Exit(FAILED)
-
-
-def _show_scores(run: str, store: str | None) -> None:
-    """Print the first table of the run's results."""
-    from summhay_ray.report import score_lines, score_tables
-
-    results = summhay_ray.results(run, store)
-    systems = getattr(results.scores, "by_query", None)
-    if systems is None:
-        sections(results.sections[:1])
-    elif any(system.n_scored for system in systems):
-        for line in score_lines(results.scores, more=False):
-            say(line)
-        starred(score_tables(results.scores, more=False))
 
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
@@ -167,21 +153,16 @@ def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = F
 def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List every failure of a run: what, where, why, and what it cost.
 
-    One line each, or several if the terminal is too narrow. `summhay explain RUN KEY` shows details of a key or a cell.
+    Several lines each. `summhay explain RUN KEY` shows details of a key or a cell.
     """
     from summhay_ray import api
-    from summhay_ray.report import failure_blocks, failures_table
+    from summhay_ray.report import failure_blocks
 
     run, rows = api.full_id(run, store), summhay_ray.failures(run, store)
     if as_json:
         document({"run": run, "failures": rows})
         return
-    table, width = failures_table(run, rows), console().width
-    widest = sum(2 + max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)) if rows else 0
-    if not sys.stdout.isatty() or widest <= width:
-        lines(table)
-        return
-    for line in failure_blocks(run, rows, width):
+    for line in failure_blocks(run, rows, console().width):
         say(line)
 
 

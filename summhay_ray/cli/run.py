@@ -28,7 +28,7 @@ from summhay_ray.cli.shared_options import (
     StoreOption,
     with_options,
 )
-from summhay_ray.cli.show import document, facts, note, say, sections, show_result, store_option, tables, warn
+from summhay_ray.cli.show import document, facts, note, prose, say, sections, show_result, store_option, tables, warn
 from summhay_ray.errors import printable
 from summhay_ray.run_options import PlanOptions, RunOptions, StartOptions
 
@@ -89,7 +89,7 @@ def plan(
 
     The plan of more than 2,000 items is drawn: estimated from a stratified sample, with the error of the estimate.
     """
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, minutes, plan_table, ways_table
+    from summhay_ray.report import BOUNDS_LEGEND, dollars_line, plan_table, ways_table
 
     result = summhay_ray.plan(spec, store, exact=exact, **options)
     warn(result.warnings)
@@ -98,7 +98,7 @@ def plan(
         return
     stages = [stage.to_json() for stage in result.stages]
     bounded = any("max_calls" in stage for stage in stages)
-    tables([bounds_table(stages) if bounded else plan_table(stages)])
+    tables([plan_table(stages)])
     if compare:
         ways = [way.to_json() for way in result.ways]
         tables([ways_table(ways)])
@@ -106,7 +106,7 @@ def plan(
         for channel, model, why in dict.fromkeys(missing):
             say(f"{channel}: {model}: {why}; it is counted without it")
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
-        say(line)
+        prose(line)
     usd = result.usd
     # What judges that read extracts save.
     spared, usd_spared, left = (sum(stage.get(name, 0) for stage in stages) for name in ("spared_tokens", "usd_spared", "usd"))
@@ -130,7 +130,7 @@ def plan(
         ),
         ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
-        ("minimum minutes at the rate limits", minutes(result.minutes)),
+        ("minimum minutes at the rate limits", "-" if result.minutes is None else f"{result.minutes:.1f}"),
         *([("batches", f"{result.waves} after one another, each up to 24 h")] if result.waves else []),
     ]
     facts(pairs)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,16 +17,16 @@ from summhay_ray.outcome import MICROS
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from summhay_ray.benchmarks.judge_bench import BenchResult
     from summhay_ray.benchmarks.rejudge import Rejudged
     from summhay_ray.benchmarks.summhay import ScoreResult
-    from summhay_ray.engine import RunResult, Section
+    from summhay_ray.engine import Results, RunResult, Section
     from summhay_ray.report import TextTable
 
-PLAIN_WIDTH = 160
-BOARD_WIDTH = 100
-"""Maximum characters of a line of the leaderboard."""
+PLAIN_WIDTH = 100
+"""Columns of tables that are piped, and of prose."""
 PROMPT_SHOWN = 1500
+BOARD_ROWS = 10
+"""Systems of a leaderboard on one screen."""
 
 
 def console() -> Console:
@@ -59,8 +61,15 @@ def say(text: str) -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def prose(text: str) -> None:
+    """Print text in lines of at most PLAIN_WIDTH characters. Words stay whole, so that names and commands can be copied."""
+    width = min(console().width, PLAIN_WIDTH)
+    for line in printable(text, "\n\t").split("\n"):
+        sys.stdout.write(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) + "\n")
+
+
 def tables(grids: Iterable[TextTable]) -> None:
-    """Print tables; one wider than the terminal is printed in parts, so that no figure is cut off."""
+    """Print tables as wide as the terminal; below one that is wider, a line says what is left out."""
     from rich.table import Table
     from rich.text import Text
 
@@ -68,48 +77,55 @@ def tables(grids: Iterable[TextTable]) -> None:
 
     out = console()
     for grid in grids:
-        for part in fitted(_plain(grid), out.width):
-            # The title is printed above the table: as the table's own title it would be wrapped to the table's width.
-            if part.grid.title.strip():
-                out.print(Text(part.grid.title.strip(), style="italic"), soft_wrap=True)
-            table = Table(header_style="bold")
-            for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
-                justify: JustifyMethod = "left" if index < grid.heads else "right"
-                table.add_column(Text(folded(column, width)), justify=justify, width=width, overflow="fold")
-            for row in part.grid.rows:
-                table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, part.widths, strict=True)))
-            out.print(table)
-
-
-def starred(grids: Sequence[TextTable]) -> None:
-    """Print tables of scores, and the meaning of their marks."""
-    from summhay_ray.report import table_legends
-
-    tables(grids)
-    for line in table_legends(grids):
-        say(line)
-
-
-def show_agreement(result: BenchResult) -> None:
-    """Print how well the judges agree with people, and their bias."""
-    from summhay_ray.report import BENCH_LEGEND, bench_tables
-
-    tables(bench_tables(result.judges))
-    for line in BENCH_LEGEND:
-        say(line)
+        part = fitted(_plain(grid), out.width)
+        if part.grid.title.strip():
+            prose(part.grid.title.strip())
+        table = Table(header_style="bold")
+        for index, (column, width) in enumerate(zip(part.grid.columns, part.widths, strict=True)):
+            justify: JustifyMethod = "left" if index < grid.heads else "right"
+            table.add_column(Text(folded(column, width)), justify=justify, width=width, overflow="fold")
+        for row in part.grid.rows:
+            table.add_row(*(Text(folded(cell, width)) for cell, width in zip(row, part.widths, strict=True)))
+        out.print(table)
+        if part.left_out:
+            prose(f"Left out at {out.width} columns: {', '.join(part.left_out)}; --json has all")
 
 
 def sections(found: Iterable[Section], more: bool = False) -> None:
-    """Print a benchmark's sections: title, text, table, notes and chart."""
-    from summhay_ray.report import shown
+    """Print a benchmark's sections: title, text, table and notes. Those marked `more` are printed only if `more` is set."""
+    from summhay_ray.report import notes, section_table
 
-    for section in shown(found, console().width, more):
-        for text in (section.title, section.text):
-            sys.stdout.write(printable(text, "\n\t") + "\n" if text else "")
-        tables([] if section.table is None else [section.table])
-        for line in (*section.notes, *section.chart):
-            say(line)
+    for section in found:
+        if section.more and not more:
+            continue
+        for text in filter(None, (section.title, section.text)):
+            prose(text)
+        tables(filter(None, [section_table(section, None if more else BOARD_ROWS)]))
+        for line in notes(section):
+            prose(line)
         sys.stdout.write("\n")
+
+
+def show_scores(run: str, store: str | None, results: Results | ScoreResult, everything: bool) -> None:
+    """Print the results of a run of any kind: the decision and the leaderboard if its systems can be ranked, then its sections.
+
+    `everything`: all systems and all sections.
+    """
+    from summhay_ray import api
+    from summhay_ray.benchmarks.summhay import ScoreResult, brief_sections, report_sections
+    from summhay_ray.comparison import comparison_sections
+
+    scores = results if isinstance(results, ScoreResult) else results.scores
+    compared = api.leaderboard(run, store, scores)
+    sections([] if compared is None else itertools.islice(comparison_sections(compared), 2), everything)
+    if not isinstance(results, ScoreResult) and not isinstance(scores, ScoreResult):
+        sections(results.sections, everything)
+    elif everything:
+        sections(report_sections(scores, scores.judge), everything)
+    else:
+        sections(brief_sections(scores, compared is not None))
+    if compared is not None and not everything:
+        say(f"All systems, figures and more: summhay score {run} --all{store_option(api.store_uri(store))}")
 
 
 def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on: str) -> list[tuple[str, object]]:
@@ -204,17 +220,6 @@ def _plain(grid: TextTable) -> TextTable:
     return replace(grid, title=printable(grid.title), columns=tuple(map(printable, grid.columns)), rows=rows)
 
 
-def lines(grid: TextTable) -> None:
-    """Print a list with one line per row, however long, so that it can be searched and copied."""
-    plain = _plain(grid)
-    rows = [plain.columns, *plain.rows]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(plain.columns) - 1)]
-    sys.stdout.write(plain.title + "\n")
-    for row in rows if plain.rows else []:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        sys.stdout.write("  ".join([*cells, row[-1]]).rstrip() + "\n")
-
-
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in pairs), default=0)
@@ -256,62 +261,22 @@ def part(title: str, text: str | None) -> None:
 
 def show_result(result: RunResult, store: str, command: str, everything: bool) -> None:
     """Print the results of a run, by kind, and how it ended. `command`: repeats the run; empty for a rejudge."""
-    if result.kind == "summhay":
-        show_scores(result.scores, store, everything, intervals=everything)
-    elif result.kind == "rejudge":
-        _show_judges(result.scores)
-    elif result.kind == "synth":
+    if result.kind == "synth":
         from summhay_ray.report import made_tables
 
         tables(made_tables(result.scores.haystacks, result.scores.failed))
-    elif result.kind == "judge_bench":
-        show_agreement(result.scores)
     else:
-        sections(result.sections, everything)
+        show_scores(result.run, store, result.results, everything)
+    if result.kind == "rejudge":
+        _show_choices(result.scores)
     head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.scores.of}")
     go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
 
 
-def show_scores(scores: ScoreResult, store: str, everything: bool, intervals: bool = True) -> None:
-    """Print the scores of a SummHay run. `everything`: print all tables, not only joint. `intervals`: print the figures'
-    intervals."""
-    from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import claims_section, compared_by_record, nuggets_section
-    from summhay_ray.comparison import board
-    from summhay_ray.report import board_table, names_line, score_lines, score_tables
-
-    claims = claims_section(scores.by_query, scores.judge)
-    if not any(system.n_scored for system in scores.by_query):
-        sections([] if claims is None else [claims])
-        say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
-        return
-    if (compared := compared_by_record(scores)) is not None:
-        say(compared.decision.text)
-    for line in score_lines(scores, everything, intervals or compared is not None):
-        say(line)
-    if compared is not None and not everything:
-        tables([board_table(board(compared), min(console().width, BOARD_WIDTH))])
-    else:
-        starred(score_tables(scores, everything, intervals))
-    sections([] if claims is None else [claims])
-    if everything:
-        if names := names_line(scores.by_query):
-            say(names)
-        sections(filter(None, [nuggets_section(scores.by_query, scores.judge)]))
-        if scores.retrieval is not None:
-            sections([retrieval_section(scores.retrieval, None)])
-    elif scores.by_query:
-        say(f"Coverage, citations and more: summhay score {scores.run} --all{store_option(store)}")
-
-
-def _show_judges(scores: Rejudged) -> None:
-    """Print a table of the judges' results; and how many insights a cascade sends to its model, at what cost, and the
-    uncertainty of the others."""
-    from summhay_ray.report import rejudge_table
-
-    starred([rejudge_table(scores)])
+def _show_choices(scores: Rejudged) -> None:
+    """Print how many insights a cascade sends to its model, at what cost, and the uncertainty of the others."""
     for choice in scores.choices:
         paid = left = of = ""
         if choice.by_budget:

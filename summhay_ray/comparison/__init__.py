@@ -4,10 +4,11 @@ It serves every benchmark that reports its systems' scores by query (`Workload.b
 `benchmark`, the benchmarks, the report and the API may import it.
 """
 
-from summhay_ray.comparison.compare import SystemComparison, compare_pairs, compare_runs, every_pair
+from summhay_ray.comparison.compare import compare_pairs, compare_runs, every_pair
 from summhay_ray.comparison.decision import SystemDecision
+from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, board
 from summhay_ray.comparison.run_scores import Estimate, RunScores, Unbiased, by_factor
-from summhay_ray.comparison.sections import ENDS, board, comparison_sections, screen_sections
+from summhay_ray.comparison.sections import comparison_sections, screen_sections
 
 __all__ = [
     "ENDS",

@@ -9,125 +9,22 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from summhay_ray.comparison.decision import Evidence, SystemDecision, decide
-from summhay_ray.comparison.run_scores import QUERY, Estimate, RunScores
+from summhay_ray.comparison.decision import Evidence, decide
+from summhay_ray.comparison.leaderboard import STANDING, SystemComparison
+from summhay_ray.comparison.run_scores import QUERY, RunScores
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import FEWEST_UNITS, FRACTION, LEVEL, LITTLE, Observed, Over, Paired, unit_means
 
 MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
 _MATRICES = ("value", "least", "most", "n", "n_expected")
-STANDING = pl.Schema(
-    {
-        "name": pl.String,  # the system's key, prefixed with its run's if there are two runs
-        "label": pl.String,  # the same, for people
-        "run": pl.String,
-        "model": pl.String,  # empty where the name has no parts, as `retriever` and `ordering`
-        "retriever": pl.String,
-        "ordering": pl.String,
-        "mean": pl.Float64,  # over the queries that it answered, with equal weights
-        "low": pl.Float64,  # the 95 % interval of the mean; null with too few queries or clusters
-        "high": pl.Float64,
-        "floor": pl.Float64,  # mean with all missing values as 0
-        "n": pl.Int64,  # number of its answers or judgments
-        "n_expected": pl.Int64,
-        "missing": pl.Float64,  # share of the expected ones that it lacks
-        "rank": pl.Int64,  # from 1, equal systems share the better rank; null if it lacks more than metrics.INCOMPLETE
-        "rank_low": pl.Int64,  # 1 + the number of ranked systems that are significantly better
-        "rank_high": pl.Int64,  # the number of ranked systems - the number of significantly worse ones
-        "may_be_best": pl.Boolean,  # no system is significantly better
-        "from_best": pl.Float64,  # difference from the first system, with the interval of their pair
-        "from_best_low": pl.Float64,
-        "from_best_high": pl.Float64,
-        "usd": pl.Float64,  # dollars per query; null if unknown
-        "ceiling": pl.Boolean,  # it sees the gold
-    }
-)
-"""The columns of a system's place in the ranking."""
-
-
-@dataclass(frozen=True)
-class SystemComparison:
-    """Systems compared in pairs, and their ranking with its uncertainty."""
-
-    runs: tuple[str, ...]
-    pairs: pl.DataFrame
-    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`,
-    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, with all pairs of the figure as one
-    family), `verdict`, `corrected` (like `paired`, without each judge's bias relative to people; null if one is unknown or does
-    not apply), `labelled` (like `paired`, corrected by people's labels)."""
-    standings: Mapping[str, pl.DataFrame]
-    """Figure -> the compared systems, best first, followed by those with too many missing values; columns as in STANDING."""
-    decision: SystemDecision
-    """The decision by the first figure."""
-    warnings: Sequence[str]
-    about: Mapping[str, str]
-    """Figure -> the population to which its intervals, p-values and ranks generalize, such as `further queries of these 2
-    haystacks`."""
-    units: Mapping[str, str]
-    """Figure -> its unit: %, or empty for the figure's own scale."""
-    judge: str = ""
-    """The judge of the scores; `A and B` for two runs with different judges; empty if the scores are not judgments."""
-    cluster: str = "haystack"
-    """What a cluster of queries is."""
-    counted: str = "answers"
-    """What `n` of the standings counts."""
-    means: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """A row per compared system: its `name`, and its mean of each figure of the runs, also of those that are not compared."""
-    scales: Mapping[str, str] = field(default_factory=dict)
-    """Figure of `means` -> its unit."""
-    corrections: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
-    """`corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> the first figure, corrected so, with
-    its interval."""
-
-    def of(self, figure: str) -> pl.DataFrame:
-        """The pairs of one figure."""
-        return self.pairs.filter(pl.col("figure") == figure)
-
-    def best(self, figure: str) -> list[str]:
-        """The keys of the systems that may be the best: no system is significantly better than these."""
-        return self.standings[figure].filter("may_be_best")["name"].to_list()
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """One row per pair and figure, with the fields of `paired` and the verdict; fractions, not points."""
-        a, b = (pl.col(side).struct.field for side in "ab")
-        named = ("figure", a("system").alias("system_a"), b("system").alias("system_b"), "verdict", "differs", "paired")
-        return self.pairs.select(*named, a("run").alias("run_a"), b("run").alias("run_b")).unnest("paired")
-
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        return str(self.table._repr_html_())
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document that `summhay compare` prints for systems."""
-        return {
-            "runs": list(self.runs),
-            "judge": self.judge or None,
-            "cluster": self.cluster,
-            "about": dict(self.about),
-            "decision": self.decision.to_json(),
-            "pairs": self.pairs.to_dicts(),
-            "standings": {figure: order.to_dicts() for figure, order in self.standings.items()},
-            "best": {
-                figure: {"systems": self.best(figure), "error_rate": LEVEL, "method": "Holm's correction for all pairs"}
-                for figure in self.standings
-            },
-            "warnings": list(self.warnings),
-        }
-
-    def judged(self, figure: str) -> str:
-        """The name of a figure with its judge."""
-        return f"{figure}, judged by {self.judge}" if self.judge else figure
-
-
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of systems, each as (index of the run, system)."""
 
@@ -199,6 +96,10 @@ def compare_pairs(
         found[0],
         means=means.sort("name", "figure").pivot("figure", index="name", values="value"),
         scales=runs[0].units,
+        parts={
+            name: {part: text for part, text in runs[index].names.get(system, {}).items() if part != "label"}
+            for name, (index, system) in zip(keys, sides, strict=True)
+        },
         corrections={
             way: {
                 name: known[found[0].decision.figure]

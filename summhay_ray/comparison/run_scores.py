@@ -36,12 +36,12 @@ class Unbiased:
 class RunScores:
     """One run's scores by query.
 
-    `judge`: the judge of the scores; empty if they are not judgments. `names`: key of a system -> its `label`, `model`,
-    `retriever` and `ordering`, for keys that are not names for people. `unbiased`: the correction by figure and system, if a
-    judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars per query, if
-    known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure -> its mean so
-    corrected. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as `nobody has looked at the
-    haystack`.
+    `judge`: the judge of the scores; empty if they are not judgments. `names`: key of a system -> its `label` and its parts, such
+    as `model`, `retriever` and `ordering`; by default the text columns of `by_query`. `unbiased`: the correction by figure and
+    system, if a judge's bias is known and applies; `labelled`: scores corrected by people's labels. `costs`: system -> dollars
+    per query, if known. `corrections`: `corrected` (for the judge's bias) and `labels` (by people's labels) -> system -> figure
+    -> its mean so corrected. `limits`: reasons for no recommendation, regardless of the scores, each a clause such as
+    `nobody has looked at the haystack`.
     """
 
     def __init__(
@@ -60,8 +60,12 @@ class RunScores:
         self.unbiased, self.labelled, self.costs, self.limits = unbiased, labelled, costs, limits
         self.corrections = corrections
         self.ceilings = frozenset(by_query.ceilings)
-        self.names = {name: {"label": label} for name, label in by_query.labels.items()} | dict(names)
-        self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
+        text = [name for name, kind in by_query.scores.schema.items() if kind == pl.String and name not in _KEYS]
+        parts = by_query.scores.select("system", *text).unique().with_columns(pl.col(text).fill_null("")) if text else None
+        found = {} if parts is None else {str(row.pop("system")): row for row in parts.iter_rows(named=True)}
+        labels = {name: " + ".join(filter(None, row.values())) for name, row in found.items()} | dict(by_query.labels)
+        self.names = {name: {"label": label, **found.get(name, {})} for name, label in labels.items()} | dict(names)
+        self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in (*_KEYS, *text)}
         self.frame = _by_figure(by_query, self.units)
         self.systems = [*self.frame["system"].unique().sort()]
         """The systems' keys."""
@@ -72,8 +76,8 @@ class RunScores:
 
     def side(self, system: str) -> dict[str, str]:
         """The system as a side of a pair."""
-        names = dict.fromkeys(("model", "retriever", "ordering"), "") | dict(self.names.get(system, {}))
-        return {"run": self.run, "system": system, "label": self.label(system), **names, "judge": self.judge}
+        parts = {name: self.names.get(system, {}).get(name, "") for name in ("model", "retriever", "ordering")}
+        return {"run": self.run, "system": system, "label": self.label(system), **parts, "judge": self.judge}
 
 
 def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from summhay_ray.comparison.compare import SystemComparison
+from summhay_ray.comparison.leaderboard import ENDS, SystemComparison, board, decided
 from summhay_ray.engine import Chart, Section
 
 SHOWN = 25
 """Number of systems in the forest plot and the matrix: the best ones."""
 ROWS = 10
-"""Maximum number of rows of a table on one screen, and of pairs for a table there."""
+"""Maximum number of systems on one screen, and of pairs for a table there."""
 FEW_PAIRS = 3
 """Up to this number, each pair of a figure gets a sentence."""
-ENDS = {"": "difference", "_low": "low", "_high": "high"}
-"""Suffix of a column -> the field of a difference."""
 
 
 def screen_sections(comparison: SystemComparison, everything: bool = False) -> Iterator[Section]:
@@ -26,19 +24,17 @@ def screen_sections(comparison: SystemComparison, everything: bool = False) -> I
     `everything`: all figures, systems and pairs.
     """
     verdicts = [line for figure in comparison.standings for line in _verdicts(comparison, figure)]
-    yield replace(_decided(comparison), notes=[*comparison.warnings, *verdicts])
-    for figure, standings in [*comparison.standings.items()][: None if everything else 1]:
-        pairs = comparison.of(figure)
-        shown = []
-        if standings.height > 2 or (standings["missing"] > 0).any():
-            shown.append(_ranking(comparison, figure, ROWS if not everything else None))
-        if everything or pairs.height <= ROWS:
-            shown.append(_pairs_section(comparison, figure, pairs))
+    yield replace(decided(comparison), notes=[*comparison.warnings, *verdicts])
+    for place, (figure, standings) in enumerate(comparison.standings.items()):
+        shown = [] if place else [board(comparison)]
+        if everything and (standings.height > 2 or (standings["missing"] > 0).any()):
+            shown.append(_ranking(comparison, figure))
+        if everything or (not place and comparison.of(figure).height <= ROWS):
+            shown.append(_pairs_section(comparison, figure, comparison.of(figure)))
         for section in shown:
             rest = [] if everything or section is not shown[-1] else _left_out(comparison, figure)
-            yield replace(
-                section, text="" if standings.height > ROWS and not everything else section.text, chart=None, notes=rest
-            )
+            text = "" if standings.height > ROWS and not everything else section.text
+            yield replace(section, text=text, chart=None, notes=rest, more=False)
 
 
 def _left_out(comparison: SystemComparison, figure: str) -> list[str]:
@@ -62,83 +58,11 @@ def _verdicts(comparison: SystemComparison, figure: str) -> list[str]:
     return [f"{comparison.judged(figure)}: {'; '.join(filter(None, (differ, may)))}"]
 
 
-def board(comparison: SystemComparison) -> Section:
-    """The leaderboard by the first figure: a row per system, best first, then incomplete ones and those that see the gold, which
-    have no rank.
-
-    `from best` is the difference from the first system that does not see the gold. `verdict`, among such systems: `best`, `tied`
-    (no system is shown to be better than it), `below`, or `undecided` (the only candidate, on too little evidence); `incomplete`
-    without a rank, `ceiling` for a system that sees the gold.
-    """
-    figure = next(iter(comparison.standings))
-    standings, several = comparison.standings[figure], len(comparison.runs) > 1
-    rows = standings.to_dicts()
-    usable = {row["name"]: row for row in rows if row["rank"] is not None and not row["ceiling"]}
-    leader = next(iter(usable), rows[0]["name"])
-    worse, from_leader = set(), dict[str, tuple[float | None, ...]]()
-    for pair in comparison.of(figure).select("a", "b", "differs", "paired").iter_rows(named=True):
-        a, b = (f"{side['run']} {side['system']}" if several else side["system"] for side in (pair["a"], pair["b"]))
-        difference, low, high = (pair["paired"][name] for name in ("difference", "low", "high"))
-        if pair["differs"] and a in usable and b in usable:
-            worse.add(b if difference > 0 else a)
-        if b == leader:
-            from_leader[a] = (difference, low, high)
-        elif a == leader:
-            from_leader[b] = tuple(None if end is None else -end for end in (difference, high, low))
-    decided = "undecided" if comparison.decision.use is None else "best"
-    standing = "tied" if len(usable) - len(worse) > 1 else decided
-    means = {row["name"]: row for row in comparison.means.iter_rows(named=True)}
-    others = [name for name in comparison.scales if name in comparison.means.columns and name != figure]
-    named = [name for name in ("model", "retriever", "ordering") if any(row[name] for row in rows)]
-    ways = [way for way, found in comparison.corrections.items() if any(row["name"] in found for row in rows)]
-    table = []
-    apart = [row for row in rows if row["name"] not in usable]
-    for row in (*usable.values(), *sorted(apart, key=lambda row: bool(row["ceiling"]))):
-        name, ends = row["name"], from_leader.get(row["name"], (None,) * 3)
-        verdict = "ceiling" if row["ceiling"] else "incomplete" if row["rank"] is None else "below" if name in worse else standing
-        corrected = {way: comparison.corrections[way].get(name, (None,) * 3) for way in ways}
-        table.append(
-            {
-                "rank": 1 + sum(other["rank"] < row["rank"] for other in usable.values()) if name in usable else None,
-                "system": row["label"],
-                **({"run": row["run"]} if several else {}),
-                **{column: row[column] for column in named},
-                **{
-                    f"{figure}{end}": row[of]
-                    for end, of in {"": "mean", "_low": "low", "_high": "high", "_floor": "floor"}.items()
-                },
-                **dict(zip((f"from best{end}" for end in ENDS), ends, strict=True)),
-                **{f"{way}{end}": value for way in ways for end, value in zip(ENDS, corrected[way], strict=True)},
-                **{other: means[name][other] for other in others},
-                "answered": 1 - row["missing"],
-                "dollars a query": row["usd"],
-                "verdict": verdict,
-                "n": row["n"],
-                "n_expected": row["n_expected"],
-            }
-        )
-    frame = pl.DataFrame(table, infer_schema_length=None)
-    figures = [name for name in frame.columns if name not in ("rank", "system", "run", *named, "verdict", "n", "n_expected")]
-    frame = frame.with_columns(pl.col(figures).cast(pl.Float64))
-    frame = frame.drop(name for name in ("dollars a query",) if not frame[name].count())
-    units = {name: "%" for name in (figure, *others) if comparison.scales.get(name) == "%"} | {"answered": "%"}
-    if figure in units:
-        units |= {"from best": "points", **dict.fromkeys(ways, "%")}
-    return Section(
-        f"Leaderboard by {comparison.judged(figure)}",
-        f"Mean {figure}, each query counting once, for {comparison.about[figure]}. From best: the difference from "
-        f"{usable.get(leader, rows[0])['label']}, with the interval of their pair. n: {comparison.counted}.",
-        frame,
-        units,
-        name="board",
-    )
-
-
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     """The report's sections: the decision and the leaderboard; for the first figure the ranking, the comparison with the best
     and every pair; for each further figure the comparison with its best."""
     first, *others = comparison.standings
-    yield _decided(comparison)
+    yield decided(comparison)
     yield board(comparison)
     yield _ranking(comparison, first)
     yield from _with_best(comparison, first)
@@ -162,14 +86,8 @@ def _swap_sides(paired: str) -> pl.Expr:
     return pl.col(paired).struct.with_fields(wins=of("losses"), losses=of("wins"), **turned)
 
 
-def _decided(comparison: SystemComparison) -> Section:
-    """The decision in one paragraph."""
-    title = f"Decision by {comparison.judged(comparison.decision.figure)}"
-    return Section(title, comparison.decision.text, name="decision", notes=comparison.warnings)
-
-
-def _ranking(comparison: SystemComparison, figure: str, most: int | None = None) -> Section:
-    """The ranking of systems with its uncertainty. `most`: how many of them to show."""
+def _ranking(comparison: SystemComparison, figure: str) -> Section:
+    """The ranking of systems with its uncertainty."""
     standings, unit = comparison.standings[figure], comparison.units[figure]
     text = (
         f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 "
@@ -190,9 +108,7 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     )
     means = {figure: pl.col("mean"), f"{figure}_floor": pl.col("floor")}
     table = standings.select("rank", "rank_low", "rank_high", "n", "n_expected", system="label", best=may, **means)
-    table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best")).head(
-        most or table.height
-    )
+    table = table.select("system", pl.col("best").alias("may be the best"), pl.exclude("system", "best"))
     title = comparison.judged(f"{_title(figure)}: ranking, for {comparison.about[figure]}")
     return Section(title, text, table, {figure: unit} if unit else {}, name="ranking", tab="compare")
 

@@ -68,7 +68,8 @@ class ByQuery:
 
     scores: pl.DataFrame
     """A row per system and query: columns `system`, `query`, and a float column per figure, null where nothing was scored. The
-    optional column `cluster` groups similar queries, such as those about one document; each group is resampled as a whole."""
+    optional column `cluster` groups similar queries, such as those about one document; each group is resampled as a whole.
+    Further text columns, such as `model` and `retriever`, are the parts of which a system consists, and name it."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Figure -> its unit; differences of fractions with the unit % are shown in points."""
     cluster: str = "collection"
@@ -83,7 +84,7 @@ class ByQuery:
     may_lack: Collection[str] = ()
     """Figures that may be undefined for an answer, such as the correlation of constant values. Such an answer is not missing."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """System -> its name in tables, if that differs from the system."""
+    """System -> its name in tables; by default its parts, or else the system."""
     ceilings: Collection[str] = ()
     """Systems that see the gold labels, which real systems cannot. They are compared, but never recommended."""
 

@@ -160,7 +160,11 @@ class RunResult:
         return self.results.notes
 
     def _repr_html_(self) -> str:
-        """For a notebook: the outcome and the scores."""
+        """For a notebook: the outcome and the benchmark's first section."""
+        return self._html(self.sections[:1])
+
+    def _html(self, shown: Sequence[Any]) -> str:
+        """The outcome in names and values, and what is shown below it."""
         cells, usd = self.cells, self.usd["spent"]
         pairs = [
             ("run", f"{self.run} ({self.kind})"),
@@ -169,7 +173,7 @@ class RunResult:
             ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
             ("dollars spent", f"{usd:.6f}"),
         ]
-        return html_of(pairs, [self.table] if hasattr(self, "table") else [])
+        return html_of(pairs, shown)
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""

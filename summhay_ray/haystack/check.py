@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -47,9 +48,8 @@ class Node:
 
     def entry(self, key: str) -> Node:
         found = self.fields().get(key, _ABSENT)
-        joined = f"{self.path}.{key}" if self.path else key
-        path = joined if _PLAIN_KEY.fullmatch(key) else f"{self.path}[{described(key)}]"
-        node = Node(self.file, path, None if found is _ABSENT else found)
+        step = _step(key)
+        node = Node(self.file, self.path + step if self.path else step.removeprefix("."), None if found is _ABSENT else found)
         if found is _ABSENT:
             raise node.refuse("this field", "nothing: it is missing")
         return node
@@ -126,6 +126,12 @@ def described(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value if len(value) <= _SHOWN else value[:_SHOWN] + "...")
     return json.dumps(value)[:_SHOWN]
+
+
+@functools.lru_cache(maxsize=1024)
+def _step(key: str) -> str:
+    """The part of a path that leads to a field of an object."""
+    return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{described(key)}]"
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any] | _Flaw:

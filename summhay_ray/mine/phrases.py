@@ -1,7 +1,5 @@
 """The noun phrases of English statements, and how much each of them names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

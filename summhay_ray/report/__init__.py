@@ -8,37 +8,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.run_tables import (
-    dollars_line,
-    failure_blocks,
-    failures_table,
-    minutes,
-    plan_table,
-    runs_table,
-    usage_table,
-    ways_table,
-)
-from summhay_ray.report.sections import TextTable, board_table, fitted, folded, markdown, section_table, shown
-from summhay_ray.report.synth import (
+from summhay_ray.report.record_tables import (
     AUDITED_LEGEND,
     BOUNDS_LEGEND,
     VERIFIED_LEGEND,
     answers_table,
     audited_tables,
-    bounds_table,
+    dollars_line,
     explained_tables,
+    failure_blocks,
     made_tables,
+    plan_table,
+    runs_table,
+    usage_table,
     verified_tables,
+    ways_table,
 )
-from summhay_ray.report.terminal_tables import (
-    BENCH_LEGEND,
-    bench_tables,
-    names_line,
-    rejudge_table,
-    score_lines,
-    score_tables,
-    table_legends,
-)
+from summhay_ray.report.sections import TextTable, fitted, folded, markdown, notes, section_table
 
 if TYPE_CHECKING:
     from summhay_ray.report.make import Report, report
@@ -49,36 +35,25 @@ _PAGES = {"Report": "make", "report": "make", "serve_report": "serve"}
 
 __all__ = [
     "AUDITED_LEGEND",
-    "BENCH_LEGEND",
     "BOUNDS_LEGEND",
     "VERIFIED_LEGEND",
     "Report",
     "TextTable",
     "answers_table",
     "audited_tables",
-    "bench_tables",
-    "board_table",
-    "bounds_table",
     "dollars_line",
     "explained_tables",
     "failure_blocks",
-    "failures_table",
     "fitted",
     "folded",
     "made_tables",
     "markdown",
-    "minutes",
-    "names_line",
+    "notes",
     "plan_table",
-    "rejudge_table",
     "report",
     "runs_table",
-    "score_lines",
-    "score_tables",
     "section_table",
     "serve_report",
-    "shown",
-    "table_legends",
     "usage_table",
     "verified_tables",
     "ways_table",

@@ -9,7 +9,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -17,7 +17,11 @@ from summhay_ray.comparison import ENDS, SystemComparison, board, compare_pairs
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.run_sections import ReportedRun
-from summhay_ray.report.sections import SHARES, is_finite, plain, section_columns, section_table, with_unit
+from summhay_ray.report.sections import section_table
+from summhay_ray.sections import SHARES, is_finite, lacks, plain, shown_columns, with_unit
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 ENOUGH = 0.95
 """The share of answers below which their tile is red."""
@@ -32,7 +36,6 @@ MOST_FOREST = 25
 """Systems in the forest of the first screen."""
 MOST_CARD = 5
 """Systems on a card."""
-_NAMES = ("model", "retriever", "ordering", "run")
 
 
 def shared_comparison(runs: Sequence[ReportedRun]) -> SystemComparison | None:
@@ -137,7 +140,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
         "judge": comparison.judge,
         "text": section.text,
         "counted": comparison.counted,
-        "names": [name for name in _NAMES if name in columns],
+        "names": [*section.parts, *(name for name in ("run",) if name in columns)],
         "others": others,
         "ways": [way for way in comparison.corrections if way in columns],
         "percent": {name: section.units.get(name) == "%" for name in (figure, *others)},
@@ -146,7 +149,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
             {
                 **{name: _plain_value(value) for name, value in row.items()},
                 "link": _filters(
-                    {"system": row["system"].removeprefix(f"{row.get('run', '')} "), "n": row["n"]}, facets, row.get("run", "")
+                    {**row, "system": row["system"].removeprefix(f"{row.get('run', '')} ")}, facets, row.get("run", "")
                 ),
             }
             for row in section.table.iter_rows(named=True)
@@ -157,7 +160,7 @@ def board_data(comparison: SystemComparison, facets: Mapping[str, Any]) -> dict[
 def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[str, Any] | None:
     """The table of a section for the page's script: heads, cells as text, the values by which they sort, and the filters that
     lead to a row's samples. `facets`: text columns of the samples -> their values; `run`: the table's, of several."""
-    columns, grid = section_columns(section), section_table(section)
+    columns, grid = shown_columns(section), section_table(section)
     if grid is None or section.table is None or not columns:
         return None
     rows = section.table.head(MOST_ROWS)
@@ -175,8 +178,8 @@ def table_data(section: Section, facets: Mapping[str, Any], run: str) -> dict[st
     }
 
 
-def chart_data(section: Section) -> dict[str, Any] | None:
-    """The chart of a section for the page's script, with its points in the units that are shown; None without any."""
+def chart_data(section: Section, most: int | None = MOST_POINTS) -> dict[str, Any] | None:
+    """The chart of a section as data, with its points (at most `most`) in the units that are shown; None without any."""
     chart, table = section.chart, section.table
     if chart is None or table is None:
         return None
@@ -201,13 +204,14 @@ def chart_data(section: Section) -> dict[str, Any] | None:
                 "low": ends[0],
                 "high": ends[1],
                 "n": row.get("n"),
+                "lacks": lacks(row),
                 "label": label,
                 **({"sure": is_finite(row[chart.sure]) and row[chart.sure] < 0.05} if chart.sure else {}),
             }
         )
     axes = {"x_title": chart.x, "y_title": chart.y, "s_title": chart.series}
     titles = {name: plain(with_unit(section, column)) for name, column in axes.items() if column}
-    drawn = {"kind": chart.kind, "front": chart.front, **titles, "points": points[:MOST_POINTS], "n": len(points)}
+    drawn = {"kind": chart.kind, "front": chart.front, **titles, "points": points[:most], "n": len(points)}
     return drawn if points else None
 
 
@@ -222,9 +226,9 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
     )
     costs = [one for run in runs for one in run.sections if one.chart is not None and one.chart.front]
     if "dollars a query" in ranked.columns and (ranked["dollars a query"] > 0).any():
-        series = [name for name in ("model",) if name in ranked.columns]
+        series = [*whole.parts][:1]
         points = ranked.select("system", *series, "dollars a query", figure, "n")
-        chart = Chart.scatter("dollars a query", figure, series=series[0] if series else "", front=True)
+        chart = Chart.scatter("dollars a query", figure, series="".join(series), front=True)
         costs = [Section("Cost and quality", table=points, units=_units_of(whole, points), chart=chart)]
     cost = chart_data(costs[0]) if costs else None
     # A run that paid nothing has no costs to compare.
@@ -235,34 +239,37 @@ def front_charts(runs: Sequence[ReportedRun], comparison: SystemComparison) -> l
 
 def card_svg(title: str, runs: Sequence[ReportedRun]) -> str:
     """A picture for a README: the decision, and the leading systems with their intervals. Raises UserError without scores."""
-    from xml.sax.saxutils import escape
-
     comparison = shared_comparison(runs)
     if comparison is None or (table := board(comparison).table) is None:
         raise UserError("a card needs scores by query, of one run or of runs of the same queries")
     figure, scale = comparison.decision.figure, 100 if comparison.units[comparison.decision.figure] == "%" else 1
-    rows = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()
-    most = max((row[name] for row in rows for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
-    lines = [*textwrap.wrap(plain(comparison.decision.text), 105)[:4]]
-    top, parts = 62 + 18 * len(lines), list[str]()
-    for place, line in enumerate([plain(title)[:70], *lines]):
-        size = 20 if not place else 12
-        parts.append(f'<text x="20" y="{34 if not place else 42 + 18 * place}" font-size="{size}">{escape(line)}</text>')
-    for place, row in enumerate(rows):
-        y, at = top + 24 * place, [300 + 260 * (row[name] or 0) / most for name in (f"{figure}_low", figure, f"{figure}_high")]
-        name = f"{place + 1}. {plain(row['system'])}"
-        parts.append(f'<text x="20" y="{y + 4}" font-size="12">{escape(name if len(name) < 44 else name[:43] + "…")}</text>')
-        if row[f"{figure}_low"] is not None:
-            line_at = f'x1="{at[0]:.1f}" x2="{at[2]:.1f}" y1="{y}" y2="{y}"'
-            parts.append(f'<line {line_at} stroke="#56B4E9" stroke-width="4"/>')
-        value = f"{figure} {scale * row[figure]:.{1 if scale == 100 else 3}f} · {row['verdict']}"
-        parts.append(f'<circle cx="{at[1]:.1f}" cy="{y}" r="5" fill="#0072B2"/>')
-        parts.append(f'<text x="580" y="{y + 4}" font-size="12">{escape(value)}</text>')
-    height = top + 24 * len(rows) + 6
-    style = 'font-family="system-ui, sans-serif" fill="#1b1f24"'
-    box = f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" viewBox="0 0 760 {height}" role="img" {style}>'
-    frame = f'<rect width="759" height="{height - 1}" x=".5" y=".5" rx="8" fill="#fff" stroke="#d3d9df"/>'
-    return "\n".join([box, f"<title>{escape(plain(title))}</title>", frame, *parts, "</svg>\n"])
+    found = table.filter(~pl.col("verdict").is_in(APART)).drop_nulls(figure).head(MOST_CARD).to_dicts()
+    most = max((row[name] for row in found for name in (figure, f"{figure}_high") if row[name] is not None), default=0) or 1
+    rows = [
+        {
+            "system": plain(row["system"]),
+            "verdict": row["verdict"],
+            "value": f"{scale * row[figure]:.{1 if scale == 100 else 3}f}",
+            **{
+                name: None if row[f"{figure}{end}"] is None else round(300 + 260 * row[f"{figure}{end}"] / most, 1)
+                for name, end in (("low", "_low"), ("at", ""), ("high", "_high"))
+            },
+        }
+        for row in found
+    ]
+    lines = textwrap.wrap(plain(comparison.decision.text), 105)[:4]
+    top = 62 + 18 * len(lines)
+    card = {"title": plain(title), "lines": lines, "rows": rows, "figure": figure}
+    return page_template("card.svg.j2").render(card, top=top, height=top + 24 * len(rows) + 6) + "\n"
+
+
+def page_template(name: str, **marks: str) -> Template:
+    """A template of the folder `page`. Values are escaped for HTML, unless `marks` gives the marks of another language."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("summhay_ray.report", "page")
+    options: Any = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, **marks}
+    return Environment(loader=loader, autoescape=not marks, **options).get_template(name)
 
 
 def _units_of(section: Section, table: pl.DataFrame) -> dict[str, str]:

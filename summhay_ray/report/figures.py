@@ -1,25 +1,26 @@
-"""Draw the chart of a section for papers: SVG, or PDF with embedded fonts.
+"""Draw the chart of a section for papers: SVG, or PDF with embedded fonts. The points are those of the page's chart.
 
 The colours are those of Okabe and Ito, which colour-blind readers can distinguish. Series also differ in markers and lines.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import itertools
 import logging
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from summhay_ray.engine import Chart, Section
+from summhay_ray.engine import Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES, is_finite, lacks, plain, with_unit
+from summhay_ray.report.face import chart_data
+from summhay_ray.sections import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,18 +32,28 @@ COLUMN_INCHES = 3.35
 MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
 """Maximum names along an axis, coloured series, and characters of a name and of a title. The figure says if names are left
 out."""
-MOST_ZEROS, LEAST = 15, 0.0005
-"""With more bars than MOST_ZEROS, bars shorter than LEAST are left out."""
+MOST_ZEROS = 15
+"""With more bars than this, those shorter than a 2000th of the longest are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")
 _GREY = "#9A9A9A"
 _MARKERS = "osD^vPX*"
-
-Row = Mapping[str, Any]
-
-
-def drawable(section: Section) -> bool:
-    """Whether the section has a chart with at least one point."""
-    return section.chart is not None and bool(_rows(section))
+_STYLE: dict[Any, Any] = {
+    "text.parse_math": False,
+    "font.size": 7.0,
+    "grid.color": "0.75",
+    "font.family": ["DejaVu Sans"],
+    "axes.grid": True,
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": "cycler('color', ['#0072B2'])",
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+}
+Drawn = dict[str, Any]
+"""A chart's data: see `chart_data`."""
 
 
 def draw(section: Section) -> Figure:
@@ -50,13 +61,18 @@ def draw(section: Section) -> Figure:
     data."""
     from matplotlib import rc_context
 
-    chart, rows = section.chart, _rows(section)
-    if chart is None or not rows:
-        raise UserError(f"section {section.slug!r} has no chart" + (" yet: no figure is there" if chart else ""))
+    drawn = chart_data(section, most=None)
+    if drawn is None:
+        raise UserError(f"section {section.slug!r} has no chart" + (" yet: no figure is there" if section.chart else ""))
     with rc_context(_STYLE):
-        made = _figure_class()(figsize=(COLUMN_INCHES, _height(chart, rows)), layout="constrained")
+        made = _figure_class()(figsize=(COLUMN_INCHES, _height(drawn)), layout="constrained")
         axes = made.add_subplot()
-        _KINDS[chart.kind](axes, section, chart, rows)
+        _KINDS[drawn["kind"]](axes, drawn)
+        for axis, low, high in (("x", *axes.get_xlim()), ("y", *axes.get_ylim())):
+            if axis in _FROM_ZERO[drawn["kind"]] and low > 0:
+                axes.set(**{f"{axis}lim": (0.0, high * 1.04)})
+        if len(axes.get_legend_handles_labels()[1]) > 1:
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", handletextpad=0.4)
         title = textwrap.wrap(_text(section.title, MOST_TITLE), int(COLUMN_INCHES * 17))
         lines = [*title, *filter(None, [made.get_suptitle()])]
         made.suptitle("\n".join(lines), fontsize="small", x=0.01, horizontalalignment="left")
@@ -82,80 +98,30 @@ def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
     """The chart as a file for a paper. Text is drawn as outlines (SVG) or embedded as TrueType (PDF)."""
     from matplotlib import rc_context
 
-    stream = io.BytesIO()
-    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), _quiet():
-        metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
-        draw(section).savefig(stream, format=kind, transparent=True, metadata=metadata)
+    stream, log = io.BytesIO(), logging.getLogger("matplotlib")
+    level = log.level
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), warnings.catch_warnings():
+        # matplotlib warns of every character that the font lacks.
+        warnings.simplefilter("ignore", UserWarning)
+        log.setLevel(logging.ERROR)
+        try:
+            metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
+            draw(section).savefig(stream, format=kind, transparent=True, metadata=metadata)
+        finally:
+            log.setLevel(level)
     return stream.getvalue()
 
 
-_STYLE: dict[Any, Any] = {
-    "text.parse_math": False,
-    "font.size": 7.0,
-    "grid.color": "0.75",
-    "font.family": ["DejaVu Sans"],
-    "axes.grid": True,
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "axes.prop_cycle": "cycler('color', ['#0072B2'])",
-    "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4.5,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppresses matplotlib's warnings, such as one for every character that the font lacks."""
-    import warnings
-
-    log = logging.getLogger("matplotlib")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            yield
-    finally:
-        log.setLevel(level)
-
-
-def _rows(section: Section) -> list[Row]:
-    if section.chart is None or section.table is None:
-        return []
-    value = {"forest": section.chart.x, "matrix": section.chart.series}.get(section.chart.kind, section.chart.y)
-    numeric = [value] if section.chart.kind != "scatter" else [section.chart.x, section.chart.y]
-    return [row for row in section.table.iter_rows(named=True) if all(is_finite(row[name]) for name in numeric)]
-
-
-def _height(chart: Chart, rows: Sequence[Row]) -> float:
+def _height(drawn: Drawn) -> float:
     """In inches."""
-    line = 0.17
-    if chart.kind in ("bar", "forest"):
-        named = len(_names(chart, rows)) if chart.kind == "bar" else len(rows)
-        # Next to few rows, the legend is taller.
-        series = len(_series(chart, rows)) if chart.kind == "bar" and chart.series else 0
-        return max(1.4, 0.9 + line * min(named, MOST_ROWS), 0.3 + line * series)
-    if chart.kind == "matrix":
-        down, across = _fields(chart, rows)
-        return 0.75 * COLUMN_INCHES + line * 4 if down is across else max(1.4, 0.9 + 2 * line * min(len(down), MOST_ROWS))
-    return 0.62 * COLUMN_INCHES
-
-
-def _scaled(section: Section, row: Row, name: str) -> float:
-    return float(row[name]) * (100 if section.units.get(name) in SHARES else 1)
-
-
-def _ends(section: Section, row: Row, name: str) -> tuple[float, float]:
-    """The lengths of the interval below and above the figure, as drawn; (0, 0) without an interval."""
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    if not is_finite(low) or not is_finite(high):
-        return 0.0, 0.0
-    middle, scale = _scaled(section, row, name), 100 if section.units.get(name) in SHARES else 1
-    assert low is not None and high is not None
-    return max(0.0, middle - low * scale), max(0.0, high * scale - middle)
+    points, kind = drawn["points"], drawn["kind"]
+    names = min(MOST_ROWS, len({point["x" if kind == "bar" else "y"] for point in points}))
+    if kind == "matrix":
+        down, across = _fields(points)
+        return 0.75 * COLUMN_INCHES + 0.68 if down is across else max(1.4, 0.9 + 0.34 * names)
+    # Next to few rows, the legend is taller.
+    tall = max(1.4, 0.9 + 0.17 * names, 0.3 + 0.17 * min(MOST_SERIES, len({point["s"] for point in points})))
+    return tall if kind in ("bar", "forest") else 0.62 * COLUMN_INCHES
 
 
 def _text(value: Any, longest: int = LONGEST) -> str:
@@ -164,186 +130,159 @@ def _text(value: Any, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest // 2]}…{text[1 - longest // 2 :]}"
 
 
-def _series(chart: Chart, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Label -> rows of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
-    found: dict[Any, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row[chart.series] if chart.series else "", []).append(row)
-    own = _labelled(itertools.islice(found, MOST_SERIES))
-    series = {label: found[name] for name, label in own.items()}
-    if len(found) > MOST_SERIES:
-        rest = [row for name, part in found.items() if name not in own for row in part]
-        series[f"{len(found) - MOST_SERIES} more"] = rest
-    return series
-
-
-def _labelled(names: Iterable[Any]) -> dict[Any, str]:
-    """Name -> its label in a figure. Labels that would be equal after shortening are numbered."""
-    labels: dict[Any, str] = {}
+def _labels(names: Iterable[Any]) -> list[str]:
+    """The labels of names in a figure. Labels that would be equal after shortening are numbered."""
+    labels: list[str] = []
     for name in names:
-        text, place = _text(name), 1
-        while text in labels.values():
-            place += 1
-            text = f"{_text(name)} ({place})"
-        labels[name] = text
+        numbered = (f"{_text(name)} ({place})" if place > 1 else _text(name) for place in itertools.count(1))
+        labels.append(next(text for text in numbered if text not in labels))
     return labels
 
 
-def _look(place: int) -> dict[str, Any]:
-    if place >= MOST_SERIES:
-        return {"color": _GREY, "marker": "."}
-    return {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)]}
+def _series(points: Sequence[Drawn]) -> list[tuple[str, list[Drawn], dict[str, Any]]]:
+    """Label, points and look of each series. Series beyond MOST_SERIES are joined into one, drawn in grey."""
+    found: dict[Any, list[Drawn]] = {}
+    for point in points:
+        found.setdefault(point["s"], []).append(point)
+    names = [*found][:MOST_SERIES]
+    series = []
+    for place, (name, label) in enumerate(zip(names, _labels(names), strict=True)):
+        marker = _MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)]
+        series.append((label, found[name], {"color": _COLOURS[place % len(_COLOURS)], "marker": marker}))
+    if rest := [point for name in [*found][MOST_SERIES:] for point in found[name]]:
+        series.append((f"{len(found) - MOST_SERIES} more", rest, {"color": _GREY, "marker": "."}))
+    return series
 
 
-def _legend(axes: Axes) -> None:
-    if len(axes.get_legend_handles_labels()[1]) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", handletextpad=0.4)
+def _ends(points: Sequence[Drawn], value: str) -> list[tuple[float, ...]]:
+    """The lengths of the intervals below and above the figures; 0 without an interval."""
+    ends = [
+        (max(0.0, point[value] - point["low"]), max(0.0, point["high"] - point[value]))
+        if None not in (point["low"], point["high"])
+        else (0.0, 0.0)
+        for point in points
+    ]
+    return [*zip(*ends, strict=True)]
 
 
-def _names(chart: Chart, rows: Sequence[Row]) -> list[Any]:
-    """The categories of a bar chart. If there are many, those with a value near 0 are left out."""
-    names = list(dict.fromkeys(row[chart.x] for row in rows))
-    if len(names) > MOST_ZEROS:
-        worth = {row[chart.x] for row in rows if abs(row[chart.y]) >= LEAST}
-        names = [name for name in names if name in worth] or names
-    return names[:MOST_ROWS]
-
-
-def _left_out(axes: Axes, n: int, drawn: int, what: str) -> None:
-    """Add a note that the figure does not show everything."""
-    if n > drawn:
+def _first(axes: Axes, names: Sequence[Any], worth: Sequence[Any] = (), what: str = "") -> Sequence[Any]:
+    """The names that are shown, at most MOST_ROWS; a note says how many there are. `worth`: those with a value, `what`: a note on
+    the others."""
+    shown = [*(worth or names)][:MOST_ROWS]
+    if len(names) > len(shown):
         assert axes.figure is not None
-        text = f"{drawn} of {n:,} shown{what}; the table has all"
+        others = what if len(shown) < min(len(names), MOST_ROWS) else ""
+        text = f"{len(shown)} of {len(names):,} shown{others}; the table has all"
         axes.figure.suptitle(text, fontsize="small", x=0.01, horizontalalignment="left")
+    return shown
 
 
-def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
+def _bar(axes: Axes, drawn: Drawn) -> None:
     """Categories from top to bottom: bars for a single series, points for several."""
-    names = _labelled(_names(chart, rows))
-    places = {name: len(names) - 1 - place for place, name in enumerate(names)}
-    n = len({row[chart.x] for row in rows})
-    _left_out(axes, n, len(names), ", all others are 0" if len(names) < min(n, MOST_ROWS) else "")
-    series = _series(chart, [row for row in rows if row[chart.x] in places])
-    for place, (label, own) in enumerate(series.items()):
-        ys = [float(places[row[chart.x]]) for row in own]
-        xs = [_scaled(section, row, chart.y) for row in own]
-        if len(series) == 1:
-            axes.barh(ys, xs, color=_COLOURS[0], height=0.65)
+    names = [*dict.fromkeys(point["x"] for point in drawn["points"])]
+    least = max(abs(point["y"]) for point in drawn["points"]) / 2000
+    worth = dict.fromkeys(point["x"] for point in drawn["points"] if abs(point["y"]) >= least)
+    shown = _first(axes, names, [*worth] if len(names) > MOST_ZEROS else (), ", all others are 0")
+    places = {name: -float(place) for place, name in enumerate(shown)}
+    series = _series([point for point in drawn["points"] if point["x"] in places])
+    for label, own, look in series:
+        xs, ys = [point["y"] for point in own], [places[point["x"]] for point in own]
+        if len(series) > 1:
+            axes.plot(xs, ys, linestyle="none", label=label, **look)
         else:
-            axes.plot(xs, ys, linestyle="none", label=label, **_look(place))
-        ends = [_ends(section, row, chart.y) for row in own]
-        if len(series) == 1 and any(map(any, ends)):
-            axes.errorbar(
-                xs, ys, xerr=list(zip(*ends, strict=True)), fmt="none", ecolor=axes.xaxis.label.get_color(), elinewidth=0.8
-            )
-    axes.set_yticks(list(places.values()), list(names.values()))
-    axes.set_ylim(-0.7, len(names) - 0.3)
-    _from_zero(axes, "x")
-    axes.set_xlabel(_text(with_unit(section, chart.y)))
-    axes.grid(visible=False, axis="y") if len(series) == 1 else None
-    _legend(axes)
+            axes.barh(ys, xs, color=_COLOURS[0], height=0.65, xerr=_ends(own, "y"), error_kw={"elinewidth": 0.8})
+    axes.set_yticks([*places.values()], _labels(shown))
+    axes.set_ylim(0.7 - len(shown), 0.7)
+    axes.set_xlabel(_text(drawn["y_title"]))
+    if len(series) == 1:
+        axes.grid(visible=False, axis="y")
 
 
-def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    numeric = all(is_finite(row[chart.x]) for row in rows)
-    names = _labelled(dict.fromkeys(row[chart.x] for row in rows))
-    places = {name: place for place, name in enumerate(names)}
-    for place, (label, own) in enumerate(_series(chart, rows).items()):
-        grey = place >= MOST_SERIES
-        for number, (_, part) in enumerate(itertools.groupby(own, key=lambda row: row[chart.series] if grey else "")):
+def _line(axes: Axes, drawn: Drawn) -> None:
+    names = [*dict.fromkeys(point["x"] for point in drawn["points"])]
+    numeric = all(isinstance(name, int | float) for name in names)
+    for place, (label, own, look) in enumerate(_series(drawn["points"])):
+        # The series that are joined in grey keep a line each.
+        for number, (_, part) in enumerate(itertools.groupby(own, key=lambda point: point["s"])):
             points = list(part)
-            xs = [float(row[chart.x]) if numeric else places[row[chart.x]] for row in points]
-            ys = [_scaled(section, row, chart.y) for row in points]
-            ends = list(zip(*(_ends(section, row, chart.y) for row in points), strict=True))
-            dashes = ("-", "--", ":", "-.")[place % 4]
-            axes.errorbar(xs, ys, yerr=ends, label="" if number else label, linestyle=dashes, elinewidth=0.7, **_look(place))
+            xs, ys = [point["x"] if numeric else names.index(point["x"]) for point in points], [point["y"] for point in points]
+            axes.errorbar(
+                xs,
+                ys,
+                yerr=_ends(points, "y"),
+                label="" if number else label,
+                linestyle=("-", "--", ":", "-.")[place % 4],
+                elinewidth=0.7,
+                **look,
+            )
     if not numeric:
-        axes.set_xticks(range(len(names)), list(names.values()))
+        axes.set_xticks(range(len(names)), _labels(names))
         axes.margins(x=0.08)
-    _from_zero(axes, "y")
-    axes.set_xlabel(_text(with_unit(section, chart.x)))
-    axes.set_ylabel(_text(with_unit(section, chart.y)))
-    _legend(axes)
+    axes.set(xlabel=_text(drawn["x_title"]), ylabel=_text(drawn["y_title"]))
 
 
-def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    points = []
-    for place, (label, own) in enumerate(_series(chart, rows).items()):
-        xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
-        # Missing answers may be the hardest.
-        points += [point for row, *point in zip(own, xs, ys, strict=True) if not lacks(row)]
-        axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
-    if chart.front:
+def _scatter(axes: Axes, drawn: Drawn) -> None:
+    for label, own, look in _series(drawn["points"]):
+        axes.plot([point["x"] for point in own], [point["y"] for point in own], linestyle="none", label=label, alpha=0.85, **look)
+    if drawn["front"]:
         best, line = -math.inf, []
-        for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
-            if y > best:
-                best = y
-                line.append((x, y))
+        # Missing answers may be the hardest.
+        whole = [point for point in drawn["points"] if not point["lacks"]]
+        for point in sorted(whole, key=lambda point: (point["x"], -point["y"])):
+            if point["y"] > best:
+                best = point["y"]
+                line.append((point["x"], best))
         axes.plot(*zip(*line, strict=True), color=axes.xaxis.label.get_color(), linewidth=0.8, drawstyle="steps-post", zorder=1)
-    _from_zero(axes, "x", "y")
-    axes.set_xlabel(_text(with_unit(section, chart.x)))
-    axes.set_ylabel(_text(with_unit(section, chart.y)))
-    _legend(axes)
+    axes.set(xlabel=_text(drawn["x_title"]), ylabel=_text(drawn["y_title"]))
 
 
-def _from_zero(axes: Axes, *names: Literal["x", "y"]) -> None:
-    """Extend these axes to 0, with space at the other end: points at an edge would be cut."""
-    for name in names:
-        low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
-        if low > 0:
-            axes.set(**{f"{name}lim": (0.0, high * 1.04)})
-
-
-def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    _left_out(axes, len(rows), len(rows[:MOST_ROWS]), "")
-    rows = rows[:MOST_ROWS]
-    for place, row in enumerate(reversed(rows)):
-        below, above = _ends(section, row, chart.x)
-        middle = _scaled(section, row, chart.x)
-        low, high = row.get(f"{chart.x}_low"), row.get(f"{chart.x}_high")
-        clear = low is not None and high is not None and (low > 0 or high < 0)
+def _forest(axes: Axes, drawn: Drawn) -> None:
+    points = _first(axes, drawn["points"])
+    for place, point in enumerate(points):
+        clear = None not in (point["low"], point["high"]) and (point["low"] > 0 or point["high"] < 0)
         look: dict[str, Any] = {"color": _COLOURS[1] if clear else _COLOURS[0], "marker": "D" if clear else "o"}
-        axes.errorbar([middle], [place], xerr=[[below], [above]], markersize=4, elinewidth=1.0, **look)
+        axes.errorbar([point["x"]], [-place], xerr=_ends([point], "x"), markersize=4, elinewidth=1.0, **look)
     axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [_text(row[chart.y]) for row in reversed(rows)])
-    axes.set_ylim(-0.7, len(rows) - 0.3)
-    if section.units.get(chart.x) in SHARES:
+    axes.set_yticks(range(0, -len(points), -1), [_text(point["y"]) for point in points])
+    axes.set_ylim(0.7 - len(points), 0.7)
+    if drawn["x_title"].endswith(("(%)", "(points)")):
         # Differences of shares lie within 100 points, even if an interval from few haystacks exceeds that.
         axes.set_xlim(max(-100.0, axes.get_xlim()[0]), min(100.0, axes.get_xlim()[1]))
-    axes.set_xlabel(_text(with_unit(section, chart.x)))
+    axes.set_xlabel(_text(drawn["x_title"]))
     axes.grid(visible=False, axis="y")
 
 
-def _fields(chart: Chart, rows: Sequence[Row]) -> tuple[list[Any], list[Any]]:
+def _fields(points: Sequence[Drawn]) -> tuple[list[Any], list[Any]]:
     """The rows and columns of a matrix; both are one list in the same order if each column is also a row."""
-    down, across = (list(dict.fromkeys(row[name] for row in rows)) for name in (chart.y, chart.x))
+    down, across = (list(dict.fromkeys(point[name] for point in points)) for name in ("y", "x"))
     return (down, down) if set(across) <= set(down) else (down, across)
 
 
-def _matrix(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
-    every, across = _fields(chart, rows)
-    _left_out(axes, len(every), len(every[:MOST_ROWS]), "")
-    names, heads = _labelled(every[:MOST_ROWS]), _labelled(across[:MOST_ROWS])
-    down, right = ({name: place for place, name in enumerate(labels)} for labels in (names, heads))
+def _matrix(axes: Axes, drawn: Drawn) -> None:
+    every, across = _fields(drawn["points"])
+    names, heads = _first(axes, every), across[:MOST_ROWS]
+    down, right = ({name: place for place, name in enumerate(some)} for some in (names, heads))
     values = np.full((len(names), len(heads)), np.nan)
-    rows = [row for row in rows if row[chart.y] in down and row[chart.x] in right]
-    for row in rows:
-        values[down[row[chart.y]], right[row[chart.x]]] = _scaled(section, row, chart.series)
+    points = [point for point in drawn["points"] if point["y"] in down and point["x"] in right]
+    for point in points:
+        values[down[point["y"]], right[point["x"]]] = point["s"]
     most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     step = axes.pcolormesh(values, cmap="PuOr_r", vmin=-most, vmax=most)
-    turned = 90 if max(map(len, heads.values())) > 3 else 0
-    axes.set_xticks([place + 0.5 for place in range(len(heads))], list(heads.values()), rotation=turned, fontsize="x-small")
-    axes.set_yticks([place + 0.5 for place in range(len(names))], list(names.values()), fontsize="x-small")
+    labels = _labels(heads)
+    turned = 90 if max(map(len, labels)) > 3 else 0
+    axes.set_xticks([place + 0.5 for place in range(len(heads))], labels, rotation=turned, fontsize="x-small")
+    axes.set_yticks([place + 0.5 for place in range(len(names))], _labels(names), fontsize="x-small")
     if across is not every:
-        axes.set_xlabel(_text(with_unit(section, chart.x)))
+        axes.set_xlabel(_text(drawn["x_title"]))
     axes.invert_yaxis()
     axes.grid(visible=False)
     assert axes.figure is not None
-    bar = axes.figure.colorbar(step, ax=axes, shrink=0.6)
-    bar.set_label(_text(with_unit(section, chart.series)))
-    sure = [row for row in rows if chart.sure and is_finite(row[chart.sure]) and row[chart.sure] < 0.05]
-    for row in sure:
-        axes.plot(right[row[chart.x]] + 0.5, down[row[chart.y]] + 0.5, ".", color="black", markersize=2.5)
+    axes.figure.colorbar(step, ax=axes, shrink=0.6).set_label(_text(drawn["s_title"]))
+    for point in points:
+        if point.get("sure"):
+            axes.plot(right[point["x"]] + 0.5, down[point["y"]] + 0.5, ".", color="black", markersize=2.5)
 
 
 _KINDS = {"bar": _bar, "line": _line, "scatter": _scatter, "forest": _forest, "matrix": _matrix}
+_FROM_ZERO = {"bar": "x", "line": "y", "scatter": "xy", "forest": "", "matrix": ""}
+"""Kind -> the axes that are extended to 0, with space at the other end: points at an edge would be cut."""

@@ -8,15 +8,19 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
-from summhay_ray.report.cells import Cell, Grid, paper_grids
+from summhay_ray.report.face import page_template
 from summhay_ray.report.run_sections import ReportedRun, hashes, versions
-from summhay_ray.report.sections import HIDDEN, is_figure, notes, plain
+from summhay_ray.report.sections import notes, section_table
+from summhay_ray.sections import HIDDEN, cell_parts, is_figure, lacks, plain, shown_columns, with_unit
 from summhay_ray.text import quoted
 
+MOST_ROWS, MOST_COLUMNS = 400, 16
+"""Maximum rows and columns of a table for a paper."""
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -40,19 +44,36 @@ _SPECIAL = {
     # LaTeX joins two of these into one dash or quotation mark.
     **{letter: f"{letter}{{}}" for letter in "-`',"},
 }
-_HEAD = r"""\documentclass{article}
-\usepackage[T1]{fontenc}
-\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
-\usepackage[margin=1in]{geometry}
-\usepackage{array,booktabs,graphicx}
-\begin{document}
-"""
 _LINES_A_FLOAT, _FOLDED = 40, 25
 """Lines on a page, and characters per line of a folded text."""
 _LONG_HEAD, _LONG_TEXT = 9, 45
 """Longer column heads of figures are rotated, and longer texts are folded (in characters)."""
 _WORD = re.compile(r"\S{1,20}(?!\S)|\S{20}|\s+")
 """The parts between which a folded text may break: words, spaces, and parts of words longer than a line."""
+
+
+class Cell(NamedTuple):
+    """One cell of a paper's table."""
+
+    text: str
+    small: str = ""
+    """Text in small print: the figure's interval."""
+    is_best: bool = False
+    """Whether the figure is the best of its column."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of cells. Every row has as many cells as there are column headings."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    n_heads: int
+    """Number of columns, from the left, that identify the row."""
+    groups: Sequence[tuple[str, int]] = ()
+    """In a pivot, the headings above the column headings (the figure that they show), and how many columns each spans."""
+    cut: int = 0
+    """Total number of rows if some are left out, else 0."""
 
 
 def csv_text(section: Section) -> str:
@@ -65,110 +86,136 @@ def csv_text(section: Section) -> str:
     return stream.getvalue()
 
 
+def paper_grids(section: Section) -> list[Grid]:
+    """The table of a section. With a pivot, all figures are next to each other, or one grid per figure if that is too wide."""
+    table, pivot = section_table(section), section.pivot
+    if table is None or section.table is None:
+        return []
+    if pivot is not None and section.table.height:
+        whole = _wide(section, pivot.figures)
+        return [whole] if len(whole.heads) <= MOST_COLUMNS else [_wide(section, (figure,)) for figure in pivot.figures]
+    columns, height = shown_columns(section), section.table.height
+    rows = [[_cell(section, row, name) for name in columns] for row in section.table.head(MOST_ROWS).iter_rows(named=True)]
+    return [Grid([plain(head) for head in table.columns], rows, table.heads, cut=height if height > MOST_ROWS else 0)]
+
+
+def _wide(section: Section, figures: Sequence[str]) -> Grid:
+    """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
+    assert section.table is not None and section.pivot is not None
+    pivot = section.pivot
+    rows = list(section.table.iter_rows(named=True))
+    across = list(dict.fromkeys(row[pivot.columns] for row in rows))
+    found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
+    # Figures with missing answers, possibly the hardest ones, are never marked as a column's best.
+    may_win = {key for key, row in found.items() if key[0] not in pivot.reference and not lacks(row)}
+    best = {
+        (figure, column): max(
+            (found[key][figure] for key in may_win if key[1] == column and found[key][figure] is not None), default=None
+        )
+        for figure in figures
+        for column in across
+    }
+    made = []
+    for name in dict.fromkeys(row[pivot.rows] for row in rows):
+        line = [Cell(plain(name))]
+        for figure, column in itertools.product(figures, across):
+            row = found.get((name, column))
+            shown = Cell("") if row is None else _cell(section, row, figure)
+            top = row is not None and row[figure] == best[figure, column] is not None and (name, column) in may_win
+            line.append(shown._replace(is_best=top))
+        own = [row for row in rows if row[pivot.rows] == name]
+        for rest in pivot.rest:
+            # The mean across columns, or their common value.
+            known = [row[rest] for row in own if row[rest] is not None]
+            floats = bool(known) and all(isinstance(value, float) for value in known)
+            line.append(_cell(section, {rest: sum(known) / len(known) if floats else next(iter(known), None)}, rest))
+        n, expected = ([row[key] for row in own if row.get(key) is not None] for key in ("n", "n_expected"))
+        total = f"{sum(n):,}/{sum(expected):,}" if expected else f"{sum(n):,}"
+        made.append([*line, Cell(total if n else "-")])
+    groups = [("", 1), *((plain(with_unit(section, figure)), len(across)) for figure in figures), ("", len(pivot.rest) + 1)]
+    shared = [plain(with_unit(section, name)) for name in pivot.rest]
+    return Grid([pivot.rows, *(plain(column) for _ in figures for column in across), *shared, "n"], made, 1, groups)
+
+
+def _cell(section: Section, row: Mapping[str, Any], name: str) -> Cell:
+    text, interval, floor = cell_parts(section, row, name)
+    return Cell(text, f"{interval} {floor}".strip())
+
+
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
     """A document for pdflatex with a booktabs table for each section that has one. `sections`: label -> section."""
-    tables = [
-        latex_table(section, name) for name, section in sections.items() if section.table is not None and section.table.height
-    ]
-    body = "\n\n".join(tables)
-    return f"{_HEAD}\\section*{{{_escaped(title)}}}\n\n{body}\n\n\\end{{document}}\n"
+    marks = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%", "block_end_string": "%>"}
+    known = {name: section for name, section in sections.items() if section.table is not None and section.table.height}
+    floats = [one for name, section in known.items() for one in _floats(section, name)]
+    # All texts are escaped for LaTeX before they reach the template.
+    return page_template("report.tex.j2", **marks).render(title=_escaped(title), floats=floats) + "\n"
 
 
-def latex_table(section: Section, name: str) -> str:
-    """The table of a section as floats that fit a page, labelled tab:NAME. The best figure of a column is bold."""
-    grids = paper_grids(section)
-    remarks = notes(section)
+def _floats(section: Section, name: str) -> Iterator[dict[str, Any]]:
+    """The table of a section as floats that fit a page, labelled tab:NAME."""
+    grids, remarks = paper_grids(section), notes(section)
     if cut := grids[0].cut:
         remarks.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
-    parts = _parts([(grid, row) for grid in grids for row in grid.rows])
-    floats = []
-    for place, rows in enumerate(parts):
-        which = f" ({place + 1} of {len(parts)})" if len(parts) > 1 else ""
-        text = "" if place else _escaped(" ".join([section.text, *remarks]).strip())
-        label = f"tab:{name.replace('_', '-')}{f'-{place + 1}' if place else ''}"
-        floats.append(
-            "\n".join(
-                [
-                    r"\begin{table*}[htbp]\centering\footnotesize",
-                    *([r"\addtocounter{table}{-1}"] if place else []),
-                    f"\\caption{{{_escaped(section.title)}{which}. {text}}}",
-                    f"\\label{{{label}}}",
-                    r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
-                    *_tabular(rows),
-                    r"\end{table*}",
-                ]
-            )
-        )
-    return "\n".join([*floats, *([r"\clearpage"] if len(floats) > 1 else [])])
-
-
-Line = tuple[Grid, Sequence[Cell]]
-
-
-def _parts(rows: Sequence[Line]) -> list[list[Line]]:
-    """The rows of all grids, in parts that fit a page."""
-    parts: list[list[Line]] = [[]]
+    parts: list[list[tuple[Grid, Sequence[Cell]]]] = [[]]
     used = 0
-    for row in rows:
-        height = max(
-            [
-                2 if row[0].groups and any(cell.small for cell in row[1]) else 1,
-                *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT),
-            ]
-        )
+    for grid, row in [(one, row) for one in grids for row in one.rows]:
+        folded = (len(cell.text) // _FOLDED + 1 for cell in row if len(cell.text) > _LONG_TEXT)
+        height = max(2 if grid.groups and any(cell.small for cell in row) else 1, *folded, 1)
         if used + height > _LINES_A_FLOAT and parts[-1]:
             parts.append([])
             used = 0
-        parts[-1].append(row)
+        parts[-1].append((grid, row))
         used += height
-    return parts
+    first = grids[0]
+    for place, rows in enumerate(parts):
+        long = [max(len(row[column].text) for _, row in rows) > _LONG_TEXT for column in range(len(first.heads))]
+        kinds = [
+            r">{\raggedright\arraybackslash}p{5cm}" if is_long else "l" if column < first.n_heads else "r"
+            for column, is_long in enumerate(long)
+        ]
+        yield {
+            "place": place,
+            "n": len(parts),
+            "title": _escaped(section.title),
+            "text": "" if place else _escaped(" ".join([section.text, *remarks]).strip()),
+            "label": f"tab:{name.replace('_', '-')}{f'-{place + 1}' if place else ''}",
+            "kinds": "".join(kinds),
+            "lines": "\n".join(_lines(rows)),
+        }
 
 
-def _tabular(rows: Sequence[Line]) -> list[str]:
+def _lines(rows: Sequence[tuple[Grid, Sequence[Cell]]]) -> Iterator[str]:
     """The grids, one below the other, under one line of headings. With several grids, each is preceded by its group's name."""
-    first = rows[0][0]
-    kinds = ["l" if place < first.n_heads else "r" for place in range(len(first.heads))]
-    for place in range(len(kinds)):
-        if max(len(row[place].text) for _, row in rows) > _LONG_TEXT:
-            kinds[place] = r">{\raggedright\arraybackslash}p{5cm}"
-    lines = [f"\\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule"]
+    first, before = rows[0][0], None
     side_by_side = bool(first.groups) and all(grid is first for grid, _ in rows)
     if side_by_side:
-        groups = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in first.groups]
-        starts = itertools.accumulate((group.span for group in first.groups), initial=1)
-        rules = [
-            f"\\cmidrule(lr){{{start}-{start + group.span - 1}}}"
-            for start, group in zip(starts, first.groups, strict=False)
-            if group.name
-        ]
-        lines += [" & ".join(groups) + r" \\", "".join(rules)]
+        yield " & ".join(f"\\multicolumn{{{span}}}{{c}}{{{_escaped(name)}}}" for name, span in first.groups) + r" \\"
+        starts = itertools.accumulate((span for _, span in first.groups), initial=1)
+        spans = [(start, span) for start, (name, span) in zip(starts, first.groups, strict=False) if name]
+        yield "".join(f"\\cmidrule(lr){{{start}-{start + span - 1}}}" for start, span in spans)
     upright = any(len(head) > _LONG_HEAD for head in first.heads[first.n_heads :]) and len(first.heads) > 8
     heads = [
         f"\\rotatebox{{90}}{{{_escaped(head)}}}" if upright and place >= first.n_heads else _escaped(head)
         for place, head in enumerate(first.heads)
     ]
-    lines.append(" & ".join(heads) + r" \\")
-    before = None
+    yield " & ".join(heads) + r" \\"
     for grid, row in rows:
         if grid is not before:
-            lines.append(r"\midrule")
+            yield r"\midrule"
             if grid.groups and not side_by_side:
-                name = f"\\emph{{{_escaped(grid.groups[1].name)}}}"
-                lines += [f"\\multicolumn{{{len(grid.heads)}}}{{c}}{{{name}}} \\\\", r"\midrule"]
+                yield f"\\multicolumn{{{len(grid.heads)}}}{{c}}{{\\emph{{{_escaped(grid.groups[1][0])}}}}} \\\\"
+                yield r"\midrule"
             before = grid
-        lines.append(" & ".join(_set(cell, bool(grid.groups)) for cell in row) + r" \\")
-    return [*lines, r"\bottomrule", r"\end{tabular}}"]
+        yield " & ".join(_set(cell, bool(grid.groups)) for cell in row) + r" \\"
 
 
 def _set(cell: Cell, wide: bool) -> str:
     folded = _WORD.findall(cell.text) if len(cell.text) > _LONG_TEXT else [cell.text]
     text = r"\allowbreak{}".join(map(_escaped, folded))
     text = f"\\textbf{{{text}}}" if cell.is_best else text
-    if not cell.small:
-        return text
     small = f"{{\\tiny {_escaped(cell.small)}}}"
     # In a table with many columns, the interval is below its figure.
-    return f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
+    return text if not cell.small else f"\\shortstack[r]{{{text} \\\\ {small}}}" if wide else f"{text} {small}"
 
 
 def _escaped(text: str) -> str:

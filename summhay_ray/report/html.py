@@ -17,17 +17,27 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.engine import Facet, SampleRecord, Samples, Section
+from summhay_ray.engine import Facet, Samples, Section
 from summhay_ray.errors import UserError, printable
-from summhay_ray.report.face import banner, board_data, chart_data, front_charts, shared_comparison, table_data, tiles
-from summhay_ray.report.sections import names, notes, plain
+from summhay_ray.report.face import (
+    banner,
+    board_data,
+    chart_data,
+    front_charts,
+    page_template,
+    shared_comparison,
+    table_data,
+    tiles,
+)
+from summhay_ray.report.sections import names, notes
+from summhay_ray.sections import plain
 from summhay_ray.store import Files
 
 if TYPE_CHECKING:
@@ -74,18 +84,9 @@ class PageData:
 
 def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     """The HTML of the page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     data = data or PageData()
     files = resources.files("summhay_ray.report").joinpath("page")
     css, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    environment = Environment(
-        loader=PackageLoader("summhay_ray.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     several = len(runs) > 1
     sections, tables, ids = list[dict[str, Any]](), dict[str, Any](), dict[str, str]()
     for place, reported in enumerate(runs):
@@ -106,7 +107,7 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
     }
     limits = {note: None for run in runs for one in run.sections if one.name in ("decision", "overview") for note in one.notes}
     scripts = [*map(_library, LIBRARIES), script]
-    return environment.get_template("page.html.j2").render(
+    return page_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
         runs=[{"id": one.run.run_id, "kind": str(one.run.record["kind"]), "status": one.status} for one in runs],
         tabs={
@@ -180,101 +181,72 @@ def _section(section: Section, name: str, run: str) -> dict[str, Any]:
 
 def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
     """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each text facet."""
-    every = [*([Facet("run")] if len(runs) > 1 else []), *(facet for _, found in runs for facet in found.facets)]
+    several = len(runs) > 1
+    every = [*([Facet("run")] if several else []), *(facet for _, found in runs for facet in found.facets)]
     facets = list({one.name: one for one in every}.values())
-    book = _Book(put, facets)
-    for run_id, one in runs:
-        for sample in one.samples:
-            facts = sample.facets if len(runs) == 1 else {"run": run_id, **sample.facets}
-            book.add(SampleRecord(f"{run_id}/{sample.id}" if len(runs) > 1 else sample.id, facts, sample.parts))
-    book.close()
+    dictionaries: dict[str, dict[str, int]] = {one.name: {} for one in facets if one.kind == "text"}
+    lists: list[int] = []
+
+    def samples() -> Iterator[tuple[int, str]]:
+        """The place and JSON of each sample. The index is written on the way."""
+        rows: list[tuple[str, list[Any]]] = []
+        for place, (run_id, sample) in enumerate((run_id, sample) for run_id, one in runs for sample in one.samples):
+            name = f"{run_id}/{sample.id}" if several else sample.id
+            rows.append((name, [_code(facet, {"run": run_id, **sample.facets}, dictionaries) for facet in facets]))
+            yield place, _json({"id": name, "parts": sample.parts})
+            if len(rows) >= ROWS_A_LIST:
+                end_list(rows)
+        if rows:
+            end_list(rows)
+
+    def end_list(rows: list[tuple[str, list[Any]]]) -> None:
+        columns = {facet.name: [codes[place] for _, codes in rows] for place, facet in enumerate(facets)}
+        put(f"index-{len(lists)}", _json({"ids": [name for name, _ in rows], "columns": columns}))
+        lists.append(len(rows))
+        rows.clear()
+
+    starts = _write_chunks(put, "samples", samples(), "[]")
     shelves = {}
     for shelf in sorted({shelf for _, one in runs for shelf in one.shelves}):
         found = heapq.merge(*(one.shelves.get(shelf, ()) for _, one in runs), key=itemgetter(0))
-        shelves[shelf] = _shelve(put, shelf, found)
-    prompts = {judge: text for _, one in runs for judge, text in one.prompts.items()}
+        distinct = ((key, next(same)[1]) for key, same in itertools.groupby(found, key=itemgetter(0)))
+        shelves[shelf] = _write_chunks(put, shelf, ((key, f"{_json(key)}:{_json(one)}") for key, one in distinct), "{}")
     manifest = {
         "facets": [{"name": one.name, "kind": one.kind, "unit": one.unit} for one in facets],
-        "dictionaries": {name: list(words) for name, words in book.dictionaries.items()},
-        "index": book.lists,
-        "samples": book.starts,
+        "dictionaries": {name: list(words) for name, words in dictionaries.items()},
+        "index": lists,
+        "samples": starts,
         "shelves": shelves,
-        "prompts": prompts,
+        "prompts": {judge: text for _, one in runs for judge, text in one.prompts.items()},
     }
     put("manifest", _json(manifest))
-    return book.n, book.dictionaries
+    return sum(lists), dictionaries
 
 
-class _Book:
-    """Writes samples in chunks, together with the columns of their index."""
-
-    def __init__(self, put: Put, facets: Sequence[Facet]) -> None:
-        self._put, self._facets = put, facets
-        self.n = 0
-        self.starts: list[int] = []
-        self.lists: list[int] = []
-        self.dictionaries: dict[str, dict[str, int]] = {one.name: {} for one in facets if one.kind == "text"}
-        self._chunk: list[str] = []
-        self._bytes = 0
-        self._ids: list[str] = []
-        self._columns: dict[str, list[Any]] = {one.name: [] for one in facets}
-
-    def add(self, sample: SampleRecord) -> None:
-        """Add a sample."""
-        if not self._chunk:
-            self.starts.append(self.n)
-        text = _json({"id": sample.id, "parts": sample.parts})
-        self._chunk.append(text)
-        self._bytes += len(text)
-        self._ids.append(sample.id)
-        for facet in self._facets:
-            value = sample.facets.get(facet.name)
-            if value is not None and facet.kind == "text":
-                words = self.dictionaries[facet.name]
-                value = words.setdefault(_bounded(str(value)), len(words))
-            elif value is not None:
-                value = int(bool(value)) if facet.kind == "flag" else _bounded(value)
-            self._columns[facet.name].append(value)
-        self.n += 1
-        if self._bytes >= CHUNK_BYTES:
-            self._end_chunk()
-        if len(self._ids) >= ROWS_A_LIST:
-            self._end_list()
-
-    def close(self) -> None:
-        """Write the last chunk and the last part of the index."""
-        if self._chunk:
-            self._end_chunk()
-        if self._ids:
-            self._end_list()
-
-    def _end_chunk(self) -> None:
-        self._put(f"samples-{len(self.starts) - 1}", f"[{','.join(self._chunk)}]")
-        self._chunk, self._bytes = [], 0
-
-    def _end_list(self) -> None:
-        self._put(f"index-{len(self.lists)}", _json({"ids": self._ids, "columns": self._columns}))
-        self.lists.append(len(self._ids))
-        self._ids, self._columns = [], {one.name: [] for one in self._facets}
+def _code(facet: Facet, facts: Mapping[str, Any], dictionaries: Mapping[str, dict[str, int]]) -> Any:
+    """A sample's value of a facet in the index: of a text, its place in the dictionary."""
+    value = facts.get(facet.name)
+    if value is None:
+        return None
+    if facet.kind == "text":
+        words = dictionaries[facet.name]
+        return words.setdefault(_bounded(str(value)), len(words))
+    return int(bool(value)) if facet.kind == "flag" else _bounded(value)
 
 
-def _shelve(put: Put, shelf: str, found: Iterable[tuple[str, Any]]) -> list[str]:
-    """Write the shared contents of one kind, given sorted by id. Returns the first id of each chunk."""
-    firsts: list[str] = []
-    chunk: list[str] = []
-    size = 0
-    for key, same in itertools.groupby(found, key=itemgetter(0)):
-        content = next(same)[1]
+def _write_chunks(put: Put, name: str, entries: Iterable[tuple[Any, str]], brackets: str) -> list[Any]:
+    """Write JSON entries, given with their keys, in files of about CHUNK_BYTES. Returns the first key of each file."""
+    firsts, chunk, size = list[Any](), list[str](), 0
+    for key, text in entries:
         if not chunk:
             firsts.append(key)
-        text = f"{_json(key)}:{_json(content)}"
         chunk.append(text)
         size += len(text)
         if size >= CHUNK_BYTES:
-            put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+            put(f"{name}-{len(firsts) - 1}", f"{brackets[0]}{','.join(chunk)}{brackets[1]}")
             chunk, size = [], 0
     if chunk:
-        put(f"{shelf}-{len(firsts) - 1}", f"{{{','.join(chunk)}}}")
+        put(f"{name}-{len(firsts) - 1}", f"{brackets[0]}{','.join(chunk)}{brackets[1]}")
     return firsts
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from summhay_ray import engine
 from summhay_ray.engine import Compat, ReadOptions, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.face import card_svg
-from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
+from summhay_ray.report.face import card_svg, chart_data
+from summhay_ray.report.figures import FigureFormat, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
 from summhay_ray.report.html import PageData, blocks_of, folder_of, page, write_data
 from summhay_ray.report.run_sections import ReportedRun, reported_run
@@ -65,7 +65,7 @@ class Report:
             files, made = open_files(out), dict[str, bytes]()
             named = self._named()
             for name, section in named if figures else ():
-                if drawable(section):
+                if chart_data(section) is not None:
                     made |= {f"figures/{name}.{ending}": figure_bytes(section, ending) for ending in figures}
             if kind == "html":
                 self.write_page(files, single_file=single_file)

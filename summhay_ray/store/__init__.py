@@ -4,9 +4,9 @@ classes."""
 from summhay_ray.errors import StoreError
 from summhay_ray.store.answers import AnswerTotals, Excess, Location, Purpose, read_at
 from summhay_ray.store.answers import encode as encode_record
-from summhay_ray.store.batches import BatchRecord, BatchRecords, is_batch
+from summhay_ray.store.batches import BatchRecord, is_batch
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
-from summhay_ray.store.deletion import Deletion, Selection, forget
+from summhay_ray.store.deletion import Selection, forget
 from summhay_ray.store.drivers import (
     BEAT_S,
     WATCH_S,
@@ -44,12 +44,10 @@ __all__ = [
     "Amounts",
     "AnswerTotals",
     "BatchRecord",
-    "BatchRecords",
     "Chain",
     "Columns",
     "Count",
     "DamagedRecord",
-    "Deletion",
     "Dimensions",
     "DriverSession",
     "Excess",

@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any
 
 from summhay_ray.errors import StoreError
@@ -39,6 +38,7 @@ from summhay_ray.store.answers import (
 )
 from summhay_ray.store.files import Files, LocalFiles, make_folder, sync_folder
 from summhay_ray.store.names import DamagedRecord, Entry
+from summhay_ray.store.places import NewPlaces, Places
 
 AT_ONCE = 16
 """Number of files that are read in parallel."""
@@ -51,12 +51,20 @@ record."""
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The new records of one file: their heads, in the bytes from `start` to `end`."""
+    """The new records of one file: their heads, in the bytes from `start` to `end`, and the places of their answers."""
 
     name: str
     start: int
     end: int
     heads: Heads
+    places: NewPlaces
+
+    @classmethod
+    def of(cls, name: str, start: int, end: int, heads: Heads, with_keys: bool) -> News:
+        """`with_keys`: whether `heads` keeps the keys of the answers, as Python objects."""
+        columns = ((keys, offsets, lengths) for keys, offsets, lengths, _ in heads["answers"].values())
+        places = NewPlaces.of(name, start, columns)
+        return cls(name, start, end, heads if with_keys else {**heads, "answers": {}}, places)
 
 
 Fetched = tuple[News, ...]
@@ -72,7 +80,7 @@ class LogIndex:
     """
 
     files: Files
-    answers: dict[str, Location] = field(default_factory=dict)
+    answers: Places = field(default_factory=Places)
     """Key -> location of its answer. An answer may be added here before the log is read."""
     damaged: int = 0
     """Number of damaged records."""
@@ -86,10 +94,13 @@ class LogIndex:
 
     def refresh(self) -> None:
         """Read the records written since the last refresh. Raises StoreError or OSError."""
-        self.take(self.fetch())
+        self.take(self.fetch(with_keys=False))
 
-    def fetch(self) -> Fetched:
-        """Read the new records without changing the index. Raises StoreError or OSError."""
+    def fetch(self, with_keys: bool = True) -> Fetched:
+        """Read the new records without changing the index. Raises StoreError or OSError.
+
+        `with_keys`: whether the result has the keys and costs of the answers, too, not just their places.
+        """
         named = [(entry, name) for entry in self.files.entries(FOLDER) if (name := Name.of(entry.name)) is not None]
         # Merged segments are read from the merged object, unless some were read before it existed.
         merged = {name.merge for _, name in named if name.suffix == "merged"} - self._begun
@@ -99,23 +110,18 @@ class LogIndex:
             if entry.size > self._read_to.get(entry.name, 0) and (name.merge in merged) == (name.suffix == "merged")
         ]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            return tuple(news for found in pool.map(lambda one: [*self._read(*one)], new) for news in found)
+            return tuple(news for found in pool.map(lambda one: [*self._read(one[0], one[1], with_keys)], new) for news in found)
 
     def take(self, fetched: Fetched) -> None:
         """Add the result of `fetch` to the index."""
+        for key, location in self.answers.add(news.places for news in fetched):
+            self._further.setdefault(key, []).append(location)
         for news in fetched:
             self._read_to[news.name] = news.end
             name, heads = Name.of(news.name), news.heads
             if name is not None and name.suffix == "jsonl":
                 self._begun.add(name.merge)
             self.damaged += heads["damaged"]
-            for columns in heads["answers"].values():
-                keys, offsets, lengths, _ = columns
-                for key, location in zip(
-                    keys, map(Location, repeat(news.name), map(news.start.__add__, offsets), lengths), strict=True
-                ):
-                    if (first := self.answers.setdefault(key, location)) is not location and first != location:
-                        self._further.setdefault(key, []).append(location)
             for totals in heads["totals"]:
                 purpose = totals["stage"], totals["model"]
                 self._totals.setdefault(totals["run"], {}).setdefault(purpose, AnswerTotals()).add(totals)
@@ -123,15 +129,15 @@ class LogIndex:
                 if (excess := Excess.of(head)) is not None:
                     self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
-    def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
+    def _read(self, entry: Entry, index_size: int, with_keys: bool) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
         if 0 < index_size <= entry.size and not start:
             index = read_index(self.files.read(name, 0, index_size), entry.size - index_size)
             if index is not None:
-                yield News(name, index_size, entry.size, index)
+                yield News.of(name, index_size, entry.size, index, with_keys)
                 return
         for begin, end, content in _stretches(self.files, name, start, entry.size):
-            yield News(name, begin, end, heads_of(name, content))
+            yield News.of(name, begin, end, heads_of(name, content), with_keys)
 
     def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
         """Purpose -> the totals of the run's answers."""

@@ -60,24 +60,8 @@ def test_what_is_odd_is_said_beside_the_document(cli: Cli, tmp_path: Path) -> No
     ("text", "line"),
     [
         ("{", "line 1, column 2: expected JSON, found none"),
-        pytest.param('{"topic": NaN}', "topic: expected a number as JSON has them, found NaN", marks=pytest.mark.soak),
-        pytest.param(
-            '{"topic": "\\ud800"}', "topic: expected whole characters, found the lone surrogate", marks=pytest.mark.soak
-        ),
-        pytest.param('{"topic": 1, "topic": 2}', 'the file: expected each key once, found "topic" twice', marks=pytest.mark.soak),
         ("[" * 5000 + "]" * 5000, "expected at most 100 levels of nesting, found more"),
-        pytest.param(json.dumps({**released(), "topic": 3}), "topic: expected a string, found 3", marks=pytest.mark.soak),
-        pytest.param(
-            json.dumps(changed([*S, "eval_summaries", "summary_subtopic_gpt-4o", 0, "insight_id"], "x")),
-            "expected the id of",
-            marks=pytest.mark.soak,
-        ),
         (json.dumps(changed([*D, "document_id"], "d1")), "documents[1].document_id: expected a unique id"),
-        pytest.param(
-            json.dumps(changed([*S, "insights", 0, "gold_documents"], ["gone"])),
-            "expected the id of a document of the file",
-            marks=pytest.mark.soak,
-        ),
         (json.dumps(changed([*D, "insights_included"], ["\x1b[2J"])), 'found "\\u001b[2J"'),
     ],
 )
@@ -134,13 +118,14 @@ def test_an_unusable_bullet_is_scored_as_the_release_does_where_that_is_asked(cl
 
 
 def test_the_table_marks_what_lacks_scores(cli: Cli, imported: tuple[str, Path]) -> None:
-    out = cli("score", imported[0], "--store", imported[1], "--all").out.split("Coverage (%), raw, judged by released")[1]
-    # (4 + 3) / 2 words a bullet in one system and (3 + 1) / 2 in the other; 3 of 3 and 1 of 3 insights scored.
-    row = next(line for line in out.splitlines() if "gpt-4o" in line)
-    assert [cell.strip() for cell in row.strip("│").split("│")] == [
-        *("gpt-4o", "100.0* [too few] (floor 33.3, 66.7 % missing)", "50.0 [too few]", "2.8", "4/6")
+    out = cli("score", imported[0], "--store", imported[1], "--all").out.split("\nResults, raw")[1]
+    # 3 of 3 and 1 of 3 insights scored.
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in out.splitlines() if line.startswith("│ gpt-4o")]
+    assert [row[:3] + row[-1:] for row in rows[:2]] == [
+        ["gpt-4o", "bm25", "100.0* [too few], floor 33.3", "1/3"],
+        ["gpt-4o", "full", "50.0 [too few]", "3/3"],
     ]
-    assert "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score\n" in out
+    assert "* fewer answers scored than expected, see n (scored/expected)\nfloor: with every missing answer as 0\n" in out
 
 
 def test_export_gives_the_file_back(cli: Cli, imported: tuple[str, Path], tmp_path: Path) -> None:
@@ -183,15 +168,12 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     assert "status        imported\n" in cli("status", run, "--store", store).out
     (failure,) = cli("failures", run, "--store", store, "--json").document["failures"]
     assert (failure["stage"], failure["kind"], failure["error"]) == ("judge", "malformed", "unusable_bullet")
-    title, head, row = cli("failures", run, "--store", store).out.splitlines()
+    title, _, what, *more = cli("failures", run, "--store", store).out.splitlines()
     assert title == f"1 failures of {run}, 0.000000 dollars"
     assert (failure["system"], failure["haystack"], failure["subtopic_id"]) == (BM25, "small", "harbour")
     assert failure["label"] == "bm25 + gpt-4o"
-    where = ["Cell", "System", "Haystack", "Subtopic"]
-    assert head.split() == [*where, "Stage", "Kind", "Error", "Model", "Judge", "Insight", "Dollars", "Attempts", "Message"]
-    place = [failure["cell_id"], *failure["label"].split(), "small", "harbour"]
-    assert row.split()[:12] == [*place, "judge", "malformed", "unusable_bullet", "gpt-4o", "released", "lamp"]
-    assert row.endswith(failure["message"])
+    assert what == "bm25 + gpt-4o small harbour released lamp judge malformed unusable_bullet gpt-4o"
+    assert more[0].startswith("  why   ") and f"  cell  {failure['cell_id']}" in more
 
 
 def test_explain_shows_what_a_score_stands_on_and_lets_no_terminal_be_steered(cli: Cli, imported: tuple[str, Path]) -> None:

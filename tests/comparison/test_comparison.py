@@ -55,9 +55,9 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     assert comparison.about == {"f1": "other documents than these 8", "rating": "further queries of these 2 documents"}
     assert compare_runs([scores(a=A, b=B)], over="queries").about["f1"] == "further queries of these 8 documents"
     decision, *shown = screen_sections(comparison, everything=True)
-    assert [section.name for section in shown] == ["pairs", "pairs"]
-    assert shown[0].table is not None and {"documents", "p (all pairs)"} < {*shown[0].table.columns}
-    assert "bias removed" not in shown[0].table.columns and shown[0].units["difference"] == "points" and not shown[1].units
+    assert [section.name for section in shown] == ["board", "pairs", "pairs"]
+    assert shown[1].table is not None and {"documents", "p (all pairs)"} < {*shown[1].table.columns}
+    assert "bias removed" not in shown[1].table.columns and shown[1].units["difference"] == "points" and not shown[2].units
     assert f"f1, a and b: {f1.verdict}" in decision.notes
 
 
@@ -139,12 +139,12 @@ def test_the_hardest_answers_missing_are_no_better_rank() -> None:
     assert comparison.standings["f1"].filter(pl.col("name") != "few").equals(without.standings["f1"])
     assert comparison.decision.use == without.decision.use
     # The terminal shows how many of how many, and the floor.
-    order = next(section for section in screen_sections(comparison) if section.name == "ranking")
+    order = next(section for section in screen_sections(comparison) if section.name == "board")
     table = section_table(order)
     assert table is not None
-    shown = {row[0]: row for row in table.rows}
-    assert shown["few"][1:3] == ("incomplete", "-") and shown["few"][-1] == "15/24" and "*, floor" in shown["few"][-2]
-    assert shown["silent"][-1] == "22/24" and "*, floor" in shown["silent"][-2] and "floor" not in shown["a"][-2]
+    shown = {row[2]: row for row in table.rows}
+    assert shown["few"][:2] == ("", "incomplete") and shown["few"][-1] == "15/24" and ", floor" in shown["few"][3]
+    assert shown["silent"][-1] == "22/24" and ", floor" in shown["silent"][3] and "floor" not in shown["a"][3]
 
 
 def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:

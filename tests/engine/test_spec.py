@@ -44,16 +44,10 @@ def test_null_temperature_and_extra_parameters_are_sent_as_written() -> None:
     ("fields", "expected"),
     [
         (
-            {"summarizers": [{"model": "x", "price": {"input": 3}}]},
-            "spec: summarizers[0].price.input: unknown field; did you mean",
-        ),
-        ({"token_budget": 0}, "spec: token_budget: input should be greater than or equal to 1, found 0"),
-        (
             {"summarizers": [{"model": "x", "max_answer_bytes": 10}]},
             "spec: summarizers[0].max_answer_bytes: input should be greater than or equal to 1024, found 10",
         ),
         ({"haystacks": []}, "spec: haystacks: list should have at least 1 item"),
-        ({"haystacks": "sample/news"}, "spec: haystacks: input should be a valid list"),
         ({"budget_usd": -1}, "spec: budget_usd: input should be greater than or equal to 0, found -1"),
         ({"summarizers": [{"model": "x", "extra": {"api_key": "sk"}}]}, "spec: x: extra.api_key: keys never stand in a spec"),
         (
@@ -81,14 +75,9 @@ def test_null_temperature_and_extra_parameters_are_sent_as_written() -> None:
             {"judges": [{"model": "x", "api_base": "http://h:1/v1/chat/completions"}]},
             "spec: x: api_base: it ends with /chat/completions, and the path of the service is added to it; write http://h:1/v1",
         ),
-        ({"endpoint_url": "127.0.0.1:9000"}, "spec: endpoint_url: expected http:// or https:// and a host, such as"),
         ({"endpoint_url": "https://me:secret@host"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"judges": ["offline/"]}, "spec: model 'offline/': expected offline/NAME or replay/NAME"),
         ({"stage_budgets_usd": {"judg": 1}}, "spec: stage_budgets_usd: no stage is named 'judg'; did you mean judge?"),
-        (
-            {"model_budgets_usd": {"openai/gpt-4o": -1}},
-            "spec: model_budgets_usd.openai/gpt-4o: input should be greater than or equal",
-        ),
         (
             {"summarizers": [{"model": "x", "transport": "dirct"}]},
             "spec: summarizers[0].transport: input should be 'direct' or 'litellm', found \"dirct\"",

@@ -93,14 +93,19 @@ def test_a_run_of_one_process_is_no_job(server: Server, tmp_path: Path) -> None:
     assert server.sent == []
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["", "ftp://head:8265", "http://", "http://me:secret@head:8265", "http://head:0", "http://head:8265/?a", "http://he ad"],
-)
-def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(UserError, match="^--address: expected the URL") as refused:
-        submit.job_url(address)
-    assert "secret" not in str(refused.value)
+def test_addresses_that_are_none() -> None:
+    for host in (
+        "",
+        "ftp://head:8265",
+        "http://",
+        "http://me:secret@head:8265",
+        "http://head:0",
+        "http://head:8265/?a",
+        "http://he ad",
+    ):
+        with pytest.raises(UserError, match="^--address: expected the URL") as refused:
+            submit.job_url(host)
+        assert "secret" not in str(refused.value)
 
 
 def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

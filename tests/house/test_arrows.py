@@ -63,7 +63,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # From `engine`: the contract of benchmarks. The benchmarks and the report compare and show results.
-    "comparison": {"engine", "errors", "metrics"},
+    "comparison": {"engine", "errors", "metrics", "sections"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "records", "store"},
     "benchmarks": {
         *{"benchmark", "comparison", "encoders", "local_models"},
@@ -90,7 +90,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, like tables.
-    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
+    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "sections", "store", "text"},
     "api": {
         "benchmarks",
         "comparison",
@@ -127,7 +127,7 @@ IMPORTS: Mapping[str, set[str]] = {
 
 SUB_ROOMS: Mapping[str, tuple[str, ...]] = {
     "store": (
-        *("names", "s3_errors", "s3", "files", "records", "answers", "log", "batches", "money"),
+        *("names", "s3_errors", "s3", "files", "records", "answers", "places", "log", "batches", "money"),
         *("tables", "parts", "rows"),
         *("vectors", "commits", "drivers", "clean", "runs", "deletion"),
     ),

@@ -99,8 +99,6 @@ TWICE = {
     *{"Task", "check_prompt", "prompt_identity"},
     # The question of a benchmark's item, and of the gateway.
     "Ask",
-    # A strategy's description of a task for a model, and a terminal's output of sections.
-    "shown",
 }
 
 

@@ -29,14 +29,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "summhay_ray", source / "summhay_ray", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
-    _run(sys.executable, "-m", "pip", "wheel", source, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder)
+    # Pip takes 3 s of a processor more for the same.
+    uv = (sys.executable, "-m", "uv", "--offline")
+    _run(*uv, "build", "--wheel", source, "--no-build-isolation", "--python", sys.executable, "--out-dir", folder)
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     python = folder / "venv" / "bin" / "python"
     # The .pth files of such a folder are not processed, so that this checkout is not found through them.
     site = next((folder / "venv" / "lib").glob("python*/site-packages"))
     (site / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     [wheel] = folder.glob("*.whl")
-    _run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--no-compile", wheel)
+    _run(*uv, "pip", "install", "--python", python, "--no-deps", "--no-index", wheel)
     return folder
 
 

@@ -15,7 +15,6 @@ _labels_differ
 _can_reduce
 _with_models
 _one_source
-_named_once
 _some_source
 _some_task
 _names_differ
@@ -29,7 +28,6 @@ _one_or_many
 _stages_asked
 _asked_alone
 _budgets_count
-_methods_differ
 _makes
 _filled_in
 _samples_differ
@@ -78,6 +76,8 @@ OdsumBuild
 _sizes_fit
 
 # Columns of tables and fields of JSON documents, which are written as a whole.
+baseline_joint
+unanimous
 usd_per_query
 not_shown_worse
 more_queries

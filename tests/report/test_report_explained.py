@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.report import explained_tables
-from summhay_ray.report.synth import MOST_ROWS
+from summhay_ray.report.record_tables import MOST_ROWS
 
 pytestmark = pytest.mark.core
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.report import failure_blocks, failures_table
+from summhay_ray.report import failure_blocks
 
 pytestmark = pytest.mark.core
 
@@ -34,21 +34,12 @@ def failure(**fields: Any) -> dict[str, Any]:
 JUDGED = failure(stage="judge", judge="openai/gpt-4o", insight_id="s1-i2", subtopic_id="s1", system="bm25_openai/gpt-4o")
 
 
-def test_a_row_has_cost_attempts_and_key_and_no_empty_column() -> None:
-    table = failures_table("y1", [failure()])
-    assert table.columns == (*("Cell", "System", "Haystack", "Stage", "Kind", "Error", "Dollars", "Attempts", "Key", "Message"),)
-    row = dict(zip(table.columns, table.rows[0], strict=True))
-    assert (row["Dollars"], row["Attempts"], row["Key"]) == ("0.012345", "3", "k" * 64)
-    assert {"Judge", "Insight", "Subtopic"} < set(failures_table("r1", [failure(), JUDGED]).columns)
-
-
 def test_an_answer_that_fails_twice_is_paid_once() -> None:
     others = [failure(key="", usd_micros=5), failure(key="", usd_micros=5)]
     # 12,345 once, and 2 x 5 that no answer names.
-    assert (
-        failures_table("r1", [JUDGED, {**JUDGED, "insight_id": "s1-i3"}, *others]).title == "4 failures of r1, 0.012355 dollars"
-    )
-    assert failures_table("r1", []).title == "0 failures of r1"
+    twice = [JUDGED, {**JUDGED, "insight_id": "s1-i3"}, *others]
+    assert failure_blocks("r1", twice, 80)[0] == "4 failures of r1, 0.012355 dollars"
+    assert failure_blocks("r1", [], 80) == ["0 failures of r1"]
 
 
 def test_blocks_stand_in_80_columns_and_hold_all() -> None:

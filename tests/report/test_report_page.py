@@ -23,9 +23,8 @@ from reported_runs import EVIL, hostile_file, imported, unfinished, with_failure
 from summhay_ray import api
 from summhay_ray.engine import Chart, RunResult, Section, open_run, workload_of
 from summhay_ray.errors import UserError
-from summhay_ray.report.cells import paper_grids
 from summhay_ray.report.figures import draw, figure_bytes
-from summhay_ray.report.formats import csv_text, latex_document
+from summhay_ray.report.formats import csv_text, latex_document, paper_grids
 from summhay_ray.report.make import Report, report
 from summhay_ray.sections import Pivot
 from summhay_ray.store import Store

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report import shown
-from summhay_ray.report.cells import paper_grids
+from summhay_ray.report import notes, section_table
+from summhay_ray.report.formats import paper_grids
 from summhay_ray.report.sections import markdown
 
 pytestmark = pytest.mark.core
@@ -24,58 +26,48 @@ FOUND = Section(
 
 
 def test_figures_stand_with_their_intervals_and_their_n() -> None:
-    [one] = shown([FOUND], 60)
-    assert one.table is not None and (one.table.columns, one.table.heads) == (("model", "depth", "found (%)", "n"), 2)
-    assert one.table.rows == (
+    table, said = section_table(FOUND), notes(FOUND)
+    assert table is not None and (table.columns, table.heads) == (("model", "depth", "found (%)", "n"), 2)
+    assert table.rows == (
         ("a", "0", "25.0 [10.0, 50.0]", "8/8"),
         ("a", "0.5", "100.0* [60.0, 100.0]", "7/8"),
         ("b", "0", "-", "0/8"),
     )
-    assert one.notes[0] == "Of one seed." and one.notes[1].startswith("95 %") and one.notes[2].startswith("* fewer answers")
+    assert said[0] == "Of one seed." and said[1].startswith("95 %") and said[2].startswith("* fewer answers")
 
 
 def test_no_figure_is_less_than_zero_by_its_sign_alone() -> None:
     table = pl.DataFrame({"model": ["a"], "d": [-0.0], "d_low": [-0.0004], "d_high": [0.0], "e": [-0.0], "n": [2]})
     section = Section("Difference", table=table, units={"d": "%"})
-    [one] = shown([section], 60)
-    assert one.table is not None and one.table.rows == (("a", "0.0 [0.0, 0.0]", "0", "2"),)
+    shown = section_table(section)
+    assert shown is not None and shown.rows == (("a", "0.0 [0.0, 0.0]", "0", "2"),)
     [[row]] = (grid.rows for grid in paper_grids(section))
     assert [(cell.text, cell.small) for cell in row[1:3]] == [("0.0", "[0.0, 0.0]"), ("0", "")]
-
-
-def test_a_chart_is_a_block_of_bars_for_each_series_on_one_scale() -> None:
-    [one] = shown([FOUND], 60)
-    assert one.chart[0] == "found (%), by depth" and max(map(len, one.chart)) <= 60
-    bars = {line.partition("│")[0].strip(): line.partition("│")[2] for line in one.chart[2:6] if "│" in line}
-    # A quarter of the scale, and all of it.
-    assert bars["0.5"].count("█") == 4 * bars["0"].count("█") and bars["0.5"].endswith("100.0*  n 7/8")
-    assert [line for line in one.chart if line and "│" not in line] == ["found (%), by depth", "a", "b"]
-    [loss] = shown(
-        [Section("Loss", table=pl.DataFrame({"m": ["a", "b"], "d": [-1.0, 3.0], "n": [2, 2]}), chart=Chart.bar("m", "d"))], 40
-    )
-    assert loss.chart[1].index("█") < loss.chart[2].index("█") and loss.chart[2].count("█") > 2 * loss.chart[1].count("█")
 
 
 def test_markdown_holds_the_same_and_takes_nothing_that_a_model_says_for_more_than_text() -> None:
     text = markdown([FOUND])
     assert "| model | depth | found (%) | n |\n| --- | --- | ---: | ---: |\n| a | 0 | 25.0 [10.0, 50.0] | 8/8 |\n" in text
-    assert "\n    found (%), by depth\n" in text and "\n    a\n      0 │█" in text
     said = "[click](http://x) www.x.de <img> | `x` *y* \x1b[31m\n# no"
     evil = Section(said, said, pl.DataFrame({"said": [said], "n": [1]}), chart=Chart.bar("said", "n"), listing=f"seed: 7\n{said}")
     lines = markdown([evil], said).splitlines()
     escaped = r"[click\](http\://x) www\.x.de \<img> \| \`x\` \*y\* [31m # no"
     assert lines[0] == f"# {escaped}" and lines[2] == f"#{lines[0]}" and lines[4] == escaped and f"| {escaped} | 1 |" in lines
-    # What is drawn stands indented: it is shown as it is, and nothing of it begins a line.
-    assert all(line.startswith("    ") for line in lines[10:] if "click" in line) and "\x1b" not in "".join(lines)
-    assert "    seed: 7" in lines
+    # A listing is indented: it is shown as it is, and nothing of it begins a line.
+    assert all(line.startswith("    ") for line in lines[lines.index("    seed: 7") :]) and "\x1b" not in "".join(lines)
 
 
-def test_sections_for_those_who_ask_for_everything() -> None:
-    more = Section("More", "x", more=True)
-    assert [one.title for one in shown([FOUND, more], 80)] == ["Found"]
-    assert [one.title for one in shown([FOUND, more], 80, more=True)] == ["Found", "More"]
-    [empty] = shown([Section("Found", table=pl.DataFrame(ROWS).clear(), units={"found": "%"}, chart=FOUND.chart)], 80)
-    assert empty.table is not None and (empty.table.title, empty.chart, empty.notes) == ("nothing yet", (), ())
+def test_a_section_without_rows_says_so() -> None:
+    empty = section_table(Section("Found", table=pl.DataFrame(ROWS).clear(), units={"found": "%"}, chart=FOUND.chart))
+    assert empty is not None and (empty.title, empty.rows) == ("nothing yet", ())
+
+
+def test_a_notebook_shows_the_same_and_nothing_of_a_text_is_markup() -> None:
+    shown = FOUND._repr_html_()
+    assert "<th>found (%)</th>" in shown and "<td>100.0* [60.0, 100.0]</td>" in shown and "Of one seed." in shown
+    table = pl.DataFrame({"<b>x": ["<script>alert(1)</script>"], "n": [1]})
+    evil = Section("<img src=x>", "<i>", table, notes=("</table>",))._repr_html_()
+    assert not re.search(r"<(?!/?(?:h4|p|table|tr|th|td|small)>)", evil)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import polars as pl
 
 from summhay_ray.benchmark import Section
+from summhay_ray.benchmarks.panels import panels_section
 from summhay_ray.judge import Verdict, bench
 from summhay_ray.metrics import JudgeBias
 from summhay_ray.outcome import Outcome
@@ -134,6 +135,14 @@ class BenchResult:
             "judges": [row.to_json() for row in self.judges],
         }
 
+    @property
+    def sections(self) -> list[Section]:
+        """Agreement with people, their bias, and how the members of panels agree."""
+        panels = [{"judge": row.judge, **asdict(row.panel)} for row in self.judges if row.panel is not None]
+        frame = pl.DataFrame(panels, infer_schema_length=None)
+        found = panels_section(frame.with_columns(pl.col("unanimous", "tied") / pl.col("n")) if panels else frame)
+        return [agreement_section(self.judges), bias_section(self.judges), *found] if self.judges else []
+
     def biases(self) -> str:
         """The measured biases as JSON for `score --bias`."""
         biases = [row.bias for row in self.judges if row.bias is not None]
@@ -190,7 +199,8 @@ def bias_section(judges: Sequence[BenchRow]) -> Section:
     ]
     text = (
         "How far a judge's coverage lies above people's, in points, by who wrote the summary (paper, Table 6), and the mean over "
-        "these. Length and ...: correlation of the words a bullet with the judge's coverage, and with its bias."
+        "these; summhay score takes off the mean over insights. Length and ...: correlation of the words a bullet with the "
+        "judge's coverage, and with its bias."
     )
     table = pl.DataFrame(rows, infer_schema_length=None)
     return Section("Bias against people", text, table, dict.fromkeys((*names, "mean"), "points"), name="bias")

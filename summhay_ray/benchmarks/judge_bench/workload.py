@@ -197,7 +197,7 @@ class JudgeBench(benchmark.Benchmark[JudgeBenchSpec]):
         return self.measured(outcomes, costs)
 
     def report(self, scores: result.BenchResult) -> Sequence[benchmark.Section]:
-        return [result.agreement_section(scores.judges), result.bias_section(scores.judges)] if scores.judges else []
+        return scores.sections
 
     def measured(
         self, outcomes: ItemOutcomes, costs: Mapping[str, Mapping[str, int]] = MappingProxyType({})

@@ -92,12 +92,14 @@ def by_query(tables: RunTables, spec: OdsumSpec, unordered: Collection[str] = ()
         return replace(ranked, scores=ranked.scores.drop("cluster"), expected=expected)
     shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
-    scored = _scored(tables).select("query_id", "retriever", *METRICS, system=pl.concat_str(shown, "model", written))
+    strategy = pl.when(pl.col("strategy") != GIVEN).then("strategy")
+    parts = {"retriever": pl.col("retriever"), "k": pl.format("k={}", "k"), "model": pl.col("model"), "strategy": strategy}
+    scored = _scored(tables).with_columns(system=pl.concat_str(shown, "model", written)).with_columns(**parts)
     measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
     units = {name: "" if name.startswith(NAMES[GEVAL]) else "%" for name in measured}
     asked = scored.select("system", query="query_id")
     ceilings = scored.filter(pl.col("retriever") == ORACLE)["system"].unique()
-    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked, ceilings=[*ceilings])
+    return ByQuery(scored.select("system", *parts, query="query_id", **measured), units, expected=asked, ceilings=[*ceilings])
 
 
 def _summaries(scored: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,8 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import TABLES
 from summhay_ray.benchmarks.summhay.results.compare import compare_systems, compared_by_record
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_rows, judges_of, read_biases
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.results.other_figures import claims_section, nuggets_section
+from summhay_ray.benchmarks.summhay.results.paper_tables import brief_sections
+from summhay_ray.benchmarks.summhay.results.paper_tables import sections as report_sections
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.workload import SummHay
@@ -25,15 +26,15 @@ __all__ = [
     "SummHay",
     "SummhaySpec",
     "all_rows",
-    "claims_section",
+    "brief_sections",
     "compare_systems",
     "compared_by_record",
     "draw_labels",
     "export",
     "import_released",
     "judges_of",
-    "nuggets_section",
     "read_biases",
     "read_labels",
+    "report_sections",
     "score_run",
 ]

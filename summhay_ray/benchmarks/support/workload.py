@@ -52,7 +52,11 @@ class SupportBench(benchmark.Benchmark[SupportSpec]):
         if not inputs.settled:
             inputs.give(CITED_ANSWERS, self._read(spec, inputs))
         self.judged, self.unread = read_cited_answers(inputs.read(CITED_ANSWERS))
-        self._corpora = {name: CitedDocuments(documents) for name, documents in self.judged.documents.items()}
+        self._corpora = {
+            # The documents of a run were numbered for its systems; a file's author knows them by their names.
+            name: CitedDocuments(documents, numbers_may_be_ids=bool(spec.answers))
+            for name, documents in self.judged.documents.items()
+        }
         self._lock = threading.Lock()
         self._judge = named_judge(spec.judge)
         named = nli_models(self._judge)

@@ -114,12 +114,15 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
         return None
     columns, schema = [*by_query.scores.columns], by_query.scores.schema
     keys = [name for name in ("system", "cluster", "query") if name in columns]
-    figures = [name for name in columns if name not in keys]
+    parts = [name for name in columns if name not in keys and schema[name] == pl.String]
+    figures = [name for name in columns if name not in (*keys, *parts)]
     wrong = [name for name in ("system", "query") if name not in columns]
     if wrong:
         problem = f"no column {', '.join(wrong)}"
     elif not figures or any(not schema[name].is_float() for name in figures):
-        problem = "expected one column of floats per figure, beside " + ", ".join(keys)
+        problem = "expected one column of floats per figure, beside " + ", ".join((*keys, *parts))
+    elif by_query.scores.select("system", *parts).n_unique() > by_query.scores["system"].n_unique():
+        problem = f"a system has several values of {' or '.join(parts)}"
     elif by_query.scores.select(keys).is_duplicated().any():
         problem = f"two rows of one {', '.join(keys)}"
     elif by_query.expected is not None and (lost := [name for name in keys if name not in by_query.expected.columns]):

@@ -108,6 +108,7 @@ const GROUPS = { ceiling: "Upper bounds: they see the gold documents", incomplet
 const VERDICT_WORDS = { best: "best", tied: "tied", below: "below", undecided: "undecided", incomplete: "incomplete", ceiling: "upper bound" };
 const drawBoard = (box, board) => {
   const { figure, rows, names } = board, scale = board.percent[figure], chosen = {};
+  const differing = names.filter((name) => name !== "run" && new Set(rows.map((row) => row[name])).size > 1); // one value in all rows tells nothing
   let way = "raw", table = null;
   const value = (row, end = "") => row[(way === "raw" ? figure : way) + end], most = Math.max(0.01, ...rows.flatMap((row) => [figure, ...board.ways].flatMap((name) => [row[name], row[`${name}_high`]])).filter((one) => typeof one === "number"));
   const interval = (low, high, scale) => (low === null || low === undefined ? "" : ` [${percent(low, scale)}, ${percent(high, scale)}]`);
@@ -117,7 +118,7 @@ const drawBoard = (box, board) => {
     if (typeof value(row) === "number") { const dot = make("span", { class: "dot" }); dot.style.left = at(value(row)); line.append(dot); }
     return [make("span", { class: "number" }, percent(value(row), scale) + (row.n < row.n_expected && typeof value(row) === "number" ? "*" : "")), line, make("small", {}, typeof low === "number" ? interval(low, high, scale).trim() : typeof value(row) === "number" ? "too few" : "")];
   };
-  const chips = (row) => { const parts = names.filter((name) => name !== "run" && row[name]); const text = parts.length ? [...new Set([...parts.filter((name) => name !== "ordering" || row.ordering !== "given").map((name) => row[name])])] : [row.system]; const chip = (part) => make("span", { class: "chip" }, part);
+  const chips = (row) => { const text = differing.some((name) => row[name]) ? [...new Set(differing.map((name) => row[name]).filter(Boolean))] : [row.system]; const chip = (part) => make("span", { class: "chip" }, part);
     return [row.link ? make("a", { href: row.link, class: "chips", title: `Samples of ${row.system}`, "aria-label": `Samples of ${row.system}` }, text.map(chip)) : make("span", { class: "chips" }, text.map(chip))]; };
   const columns = [
     { name: "rank", figure: true, least: true, text: (row) => row.rank ?? "", value: (row) => row.rank ?? 1e9 },
@@ -134,7 +135,7 @@ const drawBoard = (box, board) => {
   const place = (row) => (row.verdict === "ceiling" ? 2 : row.verdict === "incomplete" ? 1 : 0);
   columns.push({ name: "group", hidden: true, figure: true, least: true, text: (row) => place(row), value: place });
   const filter = () => table.search.fixed("facets", (_, row) => Object.entries(chosen).every(([name, wanted]) => !wanted || row[name] === wanted)).draw();
-  const bars = make("div", { class: "bar" }, names.map((name) => { const words = [...new Set(rows.map((row) => row[name]))].sort(); return words.length < 2 ? null : choice(name, [["", "any"], ...words.map((word) => [word, word])], "", (wanted) => { chosen[name] = wanted; filter(); }); }),
+  const bars = make("div", { class: "bar" }, names.map((name) => { const words = [...new Set(rows.map((row) => row[name]))].filter(Boolean).sort(); return words.length < 2 ? null : choice(name, [["", "any"], ...words.map((word) => [word, word])], "", (wanted) => { chosen[name] = wanted; filter(); }); }),
     board.ways.length ? choice("figures", [["raw", "raw"], ...board.ways.map((one) => [one, one === "labels" ? "by people's labels" : "corrected for the judge's bias"])], way, (wanted) => { way = wanted; table.rows().invalidate().draw(); }) : null);
   box.append(make("h2", {}, `Leaderboard by ${figure}${board.judge ? `, judged by ${board.judge}` : ""}`), bars);
   table = grid(box, "Leaderboard", columns, rows, { length: 10, more: { orderFixed: { pre: [columns.length - 1, "asc"] }, order: [[0, "asc"]], rowGroup: { dataSrc: (row) => GROUPS[row.verdict] || "", emptyDataGroup: null, startRender: (_, group) => group || null } } });

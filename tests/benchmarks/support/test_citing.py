@@ -45,3 +45,10 @@ def test_a_bullet_that_copies_its_source_gets_no_looser_one() -> None:
     kept, own_words = corpus.recite([f"{copied} [1]", "At the Velden plant, customers saw pumps and valves lose power [1]."])
     assert corpus.cited([kept])[0].numbers == (1, 2)
     assert corpus.cited([own_words])[0].numbers == (1, 2, 3)
+
+
+def test_a_number_is_a_place_unless_the_answers_author_named_documents_by_it() -> None:
+    documents = [(f"{name}.txt", f"Pump {name} was repaired in May.") for name in (1, 10, 2)]
+    [of_a_run] = CitedDocuments(documents).cited(["Pump 10 was repaired in May [2]."])
+    [of_a_file] = CitedDocuments(documents, numbers_may_be_ids=True).cited(["Pump 2 was repaired in May [2]."])
+    assert (of_a_run.numbers, of_a_file.numbers) == ((2,), (3,))

@@ -15,6 +15,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
+from summhay_ray.benchmarks.retrieval import retrieval_section
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, gold_by_insight, gold_by_query, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, mean_costs
 from summhay_ray.benchmarks.summhay.results.judges import all_rows, judge_of_record, judged_pieces, judges_of
@@ -62,7 +63,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         (raw, _release(result, best)),
         (by, nuggets_section(result.by_query, best)),
         *([(raw, _people(result, best))] if of_paper else []),
-        (by, _labelled(result, best)),
+        (by, _corrected(result, best)),
         *((raw, section) for section in _cost(costs, result, best)),
         (raw, _retrieval(run, result, best, metadata)),
         (by, _lost(result, best)),
@@ -77,7 +78,23 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         if section is not None
     ]
     claims = claims_section(result.by_query, best)
-    return [bias, *results, *([claims] if claims else []), *named, *agreement]
+    rankings = []
+    if result.retrieval is not None:
+        # Its rows are rankings, not the samples of a retriever.
+        ranked = retrieval_section(result.retrieval, None)
+        assert ranked.table is not None
+        rankings = [replace(ranked, table=ranked.table.rename({"retriever": "ranking"}), name="rankings")]
+    return [bias, *results, *([claims] if claims else []), *named, *rankings, *agreement]
+
+
+def brief_sections(result: ScoreResult, ranked: bool) -> list[Section]:
+    """The sections for a terminal: how much is scored so far, the results unless a leaderboard shows them, and claims."""
+    claims, scored = claims_section(result.by_query, result.judge), any(system.n_scored for system in _of(result, result.judge))
+    nothing = f"Nothing is scored: 0 of {sum(system.n_expected for system in result.by_query):,} insights"
+    found = [Section(said) for said in [result.so_far or ("" if scored else nothing)] if said]
+    if scored and not ranked:
+        found.append(replace(_results(result, result.judge, more=False, of_paper=False), notes=()))
+    return [*found, *([claims] if claims else [])]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
@@ -474,36 +491,41 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
     return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
 
 
-def _labelled(result: ScoreResult, judge: str) -> Section | None:
-    """Figures corrected by people's labels, next to raw ones and those without the judge's bias; None without labels."""
+def _corrected(result: ScoreResult, judge: str) -> Section | None:
+    """Raw figures next to those without the judge's bias and those corrected by people's labels; None without any correction."""
     rows = []
     for system in _of(result, judge):
-        if system.labels is None:
+        if system.labels is None and (result.n_labels or system.coverage_corrected is None):
             continue
         row: dict[str, Any] = {"system": system.label}
         for figure in ("joint", "coverage"):
             row |= {figure: getattr(system, figure), **_interval(system, f"{figure}_corrected", f"{figure} without bias")}
             row |= _interval(system, f"{figure}_labelled", f"{figure} by labels")
-        rows.append({**row, "n": system.labels.n})
-    if not result.n_labels:
+        n = {"n": system.n_scored, "n_expected": system.n_expected} if system.labels is None else {"n": system.labels.n}
+        rows.append(row | n)
+    if not rows and not result.n_labels:
         return None
     if result.labelled_mean:
         row = {"system": "mean of all systems, pooled labels"}
         for figure, one in result.labelled_mean.items():
             row |= {f"{figure} by labels": one.value, f"{figure} by labels_low": one.low, f"{figure} by labels_high": one.high}
         rows.append({**row, "n": result.n_labels})
-    text = (
+    text = "Without bias: less the judge's bias as it was measured on other annotations."
+    by_labels = (
         "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
         f"powered inference, Angelopoulos et al. 2023). A system is corrected by its own labels if it has {FEWEST} or more: a "
         "judge errs differently on different systems. The mean of all systems pools all labels; its interval is for the "
-        "judgments at hand. Without bias: less the judge's bias as it was measured on other annotations."
+        "judgments at hand. "
     )
     frame = _frame(rows)
     frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
     figures = [name for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)]
-    title = f"Corrected by {result.n_labels} labels of people, each system by its own"
+    title, name = "Corrected for the judge's bias", "corrected"
+    if result.n_labels:
+        text, name = by_labels + text, "labels"
+        title = f"Corrected by {result.n_labels} labels of people, each system by its own"
     labelled = [name for name in figures if name.endswith("by labels")]
-    return Section(title, text, frame, dict.fromkeys(figures, "%"), name="labels", tab="judge", higher_is_better=labelled)
+    return Section(title, text, frame, dict.fromkeys(figures, "%"), name=name, tab="judge", higher_is_better=labelled)
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:

@@ -38,6 +38,7 @@ from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, l
 from summhay_ray.benchmarks.summhay.results.other_figures import PLACE, Claims, absent_queries, retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE, Health, health
 from summhay_ray.records import Failure, Gold, Score
+from summhay_ray.sections import Section
 
 SYSTEM = ("system", "retriever", "ordering", "model")
 CLUSTER = ("haystack_id", "subtopic_id")
@@ -165,8 +166,12 @@ class ScoreResult:
         return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
-        return str(self.table._repr_html_())
+        """For a notebook: the main figures of the systems, best first."""
+        shown = [f"{name}{end}" for name in ("joint", "coverage", "citation") for end in ("", "_low", "_high")]
+        table = self.table.select("judge", *shown, "n_expected", system="label", n="n_scored")
+        table = table.select("system", pl.exclude("system")).sort("joint", "coverage", descending=True, nulls_last=True)
+        units = dict.fromkeys(("joint", "coverage", "citation"), "%")
+        return Section(f"Scores of {self.run}", metrics.WEIGHTINGS["queries"].capitalize(), table, units)._repr_html_()
 
 
 @dataclass(frozen=True)
