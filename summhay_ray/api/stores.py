@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from summhay_ray import benchmarks, engine, plugins
+from summhay_ray import engine, plugins
 from summhay_ray.api.arguments import checked, opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
@@ -30,8 +30,8 @@ from summhay_ray.store import (
     write_tables,
 )
 
-ExportFormat = Literal["released", "trec-rag"]
-"""The result of `export`."""
+ExportFormat = Literal["released", "trec-rag", "lm-eval", "every-eval-ever", "hub", "wandb", "mlflow"]
+"""The formats of `export`; see `publish.EXPORTERS`."""
 
 
 @checked
@@ -119,17 +119,31 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
 
 @checked
 def export(
-    run_id: str, out: str | Path, store: str | None = None, judge: str = "", kind: ExportFormat = "released"
-) -> list[Path]:
-    """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write.
+    run_id: str,
+    out: str | Path = "",
+    store: str | None = None,
+    judge: str = "",
+    kind: ExportFormat = "released",
+    *,
+    with_texts: bool = False,
+) -> list[Path | str]:
+    """Write the run into the folder `out` and return the paths of the files. `judge`: whose judgments; by default its own.
 
-    `trec-rag`: only the answers, in the exchange format of the TREC tracks for RAG, for any run whose answers cite documents: a
-    JSON lines file for each system.
+    - released: SummHay JSON files.
+    - trec-rag: only the answers, in the exchange format of the TREC tracks for RAG, for any run whose answers cite documents: a
+      JSON lines file for each system.
+    - lm-eval, every-eval-ever: the figures as `results.json`, or as evaluation logs of that project, one for each model.
+    - hub: a dataset for the Hugging Face Hub. `with_texts`: with the texts of documents.
+    - wandb, mlflow: logs the figures in these trackers instead, and returns the addresses.
+
+    Raises StoreError, UserError.
     """
+    from summhay_ray.publish import EXPORTERS, Export
+
+    if not out and kind not in ("wandb", "mlflow"):
+        raise UserError(f"out: give the folder to write {kind} into")
     workload, stored = stored_run(run_id, store)
-    if kind == "trec-rag":
-        return benchmarks.support.export_rag_answers(stored, Path(out))
-    return workload.export(stored, Path(out), judge)
+    return [*EXPORTERS[kind](Export(workload, stored.at(), Path(out), judge, with_texts))]
 
 
 @checked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -194,39 +194,44 @@ def explain(
 
 def export(
     run: RunArgument,
-    out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files, or TREC RAG answers.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The folder for results or answers in a format of other tools.")] = "",
     tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
+    hub: Annotated[str, typer.Option("--hub", help="The folder for a dataset with a card, which `hf upload` pushes.")] = "",
+    to: Annotated[Literal["wandb", "mlflow"] | None, typer.Option("--to", help="The tracker that gets the figures.")] = None,
     kind: Annotated[
-        Literal["parquet", "csv", "jsonl", "released", "trec-rag"] | None,
+        Literal["parquet", "csv", "jsonl", "released", "trec-rag", "lm-eval", "every-eval-ever"] | None,
         typer.Option(
-            "--format", help="Of tables: parquet (by default), csv, jsonl; with --out: released (by default), trec-rag."
+            "--format",
+            help="Of tables: parquet (by default), csv, jsonl; with --out: released (SummHay JSON, by default), trec-rag, "
+            "lm-eval, every-eval-ever.",
         ),
     ] = None,
+    with_texts: Annotated[bool, typer.Option("--with-texts", help="With --hub: also the texts of documents.")] = False,
     store: StoreOption = None,
     judge: JudgedOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a run as released SummHay JSON files, or its tables."""
+    """Write a run's results, answers or tables for other tools, or log its figures in a tracker."""
     from summhay_ray import api
 
-    if bool(out) == bool(tables):
-        raise typer.BadParameter("give one of --out FOLDER (released JSON files) and --tables FOLDER (the run's tables)")
+    if sum(map(bool, (out, tables, hub, to))) != 1:
+        raise typer.BadParameter("give one of --out FOLDER, --tables FOLDER, --hub FOLDER and --to TRACKER")
     if judge and tables:
         raise typer.BadParameter("--judge belongs to --out; the tables hold the judgments of every judge")
     if judge and kind == "trec-rag":
-        raise typer.BadParameter("--judge belongs to the released format; trec-rag holds answers without judgments")
-    if kind in ("parquet", "csv", "jsonl"):
-        if out:
-            raise typer.BadParameter(f"--format belongs to --tables if it is {kind}; --out writes released, or trec-rag")
-        written = list(summhay_ray.export_tables(run, tables, store, kind).values())
-    elif tables:
-        if kind:
-            raise typer.BadParameter(f"--format belongs to --out if it is {kind}; --tables writes parquet, csv or jsonl")
-        written = list(summhay_ray.export_tables(run, tables, store).values())
+        raise typer.BadParameter("--judge does not belong to trec-rag, which holds answers without judgments")
+    if with_texts and not hub:
+        raise typer.BadParameter("--with-texts belongs to --hub")
+    of_tables = ("parquet", "csv", "jsonl")
+    if kind and (hub or to or (kind in of_tables) != bool(tables)):
+        where = "--tables" if kind in of_tables else "--out"
+        raise typer.BadParameter(f"--format belongs to {where} if it is {kind}")
+    if tables:
+        written = list(summhay_ray.export_tables(run, tables, store, cast("Any", kind or "parquet")).values())
     else:
-        written = [
-            str(path) for path in summhay_ray.export(run, out, store, judge, "trec-rag" if kind == "trec-rag" else "released")
-        ]
+        form = "hub" if hub else to or kind or "released"
+        found = summhay_ray.export(run, out or hub, store, judge, cast("Any", form), with_texts=with_texts)
+        written = [str(one) for one in found]
     if as_json:
         document({"run": api.full_id(run, store), "files": written})
     else:

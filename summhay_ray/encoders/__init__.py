@@ -15,6 +15,7 @@ from summhay_ray.encoders.find import (
     folder_revision,
     known_revision,
     placed,
+    why_unreachable,
 )
 from summhay_ray.encoders.local import (
     PICKLED,
@@ -57,4 +58,5 @@ __all__ = [
     "load_token_encoder",
     "placed",
     "quiet",
+    "why_unreachable",
 ]

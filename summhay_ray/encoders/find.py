@@ -169,7 +169,7 @@ def _is_known(model_type: str) -> bool:
 def find_reachable(name: str, revision: str = "") -> ModelSource:
     """Like `find_model`. Raises NoModel if the model is neither on this machine nor on a reachable hub."""
     found = find_model(name)
-    if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):
+    if found.folder is None and not is_cached(name, revision) and (why := why_unreachable()):
         mend = f"give a folder, put it into ${MODELS}/{name.rpartition('/')[2]}, or run where the model hub can be reached"
         raise NoModel(f"model {name!r} cannot be loaded ({why}); {mend}")
     return found
@@ -184,13 +184,14 @@ def is_cached(name: str, revision: str = "") -> bool:
 
 
 @cache
-def _unreachable() -> str:
-    """Why the model hub cannot be reached; empty if it can. Tested here because the hub's client retries for over a minute."""
+def why_unreachable(endpoint: str = "") -> str:
+    """Why the hub cannot be reached; empty if it can. Tested here because its client retries for over a minute. `endpoint`: its
+    address; empty for the client's own."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         return "it lies nowhere here, and HF_HUB_OFFLINE forbids to ask the model hub"
-    place = urlsplit(constants.ENDPOINT)
+    place = urlsplit(endpoint or constants.ENDPOINT)
     host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
     proxy = getproxies().get(place.scheme)
     if proxy:

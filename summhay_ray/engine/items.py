@@ -193,7 +193,7 @@ class Failure:
 
 
 FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))
-RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",))
+RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), texts=("text", "further_texts", "logprobs"))
 
 
 def all_tables(benchmark: Any) -> Sequence[Table]:

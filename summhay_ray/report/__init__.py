@@ -27,10 +27,17 @@ from summhay_ray.report.record_tables import (
 from summhay_ray.report.sections import TextTable, fitted, folded, markdown, notes, section_table
 
 if TYPE_CHECKING:
+    from summhay_ray.report.formats import names_and_figures, results_json
     from summhay_ray.report.make import Report, report
+    from summhay_ray.report.run_sections import ReportedRun, hashes, reported_run, versions
     from summhay_ray.report.serve import serve_report
 
-_PAGES = {"Report": "make", "report": "make", "serve_report": "serve"}
+_PAGES = {
+    **dict.fromkeys(("Report", "report"), "make"),
+    "serve_report": "serve",
+    **dict.fromkeys(("ReportedRun", "hashes", "reported_run", "versions"), "run_sections"),
+    **dict.fromkeys(("names_and_figures", "results_json"), "formats"),
+}
 """Name -> the module that makes or serves pages and defines it."""
 
 __all__ = [
@@ -38,6 +45,7 @@ __all__ = [
     "BOUNDS_LEGEND",
     "VERIFIED_LEGEND",
     "Report",
+    "ReportedRun",
     "TextTable",
     "answers_table",
     "audited_tables",
@@ -46,16 +54,21 @@ __all__ = [
     "failure_blocks",
     "fitted",
     "folded",
+    "hashes",
     "made_tables",
     "markdown",
+    "names_and_figures",
     "notes",
     "plan_table",
     "report",
+    "reported_run",
+    "results_json",
     "runs_table",
     "section_table",
     "serve_report",
     "usage_table",
     "verified_tables",
+    "versions",
     "ways_table",
 ]
 

@@ -240,7 +240,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
     wide = [section for section in known if section.pivot is not None]
     for section in wide or [one for one in known if one.table is not None and "n_expected" in one.table.columns]:
         assert section.table is not None
-        names, figures = _names_and_figures(section)
+        names, figures = names_and_figures(section)
         for row in section.table.iter_rows(named=True):
             name = "/".join(str(row[key]) for key in names if row[key] not in (None, ""))
             task = f"{section.slug}/{name}"
@@ -275,7 +275,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
     }
 
 
-def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:
+def names_and_figures(section: Section) -> tuple[list[str], list[str]]:
     """The columns that identify a row, and its figures."""
     assert section.table is not None
     if section.pivot is not None:

@@ -50,6 +50,7 @@ ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. It is exported with the tables."""
 
 
+NO_COLUMNS: Mapping[str, Collection[str]] = {}
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which `write_tables` can write a table."""
 
@@ -406,8 +407,11 @@ class RunStore:
         return Reader(self._manifests.parts, self.manifest().parts, chosen)
 
 
-def write_tables(run: RunStore, files: Files, kind: TableFormat = "parquet") -> dict[str, str]:
-    """Write every table of the run, as of its newest manifest. Return table -> file name.
+def write_tables(
+    run: RunStore, files: Files, kind: TableFormat = "parquet", without: Mapping[str, Collection[str]] = NO_COLUMNS
+) -> dict[str, str]:
+    """Write every table of the run, as of its newest manifest, and return table -> file name. `without`: table -> columns that
+    are left out.
 
     Readers see a whole file or none. In CSV, lists are written as JSON, and text that a spreadsheet would read as a formula is
     escaped. One piece of a table is in memory at a time.
@@ -417,11 +421,14 @@ def write_tables(run: RunStore, files: Files, kind: TableFormat = "parquet") -> 
         written[table] = name = f"{table}/part-0.{kind}"
         with files.writing(name) as new:
             try:
+                kept = [name for name in columns.schema.names if name not in without.get(table, ())]
+                pieces = (piece.select(kept) for piece in now.pieces(table))
                 if kind == "parquet":
-                    write_parquet(new.path, columns, now.pieces(table), run.run_id)
+                    shown = dataclasses.replace(columns, schema=pa.schema([columns.schema.field(name) for name in kept]))
+                    write_parquet(new.path, shown, pieces, run.run_id)
                     continue
                 with new.path.open("wb") as stream:
-                    for n, piece in enumerate(now.pieces(table)):
+                    for n, piece in enumerate(pieces):
                         # polars's own file errors have no errno.
                         is_json = kind == "jsonl"
                         text = piece.write_ndjson() if is_json else _flatten(piece, columns).write_csv(include_header=not n)

@@ -209,6 +209,8 @@ class Table:
     """The columns that identify a row."""
     without: tuple[str, ...] = ()
     """Fields of the record that are not columns."""
+    texts: tuple[str, ...] = ()
+    """The columns with texts of documents, which a dataset for the Hub leaves out unless it is asked for them."""
 
     @functools.cached_property
     def columns(self) -> Columns:

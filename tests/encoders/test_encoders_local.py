@@ -16,7 +16,7 @@ from tiny_models import WORDS, bert, cross_encoder, sentence_model
 
 from summhay_ray import api, retrieve
 from summhay_ray.encoders import Encoding, NoModel, Scoring, find_model, load_encoder, load_scorer, load_token_encoder
-from summhay_ray.encoders.find import _unreachable
+from summhay_ray.encoders.find import why_unreachable
 from summhay_ray.encoders.local import batches
 from summhay_ray.errors import SpecError
 from summhay_ray.retrieve import Chunks, Corpus, Dense, Embed, Longe, Query, Rerank
@@ -139,7 +139,7 @@ def test_pieces_overlap_and_lose_no_letter() -> None:
 @pytest.mark.parametrize("name", ["no-such/model-at-all", "sentence-transformers/all-mpnet-base-v3"])
 def test_a_model_that_is_nowhere_is_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr("summhay_ray.encoders.find._unreachable", _unreachable.__wrapped__)
+    monkeypatch.setattr("summhay_ray.encoders.find.why_unreachable", why_unreachable.__wrapped__)
     with pytest.raises(NoModel, match=f"model '{name}' cannot be loaded") as caught:
         load_encoder(Encoding(name), "cpu")
     assert "\n" not in str(caught.value) and "SUMMHAY_MODELS" in str(caught.value)

@@ -91,7 +91,10 @@ IMPORTS: Mapping[str, set[str]] = {
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, like tables.
     "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "sections", "store", "text"},
+    # Formats and trackers for a run's results: from its report.
+    "publish": {"benchmarks", "comparison", "engine", "errors", "inputs", "report", "store"},
     "api": {
+        "publish",
         "benchmarks",
         "comparison",
         "encoders",
@@ -160,6 +163,7 @@ HEAVY = {
     "nltk": {"text"},
     "typer": {"cli"},
     "pytrec_eval": {"metrics"},
+    "huggingface_hub": {"encoders"},
     # Vectors of texts, and texts that models write.
     "torch": {"encoders", "local_models"},
 }

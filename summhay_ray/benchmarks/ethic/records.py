@@ -7,7 +7,6 @@ built)."""
 
 import io
 import json
-import os
 import re
 import zipfile
 import zlib
@@ -24,7 +23,8 @@ from summhay_ray.benchmarks.ethic.prompts import FRAME
 from summhay_ray.benchmarks.ethic.release_metrics import DOMAINS
 from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
 from summhay_ray.benchmarks.ethic.tables import MADE
-from summhay_ray.errors import SpecError
+from summhay_ray.benchmarks.hub_files import hub_path
+from summhay_ray.errors import SpecError, UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.text import parsed_json
 
@@ -128,20 +128,9 @@ def _fetch(entry: str | HubSpec, name: str, inputs: Inputs) -> None:
 
 def _hub_file(entry: HubSpec, file: str) -> bytes:
     try:
-        from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-    except ImportError:
-        raise SpecError("spec: data: a hub's records need the package huggingface_hub; pip install huggingface_hub") from None
-    try:
-        # huggingface_hub reads the variable at import, possibly before it was set.
-        endpoint = os.environ.get("HF_ENDPOINT") or None
-        path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        why = " ".join(str(error).split())[:150]
-        raise SpecError(
-            f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({why}); fetch it and give the file"
-        ) from error
-    return read_file(path)
+        return read_file(hub_path(entry.hub, file, entry.revision))
+    except UserError as error:
+        raise SpecError(f"spec: data: {error}") from error
 
 
 def read_records(content: bytes, name: str) -> list[Record]:

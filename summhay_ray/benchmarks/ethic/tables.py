@@ -83,6 +83,6 @@ class ChunkLabels:
 
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
 RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))
-MADE = Table("ethic_records", EthicRecord, ("task", "domain", "record"))
+MADE = Table("ethic_records", EthicRecord, ("task", "domain", "record"), texts=("context", "system", "user"))
 """`run/ID` as data of an ETHIC run reads it."""
-LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))
+LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"), texts=("text",))

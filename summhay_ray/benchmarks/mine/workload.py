@@ -109,7 +109,7 @@ class MinedHaystack:
 
 
 MINED = Table("mined", MinedInsight, ("insight_id",))
-EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
+EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"), texts=("evidence",))
 HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 

@@ -105,7 +105,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         benchmark.Stage("merge_queries", output_tokens=60, example="What happens to the ferry and the bridge of Elsin?"),
         benchmark.Stage("merge_summaries", output_tokens=300, example="The ferry gets a new engine, and the bridge is closed."),
     )
-    tables = (benchmark.Table("odsum_built", BuiltQuery, ("query_id",)),)
+    tables = (benchmark.Table("odsum_built", BuiltQuery, ("query_id",), texts=("member_texts",)),)
     own_models = (Editor,)
 
     def __init__(self, spec: BuildSpec, inputs: benchmark.Inputs) -> None:

@@ -186,7 +186,7 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     kind: str = Field(default="summhay", description="the benchmark: its name, or module:Class for one of your own")
     haystacks: list[str] = Field(
         min_length=1,
-        description="released JSON files from the spec's folder, files of nuggets, sample/NAME, or store/SHA256/NAME",
+        description="released JSON files from the spec's folder, files of nuggets, sample/NAME, hub:OWNER/NAME or store/SHA256",
     )
     documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to; empty: none")
     retrievers: list[RetrieverEntry] = Field(

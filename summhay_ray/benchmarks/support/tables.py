@@ -69,6 +69,6 @@ class SupportVote:
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")
-SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"))
+SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"), texts=("evidence",))
 BULLETS = Table("support_bullets", BulletRow, _BULLET)
-VOTES = Table("support_votes", SupportVote, (*_BULLET, "document_id", "panel", "member"))
+VOTES = Table("support_votes", SupportVote, (*_BULLET, "document_id", "panel", "member"), texts=("evidence",))

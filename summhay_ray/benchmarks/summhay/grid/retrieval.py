@@ -25,7 +25,8 @@ class RetrievalSpec(retrieval.RetrievalFields):
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
     haystacks: list[str] = Field(
-        default=[], description="released JSON files from the spec's folder, files of nuggets, sample/NAME, or store/SHA256/NAME"
+        default=[],
+        description="released JSON files from the spec's folder, files of nuggets, sample/NAME, hub:OWNER/NAME or store/SHA256",
     )
     documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to")
     corpora: list[Text] = Field(

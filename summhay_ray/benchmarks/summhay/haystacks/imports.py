@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import Counted, RunStore, Store, Table
+from summhay_ray.benchmarks.hub_files import HUB, hub_content, hub_entries
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     FIELDS_OF_HAYSTACKS,
     STAGE,
@@ -71,6 +72,7 @@ class ImportResult:
 
 def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
+    paths = [one for path in paths for one in (hub_entries(path) if path.startswith(HUB) else [path])]
     metadata = [metadata_of(read_file(path)) for path in paths]
     first: dict[str, str] = {}
     for path, haystack in zip(paths, metadata, strict=True):
@@ -135,7 +137,7 @@ def keep_files(store: Store, run_id: str, files: Iterable[tuple[str, str]]) -> t
 def read_file(path: str) -> ReleasedFile:
     """Read a released file. Raises InvalidHaystack."""
     try:
-        return read_released(read_json(path), path)
+        return read_released(hub_content(path) if path.startswith(HUB) else read_json(path), path)
     except OSError as error:
         raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
     except UserError as error:

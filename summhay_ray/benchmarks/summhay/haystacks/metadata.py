@@ -227,7 +227,7 @@ TABLES = (
     Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores", "nuggets")),
     Table("subtopics", records.Subtopic, ("haystack_id", "position")),
     Table("insights", records.Insight, ("haystack_id", "subtopic_id", "position"), ("importance",)),
-    Table("documents", records.Document, ("haystack_id", "number")),
+    Table("documents", records.Document, ("haystack_id", "number"), texts=("text",)),
     Table("rankings", records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
     Table("contexts", records.Context, ("context_id",)),
     Table("summaries", records.Summary, ("cell_id",)),
@@ -235,7 +235,7 @@ TABLES = (
     Table("votes", records.Vote, ("cell_id", "judge", "position", "panel", "member")),
     Table("scores", records.Score, ("cell_id", "judge", "position")),
     Table("absent_answers", records.AbsentAnswer, ("cell_id", "judge")),
-    Table("checks", records.Check, ("cell_id", "position")),
+    Table("checks", records.Check, ("cell_id", "position"), texts=("evidence",)),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 )
 """Each table's name, row record, key columns and omitted fields. Every run on haystacks, of any kind, has all of these tables."""

@@ -1,6 +1,6 @@
 """The haystacks that a spec names: the metadata of each in memory, whole haystacks loaded on demand.
 
-An entry of a spec is a file, a sample, an object of the store, or another spec whose run makes haystacks.
+An entry of a spec is a file, a sample, an object of the store, a data set of the Hub, or another spec whose run makes haystacks.
 
 A run of a thousand haystacks must not keep them all in memory. Cells, budgets and scores need only their `metadata` (a few
 kilobytes each). Documents are read from their source (the spec's file, a sample, or an object of the store), and few are kept.
@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from summhay_ray.benchmark import Benchmark, Inputs, Spec, Store
+from summhay_ray.benchmarks.hub_files import HUB, hub_content, hub_entries
 from summhay_ray.benchmarks.summhay.haystacks.metadata import (
     HaystackMetadata,
     keep_metadata,
@@ -57,6 +58,7 @@ READS_AT_ONCE = 8
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
 S = TypeVar("S", bound=Spec)
+T = TypeVar("T")
 
 
 def in_store(entry: str) -> str | None:
@@ -268,6 +270,8 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
             return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
         except UnknownName as error:
             raise SpecError(f"spec: haystacks: {error}") from error
+    if entry.startswith(HUB):
+        return _of_hub(hub_content, entry)
     try:
         if inputs.path(entry).is_dir():
             mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
@@ -278,6 +282,13 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
             raise
         raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
     return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) or holds_nuggets(content) else content
+
+
+def _of_hub(read: Callable[[str], T], entry: str) -> T:
+    try:
+        return read(entry)
+    except UserError as error:
+        raise SpecError(f"spec: haystacks: {error}") from error
 
 
 def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
@@ -312,13 +323,14 @@ def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
 
 
 def with_made(spec: S, inputs: Inputs) -> S:
-    """The spec with each entry that is itself a spec replaced by the haystacks its run has made. Raises SpecError, StoreError."""
+    """The spec with each entry that is itself a spec replaced by the haystacks its run has made, and each data set of the Hub by
+    its haystacks. Raises SpecError, StoreError."""
     listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
-    if inputs.record is not None or not any(entry.endswith(_SPECS) for entry in listed):
+    if inputs.record is not None or not any(entry.startswith(HUB) or entry.endswith(_SPECS) for entry in listed):
         return spec
     entries: list[str] = []
     for entry in listed:
-        made = [entry]
+        made = _of_hub(hub_entries, entry) if entry.startswith(HUB) else [entry]
         if entry.endswith(_SPECS):
             if inputs.store is None:
                 raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")

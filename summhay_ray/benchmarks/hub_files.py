@@ -1,0 +1,113 @@
+"""Files of data sets on the Hugging Face Hub, and the haystacks in them, by the names that specs use.
+
+The package huggingface_hub downloads a file once and caches it. Its variables apply: HF_ENDPOINT, HF_HOME, HF_TOKEN,
+HF_HUB_OFFLINE. Without the Hub, what is cached is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import encoders
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_json
+
+HUB = "hub:"
+"""Prefix of an entry of a spec's haystacks that names a data set: `hub:OWNER/NAME[@REVISION][/FILE]`."""
+_ENTRY = re.compile(r"hub:([^/@\s]+/[^/@\s]+)(?:@([^/\s]+))?(?:/(.+))?")
+_ROW = re.compile(r"(.+)/haystack-(\d+)")
+_JSON, _LINES, _PARQUET = ".json", (".jsonl", ".ndjson"), ".parquet"
+_PATTERNS = ["*.json", "*.jsonl", "*.ndjson", "*.parquet"]
+
+
+def hub_path(repo: str, file: str, revision: str | None) -> Path:
+    """The path of a file of a data set in the cache, downloaded if it is not there. Raises UserError."""
+    return _asked(f"{repo}/{file}", revision, "hf_hub_download", repo, file)
+
+
+def hub_entries(entry: str) -> list[str]:
+    """The haystacks in a data set, or in one of its files, each as an entry with the exact revision. Raises UserError.
+
+    A JSON file is a haystack if it has documents and subtopics; so is each row of a file of JSON lines or of a Parquet file,
+    which is called FILE/haystack-N.
+    """
+    match = _ENTRY.fullmatch(entry)
+    if match is None:
+        raise UserError(f"{entry!r} names no data set of the Hub; expected hub:OWNER/NAME, hub:OWNER/NAME@REVISION or .../FILE")
+    repo, revision, file = match.groups()
+    patterns = [file] if file else _PATTERNS
+    folder = _asked(repo, revision, "snapshot_download", repo, allow_patterns=patterns)
+    found = []
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and file in (None, name):
+            pinned = f"{HUB}{repo}@{folder.name}/{name}"
+            rows = [number for number, row in enumerate(_rows(path), 1) if _is_haystack(row)]
+            found += [pinned] if rows and path.suffix == _JSON else [f"{pinned}/haystack-{number}" for number in rows]
+    if not found:
+        raise UserError(f"{entry}: holds no haystack: JSON, JSON lines or Parquet with documents and subtopics; name another")
+    return found
+
+
+def hub_content(entry: str) -> bytes:
+    """The JSON text of a haystack that `hub_entries` named. Raises UserError."""
+    match = _ENTRY.fullmatch(entry)
+    if match is None or match[3] is None:
+        raise UserError(f"{entry!r} names no haystack of the Hub; expected hub:OWNER/NAME@REVISION/FILE")
+    repo, revision, name = match.groups()
+    row = _ROW.fullmatch(name)
+    path = hub_path(repo, row[1] if row else name, revision)
+    return json.dumps(_rows(path)[int(row[2]) - 1]).encode("ascii") if row else read_json(path)
+
+
+def _asked(what: str, revision: str | None, function: str, *names: str, **options: Any) -> Path:
+    """The path that a function of huggingface_hub returns. Raises UserError without the package, or if the Hub gives nothing."""
+    try:
+        hub = importlib.import_module("huggingface_hub")
+        http_error = importlib.import_module("huggingface_hub.errors").HfHubHTTPError
+    except ImportError:
+        raise UserError(f"{what}: the Hub needs the package huggingface_hub; pip install 'summhay-ray[hub]'") from None
+    # huggingface_hub reads the variable at import, possibly before it was set.
+    endpoint = os.environ.get("HF_ENDPOINT", "")
+    unreachable = encoders.why_unreachable(endpoint)
+    options |= {"repo_type": "dataset", "revision": revision, "endpoint": endpoint or None, "local_files_only": bool(unreachable)}
+    try:
+        return Path(getattr(hub, function)(*names, **options))
+    except (http_error, OSError, ValueError) as error:
+        why, at = unreachable or " ".join(str(error).split())[:150], f" at {revision}" if revision else ""
+        raise UserError(f"{what}{at} cannot be fetched ({why}); fetch it and give the file") from error
+
+
+@functools.lru_cache(maxsize=1)
+def _rows(path: Path) -> Sequence[Any]:
+    """The rows of a file; a JSON file is one. Columns that a row does not have are left out: Parquet gives them as null."""
+    if path.suffix == _PARQUET:
+        import polars as pl
+
+        return [_without_nulls(row) for row in pl.read_parquet(path).iter_rows(named=True)]
+    content = read_json(path)
+    try:
+        return (
+            [json.loads(line) for line in content.splitlines() if line.strip()]
+            if path.suffix in _LINES
+            else [json.loads(content)]
+        )
+    except ValueError as error:
+        raise UserError(f"{path}: is no JSON ({error}); name another file of the data set") from error
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _is_haystack(row: Any) -> bool:
+    return isinstance(row, dict) and {"documents", "subtopics"} <= row.keys()

@@ -1,0 +1,130 @@
+"""Haystacks from a data set of the Hub: a server on this machine answers as the Hugging Face Hub does."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import summhay_ray
+from summhay_ray.encoders import why_unreachable
+from summhay_ray.errors import SpecError, UserError
+from summhay_ray.haystack import load_sample
+
+pytestmark = pytest.mark.core
+
+huggingface_hub = pytest.importorskip("huggingface_hub")
+REPO, COMMIT = "Salesforce/summary-of-a-haystack", "0123456789abcdef0123456789abcdef01234567"
+SPEC = {"retrievers": ["bm25"], "summarizers": ["offline/lead"], "judges": ["offline/judge"], "executor": "inline", "name": "hub"}
+SAMPLES = ("conversation", "news")
+
+
+@contextmanager
+def serving(files: Mapping[str, bytes]) -> Iterator[str]:
+    """Serve the files of REPO at COMMIT within the block. Yields the address."""
+    head = f"/datasets/{REPO}/resolve/{COMMIT}/"
+    siblings = [{"rfilename": name} for name in files]
+    about = json.dumps(
+        {"id": REPO, "sha": COMMIT, "private": False, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0}
+    )
+    tree = json.dumps([{"type": "file", "path": name, "size": len(files[name]), "oid": "0" * 40} for name in files])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            content = files.get(path.removeprefix(head)) if path.startswith(head) else None
+            if path in (f"/api/datasets/{REPO}/revision/{name}" for name in ("main", COMMIT)):
+                content = about.encode()
+            elif path.startswith(f"/api/datasets/{REPO}/tree/"):
+                content = tree.encode()
+            self.send_response(404 if content is None else 200)
+            self.send_header("ETag", f'"{hash(content)}"') if content else self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content or b"")
+
+        do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def as_json() -> dict[str, bytes]:
+    """A file for each haystack, and one that is none."""
+    return {**{f"data/{name}.json": json.dumps(load_sample(name)).encode() for name in SAMPLES}, "dataset_infos.json": b"{}"}
+
+
+def as_lines() -> dict[str, bytes]:
+    return {"train.jsonl": "".join(json.dumps(load_sample(name)) + "\n" for name in SAMPLES).encode()}
+
+
+def as_parquet() -> dict[str, bytes]:
+    """As the Hub converts data sets: a column for each field, with nulls where a haystack lacks one."""
+    stream = io.BytesIO()
+    pl.DataFrame([load_sample(name) for name in SAMPLES], infer_schema_length=None).write_parquet(stream)
+    return {"data/train-00000-of-00001.parquet": stream.getvalue()}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("files", [as_json, as_lines, as_parquet])
+def test_a_data_set_of_the_hub_is_the_same_haystacks(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(files()) as base:
+        monkeypatch.setenv("HF_ENDPOINT", base)
+        found = summhay_ray.run({**SPEC, "haystacks": [f"hub:{REPO}"]}, store=str(tmp_path / "store"))
+    local = summhay_ray.run({**SPEC, "haystacks": [f"sample/{name}" for name in SAMPLES]}, store=str(tmp_path / "local"))
+    assert found.run == local.run
+
+
+def test_a_cached_data_set_needs_no_hub_and_its_revision_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {**SPEC, "haystacks": [f"hub:{REPO}/data/news.json"]}
+    with serving(as_json()) as base:
+        monkeypatch.setenv("HF_ENDPOINT", base)
+        first = summhay_ray.run(spec, store=str(tmp_path / "store"))
+        assert summhay_ray.import_released([f"hub:{REPO}"], store=str(tmp_path / "store")).haystacks == len(SAMPLES)
+    # Another process asks the server again whether it is there.
+    why_unreachable.cache_clear()
+    again = summhay_ray.run(spec, store=str(tmp_path / "other"))
+    assert again.run == first.run
+    report = summhay_ray.make_report(again.run, str(tmp_path / "other"))
+    assert f"hub:{REPO}@{COMMIT}/data/news.json" in str(report.section("made").listing)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (f"hub:{REPO}", "cannot be fetched"),
+        ("hub:nobody", "names no data set of the Hub"),
+        ("hub:nobody/nothing@main/x.json", "cannot be fetched"),
+    ],
+)
+def test_without_the_hub_one_line_says_what_to_do(entry: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(SpecError, match=said) as refusal:
+        summhay_ray.plan({**SPEC, "haystacks": [entry]}, store=str(tmp_path / "store"))
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(UserError, match=said):
+        summhay_ray.import_released([entry], store=str(tmp_path / "store"))
