@@ -69,7 +69,7 @@ class ByQuery:
     scores: pl.DataFrame
     """A row per system and query: columns `system`, `query`, and a float column per figure, null where nothing was scored. The
     optional column `cluster` groups similar queries, such as those about one document; each group is resampled as a whole.
-    Further text columns, such as `model` and `retriever`, are the parts of which a system consists, and name it."""
+    Further text columns, such as `model`, are the parts of which a system consists, and name it."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Figure -> its unit; differences of fractions with the unit % are shown in points."""
     cluster: str = "collection"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import json
@@ -100,6 +101,7 @@ def test_a_page_names_what_exists(page: Path) -> None:
     blocks = "\n".join(block.text for block in blocks_of(page))
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
     wrong = [f"no such name: {name}" for span in spans for name in _names_of(span) if name not in _known_names()]
+    wrong += [f"no such member: {name}" for span in spans for name in _members_of(span)]
     wrong += [f"no such file: {name}" for span in spans for name in _files_of(span) if not _exists(name, page)]
     wrong += [f"no such module or attribute: {name}" for span in spans for name in _dotted(span) if not _resolves(name)]
     wrong += [problem for line in [*spans, *blocks.splitlines()] for problem in _wrong_command(line)]
@@ -129,6 +131,32 @@ def _names_of(span: str) -> list[str]:
     return [
         name for name in found if re.search(r"[a-z]_|_[a-z]|[a-z][A-Z][a-z]", name) and not re.search(r"[A-Z]{2}|My|my_", name)
     ]
+
+
+def _members_of(span: str) -> list[str]:
+    """`Class.member` in it, of a class of the package that has no such member, nor a base in the package."""
+    found = re.findall(r"(?<![\w./-])([A-Z]\w+)\.([a-z_]\w*)", span)
+    return [f"{name}.{member}" for name, member in found if name in _members() and member not in _members()[name]]
+
+
+@functools.cache
+def _members() -> dict[str, frozenset[str]]:
+    """Class of the package -> its methods and fields, with those of its bases in the package."""
+    own: dict[str, set[str]] = {}
+    bases: dict[str, set[str]] = {}
+    for file in (ROOT / "summhay_ray").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                names = own.setdefault(node.name, set())
+                names |= {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+                names |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+                names |= {one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+                bases.setdefault(node.name, set()).update(one.id for one in node.bases if isinstance(one, ast.Name))
+
+    def of(name: str) -> frozenset[str]:
+        return frozenset(own.get(name, ())).union(*(of(base) for base in bases.get(name, set()) - {name}))
+
+    return {name: of(name) for name in own}
 
 
 def _files_of(span: str) -> list[str]:
