@@ -4,8 +4,6 @@ The package huggingface_hub downloads a file once and caches it. Its variables a
 HF_HUB_OFFLINE. Without the Hub, what is cached is used.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

@@ -3,8 +3,6 @@
 The ranks, the candidates for the best system, and the decision follow from these pairs.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Recommends a system in one paragraph, from the decisions on pairs and from costs. Only for `comparison`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

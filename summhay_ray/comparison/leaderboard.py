@@ -1,7 +1,5 @@
 """The result of a comparison, and what sums it up: the decision and the leaderboard."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The scores of one run's systems, query by query, as rows that can be compared."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The sections that show a comparison, on a screen and in a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

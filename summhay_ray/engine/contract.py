@@ -5,8 +5,6 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 `summhay_ray.benchmark`, which exports these names.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

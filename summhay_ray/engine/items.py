@@ -1,7 +1,5 @@
 """The parts of a benchmark: stages, items and their queues, rows and failures."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A package holds no secrets: a file that contains the value of one of this machine's keys is refused.
 """
 
-from __future__ import annotations
-
 import shutil
 import site
 import sys

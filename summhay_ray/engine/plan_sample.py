@@ -5,8 +5,6 @@ that these items share are counted once. Clusters are in one stratum if their it
 not alike; each stratum is drawn from. The totals are ratio estimates: figures for each item of the sample, times the items.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter, defaultdict

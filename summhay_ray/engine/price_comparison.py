@@ -1,7 +1,5 @@
 """Compares the ways to ask the calls of a plan: standard, flex and batch, each with and without the provider's cache."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

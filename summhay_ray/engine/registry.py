@@ -1,7 +1,5 @@
 """Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import importlib

@@ -7,8 +7,6 @@ name a bullet, 625 agree if one is added, and 17 if not. Six covered insights ha
 linking. The topic is in `topic`, else `topic_id`, else `topic_fn`; it may be absent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

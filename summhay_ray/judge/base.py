@@ -4,8 +4,6 @@ To add one: write a class in this folder that has a `name` and the method below.
 `judges: [{model: ..., strategy: NAME}]`, or with `strategy: my_package.my_module:MyJudge`.
 """
 
-from __future__ import annotations
-
 import json
 import numbers
 from collections.abc import Mapping, Sequence

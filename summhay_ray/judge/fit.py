@@ -1,7 +1,5 @@
 """Fits `offline/judge` to people's judgments, for `judge-bench --held-out` and `tools/fit_judge.py`."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

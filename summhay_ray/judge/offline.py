@@ -27,8 +27,6 @@ A question that no document answers gets a prompt of its own (`judge_absence`). 
 in some twenty languages (`absence_patterns.txt`). In any other language, every statement counts as a claim.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

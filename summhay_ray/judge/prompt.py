@@ -9,8 +9,6 @@ another such object can contradict it; the text around it cannot. Malformed answ
 two_verdicts, unknown_coverage, unusable_bullet, missing_insight, unclear_insight.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A strategy asks about one insight per call (paper, appendix A.2) or about all in
 examples. `strategy:` may also be a judge's code (`module:Class`), or the name of a composed judge (`combine.py`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

@@ -5,8 +5,6 @@ Anthropic's (message batches). One object serves one model. Nothing here retries
 Creating a batch is not idempotent. After any doubt, `find` searches the provider's list for the batch before another is created.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Requests ask for uncompressed bodies. A body that is compressed nevertheless is 
 unpack to a gigabyte.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -9,8 +9,6 @@ Reported usage above the reservation is not credible, and the reservation is cha
 counts against the model in every worker and after every restart, until the model's `token_margin` is large enough to cover it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping

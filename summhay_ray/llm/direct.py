@@ -4,8 +4,6 @@ It serves all providers with a base URL in the table, any endpoint (vLLM, SGLang
 search services. It takes a tenth of litellm's time per call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -6,8 +6,6 @@ makes exactly one attempt, at the time of its grant, and raises if there is no a
 `ATTEMPTS` says how often to try again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -6,8 +6,6 @@ the limits per minute, and the money for the worst case, within every budget and
 is always passed as an argument, so that tests need not wait.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections import Counter

@@ -6,8 +6,6 @@ engine also runs it as an actor. The client sends claims and settlements in batc
 accumulated since the last one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

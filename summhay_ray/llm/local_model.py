@@ -4,8 +4,6 @@ A gateway gets these models and the settings of all models. Their answers are ha
 outcome.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -5,8 +5,6 @@ The queries of one haystack under one ordering share their documents; if they we
 in full.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -3,8 +3,6 @@
 A provider with OpenAI's protocol is one row: its key is sent to the domains of that row only.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Turns a provider's reply into a priced answer record of the log, and such a record into an outcome."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

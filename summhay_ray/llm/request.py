@@ -1,8 +1,6 @@
 """A request to a model, its sampling parameters and its key (two calls with the same key are the same call); and the reply, in
 one form for all transports."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools

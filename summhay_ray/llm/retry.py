@@ -4,8 +4,6 @@ Whether a call may have been paid depends on where its error was raised, not on 
 name, so that no HTTP client is imported.
 """
 
-from __future__ import annotations
-
 import datetime
 import email.utils
 import functools

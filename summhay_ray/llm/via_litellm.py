@@ -6,8 +6,6 @@ patched here: `keys` checks the URL of each request, `routes` chooses its proxy,
 limit.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

@@ -4,8 +4,6 @@ The score depends on form: a subject, a finite verb, an end, and content of its 
 the surrounding words. Other languages are judged without verbs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Mined insights as a haystack in the released format."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any

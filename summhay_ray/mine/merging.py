@@ -1,7 +1,5 @@
 """Insights found by `insights.py` that may be the same in other words, for a model to decide."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

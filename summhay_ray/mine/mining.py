@@ -1,7 +1,5 @@
 """Mines a collection of documents, block by block."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

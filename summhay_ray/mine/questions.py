@@ -4,8 +4,6 @@ A statement is read as one clause: what precedes its subject, the subject, the a
 names nothing ("the bug", "we") is replaced by the noun phrase of the rest that names most.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

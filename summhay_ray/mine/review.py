@@ -4,8 +4,6 @@ A decision refers to an insight by its content: what was found, in which sentenc
 the haystack of a folder that has grown, with other numbers and names.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from collections import Counter

@@ -4,8 +4,6 @@ A sheet shows one state of the review: a row for each insight, by rank. A person
 invalid edit is refused with its row and column, and then no edit is applied.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

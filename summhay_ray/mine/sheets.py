@@ -4,8 +4,6 @@ In CSV, an apostrophe precedes a cell that a spreadsheet would take for a formul
 semicolons and tabs, UTF-8 and UTF-16, rows and columns in any order, and empty rows.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import importlib.util

@@ -5,8 +5,6 @@ of them have, and depends on what else they share: that something failed, change
 reveals an insight of its subtopic.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 A log holds the figures of one model: a result for each retriever, ordering and metric. Nothing about single answers is written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

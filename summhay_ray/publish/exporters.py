@@ -1,7 +1,5 @@
 """The table of exports: each format is one function, from a run to the files or pages that it wrote."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The figures of a run's systems, and its spec, as they are published."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any

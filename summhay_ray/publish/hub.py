@@ -3,8 +3,6 @@
 Each table is a config of the dataset, as `datasets.load_dataset(FOLDER, TABLE)` reads it; `leaderboard` is the default.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

@@ -4,8 +4,6 @@ The libraries are imported only here, and only when they are used. They choose t
 own environment variables and files. The same system of the same run is logged once: a later export updates it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

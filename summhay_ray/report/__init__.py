@@ -3,8 +3,6 @@
 The modules that make and serve pages are imported on first use: every command prints tables, few make a page.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

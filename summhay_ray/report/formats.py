@@ -1,7 +1,5 @@
 """Tables of a report for papers and other tools: LaTeX, CSV and JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -1,7 +1,5 @@
 """`summhay report`: an HTML page with samples, or the same tables in other formats."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The sections that every run has: overview, failures, money, and how the run was made."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shlex

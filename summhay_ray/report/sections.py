@@ -1,7 +1,5 @@
 """Sections as tables for the terminal and as Markdown, and tables fitted to the width of the terminal."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

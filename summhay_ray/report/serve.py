@@ -5,8 +5,6 @@ listens on this machine only, answers to its own name only (another site's name 
 only files that the report wrote. It also tells browsers not to pass them to other sites, since data files are scripts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

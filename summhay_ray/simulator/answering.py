@@ -1,7 +1,5 @@
 """Computes the simulated provider's answers in threads, once per prompt, and caches them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 A batch works in a task of its own. Its requests are spread over its duration, and each is served and billed like any other one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

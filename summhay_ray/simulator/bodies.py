@@ -1,7 +1,5 @@
 """The request and response bodies of OpenAI's API, and its errors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

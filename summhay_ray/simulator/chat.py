@@ -1,7 +1,5 @@
 """Turns an answer's text into a choice and a token count, with faults and limits applied. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Draws the faults of a request, which depend only on seed, model, prompt and attempt."""
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from dataclasses import dataclass

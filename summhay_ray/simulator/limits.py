@@ -1,7 +1,5 @@
 """Exact rate limits over sliding minutes."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence

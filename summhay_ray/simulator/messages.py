@@ -1,7 +1,5 @@
 """The request and response bodies of Anthropic's Messages API, and its errors. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ OpenAI's is automatic and exact: a prompt's cached tokens are its longest prefix
 that it shares with a prompt of the same key and model whose answer was completed less than a lifetime ago.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

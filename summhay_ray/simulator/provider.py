@@ -4,8 +4,6 @@ A request is checked (key, model, quota), counted against the rate limits on arr
 client that disconnects meanwhile has still paid. Everything runs in one event loop, except for the computation of answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ A model of quality 0.4 gives 40 % of the statements that the best one gives to t
 What is left out depends on the statements alone: a better model always says everything that a worse one says.
 """
 
-from __future__ import annotations
-
 import re
 
 from summhay_ray.errors import UserError

@@ -1,7 +1,5 @@
 """The simulated provider's web server (aiohttp)."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Starts the simulated provider, and chooses its answers: the offline models'."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """Made-up embeddings and relevance scores, from hashed and common words."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

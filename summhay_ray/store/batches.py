@@ -6,8 +6,6 @@ is written once.
 A batch without an end is open, and the next driver of the run goes on with it, on any machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -5,8 +5,6 @@ was the newest within that time. Segments of the log are kept equally long after
 one that is being imported, is skipped: its next manifest may name new files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import random

@@ -4,8 +4,6 @@
 owns the run. `added` counts all parts ever added; merging does not change it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ tables: an item is removed from a run if it used an answer that the log has only
 to do, and the same command finishes what a kill interrupted.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -6,8 +6,6 @@ The session records `drivers/00000001.json`, `00000002.json`, ... form one chain
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

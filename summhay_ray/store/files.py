@@ -8,8 +8,6 @@ A store may come from somebody else, so nothing outside its folder is used: it h
 (`is_plain`). A link, pipe or device counts as damage (`LocalFiles.path`): it is never read, written, listed or followed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

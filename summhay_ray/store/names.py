@@ -1,7 +1,5 @@
 """The names of stores in buckets and of a store's files, the entries of its listings, and the errors that a store raises."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path

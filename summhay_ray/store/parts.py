@@ -9,8 +9,6 @@ Parts are in `runs/RUN/parts/`. When the run has ended, the parts of its tables 
 (`summhay_ray.store.commits`) lists the valid parts with size and sha256.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

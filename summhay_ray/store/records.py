@@ -5,8 +5,6 @@ schema of its type, a TypedDict or a dataclass, which pydantic reads without any
 damaged: a text for a number, a missing or repeated field, a number below 0 or above `Count`, NaN, half a character.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

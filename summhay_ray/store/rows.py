@@ -3,8 +3,6 @@
 The rows of a table are numbered across all its parts (`_row`), and the valid units in the order of kind and name (`_rank`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

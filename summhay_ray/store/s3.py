@@ -7,8 +7,6 @@ botocore's retries are not used: all threads share their quota, which runs out w
 connection that breaks in the middle of a response body.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import functools

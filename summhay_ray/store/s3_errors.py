@@ -3,8 +3,6 @@
 botocore's own messages are never repeated: they contain request dumps and, for some services, keys.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Contexts, prompts, strategies, bullets and offline summarizers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any

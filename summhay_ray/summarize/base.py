@@ -5,8 +5,6 @@ To add a strategy, write a class in `strategies/` that has the members of `Summa
 of its constructor are its options: `{strategy: NAME, option: value}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol

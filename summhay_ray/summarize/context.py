@@ -7,8 +7,6 @@ To add an ordering, write a function `(haystack, subtopic_id, seed) -> document 
 in the spec: `orderings: [my_package.my_module:my_ordering]`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

@@ -14,8 +14,6 @@ All texts enter by `summhay_ray.text`'s `fill`, and cannot end the documents or 
 template gets the end mark with its documents, and a line that says that they are material.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

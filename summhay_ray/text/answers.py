@@ -4,8 +4,6 @@ Thinking is found at the beginning or the end of an answer; a tag that the answe
 prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

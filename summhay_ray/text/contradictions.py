@@ -5,8 +5,6 @@ sentences that share words with the statement) and another value. There is no co
 anywhere, in any form, or does not mention it.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """JSON content and texts: how they are read, and the hashes that identify them."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -21,8 +21,6 @@ JSON uses its own escapes for the last two, so that the value can be read back u
 equal texts give equal prompts and keys. docs/how-to/untrusted.md lists the texts that are sent unchanged.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """The speakers of a transcript, the names of persons, and citations in legal texts, found by their form."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -4,8 +4,6 @@ Headings, lists, quotations, code and tables keep their form, so that `read_pros
 of a page (navigation, header, footer) are left out.
 """
 
-from __future__ import annotations
-
 import html.parser
 import re
 

@@ -11,8 +11,6 @@ the rules here decide which of their lines are statements. Three kinds of statem
 A text without any markup keeps every line that is not clearly something else, word for word.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ The rules and the trained parameters are those of NLTK (3.10), reimplemented: im
 `data/punkt_english` (data/README.txt names their source); nothing is downloaded or unpickled.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -4,8 +4,6 @@ TREC RAG, RAGTIME, DRAGUN and BioGen share the format (github.com/hltcoe/rag-run
 `answer`; citations are ids, `{id: score}`, or positions in `references`, from 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

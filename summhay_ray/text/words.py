@@ -5,8 +5,6 @@ The papers' tokenizers support only ASCII letters: a text in Hindi, Thai, Arabic
 words.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import threading

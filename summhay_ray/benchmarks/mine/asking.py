@@ -1,7 +1,5 @@
 """The mining steps that ask a model: where the free path is unsure, or words an insight worse."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

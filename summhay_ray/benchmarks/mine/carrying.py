@@ -1,7 +1,5 @@
 """Earlier decisions carry over to a new haystack: a folder that has grown is mined again, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of an insight and a document that a person confirms or not: how much of a mined haystack's gold is right?"""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The files of mined haystacks: which may be written, and which contain a person's work."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The prompts of mining."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from summhay_ray.text import Material, enclosed, fill, inline

@@ -1,7 +1,5 @@
 """The review of a mined haystack: a sheet and a page for a person, and the haystack with that person's decisions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources

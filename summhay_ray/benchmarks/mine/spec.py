@@ -1,7 +1,5 @@
 """The spec of mining: a folder, and the models to ask where the free path is unsure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The workload of mining: one item, the folder, which becomes a haystack."""
 
-from __future__ import annotations
-
 import asyncio
 import difflib
 import functools

@@ -3,8 +3,6 @@
 `Summaries` reads a run of summaries, made here or imported; `SummHay` makes one.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ and a node without workers is released. So a worker is added while items wait an
 that has been idle for a while is ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """The ledger as a Ray actor, the task that merges a run's parts for it, and the workers' client of it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -4,8 +4,6 @@ The ledger shows the figures of each model, the driver those of the whole run. T
 same at every start of the run.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

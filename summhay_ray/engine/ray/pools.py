@@ -8,8 +8,6 @@ workers (`worker_actor.py`), as soon as the results that they need are computed.
 If an actor is killed, Ray starts another one and repeats the block. Results that are already in the store are not computed again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -4,8 +4,6 @@ Ray is imported inside the functions, since callers with few items do not need i
 import takes seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -5,8 +5,6 @@ worker's node (a spot machine or a pod is taken away, a cluster shrinks), the wo
 answers, and ends; Ray starts it again on a node that stays.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

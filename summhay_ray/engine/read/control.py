@@ -1,7 +1,5 @@
 """Controls a stored run from outside: asks its driver to stop, and releases its uncertain money. No Ray, no calls."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

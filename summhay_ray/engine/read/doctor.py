@@ -1,7 +1,5 @@
 """Checks whether this machine is ready to run: store, Ray, tokenizer, prices and keys, one line each."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os

@@ -3,8 +3,6 @@
 The benchmark's own `answer` rebuilds the prompts from the stored content; an equal key proves that the text is the same.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator

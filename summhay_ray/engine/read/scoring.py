@@ -5,8 +5,6 @@ benchmark's `score`, `expected_rows` has access to these items, for the `mean_in
 `n_expected` from `with_expected`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

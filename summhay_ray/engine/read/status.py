@@ -3,8 +3,6 @@
 Everything is read from the store, so it works on any machine and during the run.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ It suits small runs, tests and notebooks, since the first call is sent at once. 
 tables as a run on a cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

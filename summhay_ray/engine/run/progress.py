@@ -1,7 +1,5 @@
 """The progress of a run for a live display, computed from the ledger's snapshots."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import deque

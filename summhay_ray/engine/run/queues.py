@@ -6,8 +6,6 @@ send the first of them alone and the others can use the provider's prompt cache.
 still waits for another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -3,8 +3,6 @@
 An item is answered in one event loop. Its rows are written to the store as parts, and the ledger commits these.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

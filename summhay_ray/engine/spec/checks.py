@@ -1,7 +1,5 @@
 """Checks a model's entry in a spec for secrets and for parameters that must not be set. For `spec.py`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

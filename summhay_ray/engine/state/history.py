@@ -9,8 +9,6 @@ answers at both, but the user must know about it. Embeddings that are all zeros 
 is similar to nothing.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence

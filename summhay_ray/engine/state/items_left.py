@@ -1,7 +1,5 @@
 """The items of a run, and which of them are finished, when it starts or resumes."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

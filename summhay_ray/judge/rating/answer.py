@@ -4,8 +4,6 @@
 `error` is one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

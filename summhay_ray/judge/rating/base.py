@@ -10,8 +10,6 @@ the placeholder. Our own prompts put the source first, so that all prompts about
 cache.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import itertools

@@ -6,8 +6,6 @@ request under `### Instruction:`. `### Options:`, `### Background:` and `### Tar
 Both models compare words only: lower bounds for models that understand the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

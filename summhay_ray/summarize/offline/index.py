@@ -8,8 +8,6 @@ The titles, function words and suffixes are fixed here because answers depend on
 models.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re

@@ -4,8 +4,6 @@ It takes one sentence from each of the documents most similar to the query. No s
 citations may have high precision, but recall is low.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ The instruction decides which: speakers of a transcript, counts of people, numbe
 rules use the form of words only: a lower bound for models that understand the text.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -12,8 +12,6 @@ best effort:
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ documents share in nearly the same words, prefers those close to the query from 
 document that contains them. Instructions inside documents have no effect, and neither has the order of the documents.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Strategies of one call: the whole context, documents cut to a budget (ODSum, section 7: truncation), an answer from a file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Every piece keeps the number of its document, so that a summary can cite it. Lengths are in cl100k tokens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import re

@@ -1,7 +1,5 @@
 """Judge a summary as soon as it is written, and score it (paper, sections 4.1 and 4.3)."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

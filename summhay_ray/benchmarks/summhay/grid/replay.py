@@ -4,8 +4,6 @@ A request's `lookup` names the answer: haystack, subtopic and system for a summa
 released judgments are by GPT-4o (SummHay, section 4.3), so only `replay/gpt-4o` can judge.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

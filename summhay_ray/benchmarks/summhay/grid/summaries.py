@@ -3,8 +3,6 @@
 A call ends in a row: an answer, or a failure with its class.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Write a stored run as JSON files in the released format, one haystack at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -4,8 +4,6 @@ Files are read twice, a few at a time. The first pass checks all of them, so tha
 writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

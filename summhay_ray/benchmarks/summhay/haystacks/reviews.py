@@ -1,7 +1,5 @@
 """People's decisions about mined haystacks, stored with the run that mined them, for all runs that use them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime

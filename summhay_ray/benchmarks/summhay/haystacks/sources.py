@@ -6,8 +6,6 @@ A run of a thousand haystacks must not keep them all in memory. Cells, budgets a
 kilobytes each). Documents are read from their source (the spec's file, a sample, or an object of the store), and few are kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """Compare systems of SummHay runs by the judges' scores, with and without the judges' bias against people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 Everything is read from the store, so it also works while the run is in progress and from another machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any

@@ -4,8 +4,6 @@ The rejudges of a run are listed in a numbered chain in the run's folder: `runs/
 "j..."}. The run itself never changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

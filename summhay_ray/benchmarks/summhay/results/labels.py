@@ -4,8 +4,6 @@ The sheet is CSV in UTF-8 and shows neither system nor verdict. Each judgment is
 labels represent all of them (`metrics.corrections`).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import random

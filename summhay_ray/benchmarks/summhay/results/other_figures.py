@@ -5,8 +5,6 @@ judge links it to no insight and `summhay support` finds no document that suppor
 computes none. Rankings are measured against the gold documents of the haystacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 

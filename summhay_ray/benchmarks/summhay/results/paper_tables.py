@@ -3,8 +3,6 @@
 Each is a section of the run's report, next to sections that the paper lacks: cost, failures, agreement of judges.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
