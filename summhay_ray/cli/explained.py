@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from summhay_ray.cli.record_tables import answers_table, explained_tables
 from summhay_ray.cli.show import answer, console, facts, part, say, tables
 from summhay_ray.errors import printable
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import answers_table, explained_tables
 
 MOST_CHECKS = 20
 CHECK = "check"

@@ -239,7 +239,7 @@ def audit(
 
     --out writes the sheet, which does not reveal the expected answers; --labels reads it back.
     """
-    from summhay_ray.report import AUDITED_LEGEND, audited_tables
+    from summhay_ray.cli.record_tables import AUDITED_LEGEND, audited_tables
 
     if out and not insights and not documents:
         raise typer.BadParameter("a sheet without rows asks nothing; give --insights or --documents more than 0")
@@ -272,7 +272,7 @@ def verify(
     and dates, or on equal texts; the rest is unsure, and counted apart. Exit codes: 0 all as stated, 4 something otherwise or
     unsure.
     """
-    from summhay_ray.report import VERIFIED_LEGEND, verified_tables
+    from summhay_ray.cli.record_tables import VERIFIED_LEGEND, verified_tables
 
     # Ray prints messages on stdout, which is reserved for results.
     with contextlib.redirect_stdout(sys.stderr):

@@ -34,7 +34,7 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
 
     Missing and damaged files are listed, one line each; the exit code is then 1.
     """
-    from summhay_ray.report import usage_table
+    from summhay_ray.cli.record_tables import usage_table
 
     result = summhay_ray.status(run, store)
     if as_json:
@@ -100,7 +100,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     from dataclasses import asdict
 
     from summhay_ray import api
-    from summhay_ray.report import runs_table
+    from summhay_ray.cli.record_tables import runs_table
 
     entries = [asdict(entry) for entry in summhay_ray.runs(store)]
     if as_json:
@@ -156,7 +156,7 @@ def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = 
     Several lines each. `summhay explain RUN KEY` shows details of a key or a cell.
     """
     from summhay_ray import api
-    from summhay_ray.report import failure_blocks
+    from summhay_ray.cli.record_tables import failure_blocks
 
     run, rows = api.full_id(run, store), summhay_ray.failures(run, store)
     if as_json:

@@ -89,7 +89,8 @@ def plan(
 
     The plan of more than 2,000 items is drawn: estimated from a stratified sample, with the error of the estimate.
     """
-    from summhay_ray.report import BOUNDS_LEGEND, dollars_line, plan_table, ways_table
+    from summhay_ray.cli.record_tables import BOUNDS_LEGEND, plan_table, ways_table
+    from summhay_ray.report import dollars_line
 
     result = summhay_ray.plan(spec, store, exact=exact, **options)
     warn(result.warnings)

@@ -262,7 +262,7 @@ def part(title: str, text: str | None) -> None:
 def show_result(result: RunResult, store: str, command: str, everything: bool) -> None:
     """Print the results of a run, by kind, and how it ended. `command`: repeats the run; empty for a rejudge."""
     if result.kind == "synth":
-        from summhay_ray.report import made_tables
+        from summhay_ray.cli.record_tables import made_tables
 
         tables(made_tables(result.scores.haystacks, result.scores.failed))
     else:

@@ -1,4 +1,4 @@
-"""Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store.
+"""Reports: sections as text, pages, figures and files. For cli and api; imports the engine, metrics and store.
 
 The modules that make and serve pages are imported on first use: every command prints tables, few make a page.
 """
@@ -6,23 +6,7 @@ The modules that make and serve pages are imported on first use: every command p
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.record_tables import (
-    AUDITED_LEGEND,
-    BOUNDS_LEGEND,
-    VERIFIED_LEGEND,
-    answers_table,
-    audited_tables,
-    dollars_line,
-    explained_tables,
-    failure_blocks,
-    made_tables,
-    plan_table,
-    runs_table,
-    usage_table,
-    verified_tables,
-    ways_table,
-)
-from summhay_ray.report.sections import TextTable, fitted, folded, markdown, notes, section_table
+from summhay_ray.report.sections import TextTable, dollars_line, fitted, folded, markdown, notes, section_table
 
 if TYPE_CHECKING:
     from summhay_ray.report.formats import names_and_figures, results_json
@@ -39,35 +23,22 @@ _PAGES = {
 """Name -> the module that makes or serves pages and defines it."""
 
 __all__ = [
-    "AUDITED_LEGEND",
-    "BOUNDS_LEGEND",
-    "VERIFIED_LEGEND",
     "Report",
     "ReportedRun",
     "TextTable",
-    "answers_table",
-    "audited_tables",
     "dollars_line",
-    "explained_tables",
-    "failure_blocks",
     "fitted",
     "folded",
     "hashes",
-    "made_tables",
     "markdown",
     "names_and_figures",
     "notes",
-    "plan_table",
     "report",
     "reported_run",
     "results_json",
-    "runs_table",
     "section_table",
     "serve_report",
-    "usage_table",
-    "verified_tables",
     "versions",
-    "ways_table",
 ]
 
 

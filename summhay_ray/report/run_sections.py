@@ -14,7 +14,7 @@ import yaml
 from summhay_ray.comparison import RunScores, SystemComparison, comparison_sections, every_pair
 from summhay_ray.engine import Chart, ReadOptions, Results, Section, StatusResult, Workload, results_of, scores_by_query, status
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.record_tables import dollars_line
+from summhay_ray.report.sections import dollars_line
 from summhay_ray.sections import plain
 from summhay_ray.store import RunStore
 

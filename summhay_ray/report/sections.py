@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
@@ -178,3 +178,12 @@ def folded(text: str, width: int) -> str:
             lines.append("")
         lines[-1] += piece
     return "\n".join(line.rstrip() for line in lines)
+
+
+def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:
+    """A run's dollars as text: spent, reserved and uncertain (if any), and left of the budget."""
+    said = [f"{usd['spent'] or 0:.{digits}f} spent"]
+    said += [f"{usd[name]:.{digits}f} {name}" for name in ("reserved", "uncertain") if usd[name]]
+    if usd["budget"] is not None:
+        said.append(f"{usd['left'] or 0:.{digits}f} left of {usd['budget']:g}")
+    return ", ".join(said)

@@ -175,7 +175,7 @@ def test_to_read_a_run_loads_little_and_to_run_no_more_than_it_needs(two_runs: t
     words = [f"status {done} --store {store}", f"run {spec} --store {tmp_path / 'store'} --executor inline"]
     said = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, timeout=60, check=True)
     reading, running = map(set, json.loads(said.stderr.splitlines()[-1]))
-    assert {"polars", "summhay_ray.report.record_tables"} <= reading
+    assert {"polars", "summhay_ray.cli.record_tables"} <= reading
     heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy.stats", "matplotlib", "jinja2", "boto3"}
     assert reading & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
     heavy = {"ray", "litellm", "openai", "httpx", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"}

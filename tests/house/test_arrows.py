@@ -90,7 +90,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, like tables.
-    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "sections", "store", "text"},
+    "report": {"comparison", "engine", "errors", "metrics", "outcome", "sections", "store", "text"},
     # Formats and trackers for a run's results: from its report.
     "publish": {"benchmarks", "comparison", "engine", "errors", "inputs", "report", "store"},
     "api": {

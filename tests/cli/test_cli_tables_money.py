@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.report import plan_table, usage_table
+from summhay_ray.cli.record_tables import plan_table, usage_table
 
 pytestmark = pytest.mark.core
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
-from summhay_ray.report import audited_tables, made_tables, plan_table, verified_tables
-from summhay_ray.report.record_tables import MOST_ROWS
+from summhay_ray.cli.record_tables import MOST_ROWS, audited_tables, made_tables, plan_table, verified_tables
 
 pytestmark = pytest.mark.core
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.report import explained_tables
-from summhay_ray.report.record_tables import MOST_ROWS
+from summhay_ray.cli.record_tables import MOST_ROWS, explained_tables
 
 pytestmark = pytest.mark.core
 

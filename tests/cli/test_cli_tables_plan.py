@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summhay_ray.report import BOUNDS_LEGEND
+from summhay_ray.cli.record_tables import BOUNDS_LEGEND
 from summhay_ray.synth.making.asking import TRIES
 from summhay_ray.synth.making.bounds import EDITED, FAILS, REJECTED
 from summhay_ray.synth.making.documents import REWRITES

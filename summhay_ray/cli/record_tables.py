@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.sections import TextTable
+from summhay_ray.report import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile
@@ -118,15 +118,6 @@ def usage_table(usage: Sequence[Mapping[str, Any]]) -> TextTable | None:
     columns |= {"Tokens in": "input_tokens", "Tokens out": "output_tokens", "Cached": "cached", "Saved $": "usd_saved"}
     title = "Used / planned (a question that comes again is asked once)"
     return record_table("Used, of what was planned at least / expected / at most" if bounded else title, rows, columns, heads=2)
-
-
-def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:
-    """A run's dollars as text: spent, reserved and uncertain (if any), and left of the budget."""
-    said = [f"{usd['spent'] or 0:.{digits}f} spent"]
-    said += [f"{usd[name]:.{digits}f} {name}" for name in ("reserved", "uncertain") if usd[name]]
-    if usd["budget"] is not None:
-        said.append(f"{usd['left'] or 0:.{digits}f} left of {usd['budget']:g}")
-    return ", ".join(said)
 
 
 def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summhay_ray.report import failure_blocks
+from summhay_ray.cli.record_tables import failure_blocks
 
 pytestmark = pytest.mark.core
 
