@@ -23,9 +23,10 @@ class ReportableResult(RunResult):
     store: str = ""
 
     def _repr_html_(self) -> str:
-        """For a notebook: the outcome, the decision and the leaderboard; without one, the benchmark's first section."""
+        """For a notebook: the outcome, the decision and the leaderboard; without one, the scores or the first section."""
         compared = leaderboard(self.run, self.store, self.scores)
-        return self._html(self.sections[:1] if compared is None else [compared])
+        alone = [self.scores] if hasattr(self.scores, "_repr_html_") else self.sections[:1]
+        return self._html(alone if compared is None else [compared])
 
     def figure(self, name: str) -> Any:
         """A section's chart, such as "cost_quality", as a matplotlib figure. Raises UserError, which lists the charts."""

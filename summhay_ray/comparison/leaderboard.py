@@ -137,7 +137,7 @@ def board(comparison: SystemComparison) -> Section:
     standings, several = comparison.standings[figure], len(comparison.runs) > 1
     rows = standings.to_dicts()
     usable = {row["name"]: row for row in rows if row["rank"] is not None and not row["ceiling"]}
-    leader = next(iter(usable), rows[0]["name"])
+    leader = next(iter(usable), next((row["name"] for row in rows if not row["ceiling"]), rows[0]["name"]))
     worse, from_leader = set(), dict[str, tuple[float | None, ...]]()
     for pair in comparison.of(figure).select("a", "b", "differs", "paired").iter_rows(named=True):
         a, b = (f"{side['run']} {side['system']}" if several else side["system"] for side in (pair["a"], pair["b"]))

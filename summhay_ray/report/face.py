@@ -112,8 +112,9 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     first, n_tied = real[0], sum(row["verdict"] == "tied" for row in real)
     percent = comparison.units[figure] == "%"
     value = f"{100 * first[figure]:.1f} %" if percent else f"{first[figure]:.3g}"
-    below = next((row for row in real[1:] if row["verdict"] == "below" and is_finite(row["from best"])), None)
-    margin = "no system is shown to be worse"
+    # A system that is below another one may still be tied with the leader.
+    below = next((row for row in real[1:] if is_finite(row["from best_high"]) and row["from best_high"] < 0), None)
+    margin = "no system is shown to be worse than it"
     if below is not None:
         gap, low, high = (-below[name] for name in ("from best", "from best_high", "from best_low"))
         ends = f"{100 * gap:.1f} points [{100 * low:.1f}, {100 * high:.1f}]" if percent else f"{gap:.3g} [{low:.3g}, {high:.3g}]"
@@ -123,7 +124,12 @@ def _standing(comparison: SystemComparison) -> list[Tile]:
     alone = "undecided" if first["verdict"] == "undecided" else f"1 of {len(real)} leads"
     sure = f"{n_tied} of {len(real)} tied" if n_tied else alone
     return [
-        _tile("Leader", first["system"], f"{figure} {value}; {margin}", "#board"),
+        _tile(
+            "Leader" if comparison.decision.use is not None else "Highest, not decided",
+            first["system"],
+            f"{figure} {value}; {margin}",
+            "#board",
+        ),
         _tile("How sure", sure, f"{n_queries:,} queries; {labels}", "#compare"),
     ]
 

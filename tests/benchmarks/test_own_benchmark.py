@@ -346,7 +346,7 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a method of the contract with other arguments": (
         {SCORED: f"{SCORED}\n    def explain(self, run, key): return {{}}"},
-        "explain is a method of every benchmark, with other arguments; write `def explain(self, run: 'RunStore', key: 'str', ",
+        "explain is a method of every benchmark, with other arguments; write `def explain(self, run: ",
     ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
     "a table that every run has": ({'Table("answers"': 'Table("items"'}, "a table is named 'items', as one that every run has"),

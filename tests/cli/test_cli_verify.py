@@ -42,8 +42,8 @@ def test_what_is_otherwise_is_counted_and_listed_the_sure_ones_first(tmp_path: P
     code, out, err = command(capsys, path)
     assert (code, err) == (4, "")
     assert [line.strip() for line in out.splitlines()[:2]] == [path, "Checks without a model"]
-    listed = out.partition("Otherwise than stated, or unsure: ")[2].splitlines()
-    places = [line.split()[0] for line in listed[2:] if line.startswith(("yes ", "unsure "))]
+    listed = out.partition("Otherwise than stated, or unsure")[2].splitlines()
+    places = [line.split()[1] for line in listed if line.startswith(("│ yes ", "│ unsure "))]
     assert places == sorted(places, reverse=True) and "yes" in places and "unsure" in places
     assert any("Zora Quimby" in line for line in listed)
 

@@ -66,7 +66,7 @@ def test_a_notebook_shows_results(finished: Any, tmp_path: Path) -> None:
     spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": [{"model": "offline/lead", "name": "<b>&"}]}
     result = api.run({**spec, "token_budget": 1500}, str(tmp_path), executor="inline")
     shown = result._repr_html_()
-    assert f"<td>{result.run} (summhay)</td>" in shown and "joint_low" in shown
+    assert f"<td>{result.run} (summhay)</td>" in shown and "joint (%)" in shown
     assert "<b>&<" not in shown and "&lt;b&gt;&amp;" in shown
     assert "<td>done</td>" in api.status(finished.run, str(finished.store))._repr_html_()
     planned = api.plan({**spec, "token_budget": 1500}, str(tmp_path))

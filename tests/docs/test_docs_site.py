@@ -54,7 +54,7 @@ def test_the_cells_of_the_notebook_run_and_show_tables(tmp_path: Path, monkeypat
                 program.body[-1] = ast.Assign([ast.Name("shown", ast.Store())], last.value)
             exec(compile(ast.fix_missing_locations(program), "first_look", "exec"), names)
             tables += [names["shown"]._repr_html_()] if hasattr(names["shown"], "_repr_html_") else []
-    assert len(tables) >= 3 and "joint_low" in tables[1]
+    assert len(tables) >= 3 and "joint (%)" in tables[1]
 
 
 @pytest.mark.core

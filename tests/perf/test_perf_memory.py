@@ -77,7 +77,7 @@ def test_peaks_are_of_the_sum_and_of_each_kind() -> None:
     peaks = Peaks()
     peaks.see(Counter({"driver": 3 * MIB, "WorkerActor": 5 * MIB}), 1.0)
     peaks.see(Counter({"driver": 4 * MIB, "WorkerActor": MIB}), 2.0)
-    assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "WorkerActor": 5}, "at_s": 1.0}
+    assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "WorkerActor": 5}, "at_s": 1.0, "cpu_s": {}}
 
 
 @pytest.mark.soak
