@@ -35,7 +35,7 @@ from typing import Any
 
 from summhay_ray.engine import open_run
 
-for folder in ("llm", "simulator", "engine"):
+for folder in ("llm", "simulator", "engine", "benchmarks"):
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / folder))
 import psutil
 from big_haystacks import write_haystacks
