@@ -67,7 +67,10 @@ def test_of_78_systems_many_pairs_differ(released_scores: Any) -> None:
     # On one screen: the decision and the verdicts, then the leaderboard.
     shown = [section_table(section) for section in screen_sections(comparison) if section.table is not None]
     assert len(shown) == 1 and shown[0] is not None and len(shown[0].rows) == 78
-    assert sum(table.height for section in screen_sections(comparison, True) if (table := section.table) is not None) == 2 * 78 + 3003
+    assert (
+        sum(table.height for section in screen_sections(comparison, True) if (table := section.table) is not None)
+        == 2 * 78 + 3003
+    )
     # What sees the gold, as no one can in use, is no choice: oracles, and orders by where the gold is.
     decision = comparison.decision
     assert decision.use == decision.best == "full + gemini-1.5-pro" and decision.usd_per_query is None
