@@ -49,6 +49,9 @@ const grid = (box, name, columns, rows, options = {}) => {
       render: (row, kind) => (kind === "sort" || kind === "type" ? (one.value ? one.value(row) : one.text(row)) ?? (one.figure ? -Infinity : "") : kind === "display" ? (one.node ? make("span", {}, one.node(row)) : escaped(one.text(row))) : String(one.text(row) ?? "")) })),
     ...options.more,
   });
+  // A printed table has all its rows.
+  addEventListener("beforeprint", () => { if (table.offsetParent) shown.page.len(-1).draw(); });
+  addEventListener("afterprint", () => shown.page.len(options.length || 15).draw());
   return shown;
 };
 
