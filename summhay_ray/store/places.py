@@ -21,7 +21,7 @@ _PLACE = np.dtype([("file", np.uint32), ("offset", np.int64), ("length", np.uint
 _ROW = np.dtype([("key", "S32"), ("place", _PLACE)])
 """A key's bytes, and the location of its answer."""
 _KEY = re.compile("[0-9a-f]{64}")
-MOST_RECENT = 4096
+MOST_RECENT = 32_768
 """Maximum number of answers that are Python objects, unless an eighth of all is more."""
 
 
