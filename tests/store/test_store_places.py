@@ -61,7 +61,7 @@ def test_every_key_has_its_first_answer_and_the_next_if_that_is_dropped(
 
 
 def test_an_answer_in_the_index_takes_less_than_a_hundred_bytes(tmp_path: Path) -> None:
-    files, n = LocalFiles(tmp_path), 12_000
+    files, n = LocalFiles(tmp_path), 40_000
     LogWriter(files, 1).append([answer(key_of(number), "text") for number in range(n)])
     gc.collect()
     tracemalloc.start()
