@@ -76,8 +76,8 @@ def _wrong(file: str, number: int, column: str, what: str) -> UserError:
 
 
 def cell_text(text: str) -> str:
-    """The text in the form that a cell can hold."""
-    return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))[:LONGEST]
+    """The text in the form that a cell can hold, without blanks at its ends, which readers drop."""
+    return _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text.strip().replace("\r\n", "\n").replace("\r", "\n"))[:LONGEST]
 
 
 def _guarded(text: str) -> str:
