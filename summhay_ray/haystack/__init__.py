@@ -2,7 +2,7 @@
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
-from summhay_ray.haystack.health import FREE_JUDGE, HaystackFacts, Health, facts_of, health
+from summhay_ray.haystack.health import FREE_JUDGE, HaystackFacts, Health, facts_of, few_documents, health
 from summhay_ray.haystack.identity import RELEASED_RETRIEVERS, haystack_id_of, parse_system, system_key, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, imported_rows
 from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
@@ -20,6 +20,7 @@ __all__ = [
     "ReleasedFile",
     "export_run",
     "facts_of",
+    "few_documents",
     "haystack_id_of",
     "health",
     "holds_nuggets",

@@ -19,6 +19,8 @@ LEAST_ORACLE = 0.1
 """If no system with only the gold documents reaches this joint score, no winner is named."""
 MOST_METADATA, SOME_METADATA = 1 / 3, 0.1
 """Share of insights that look like metadata: from the first on, no winner is named; from the second on, a sentence reports it."""
+FEWEST_DOCUMENTS = 2.5
+"""If an insight has fewer documents than this on average, a sentence reports it."""
 LEAST_AGREEMENT = 0.8
 """If a free judge agrees with people on a smaller share of the checked pairs, a sentence advises another judge."""
 FREE_JUDGE = "offline/judge"
@@ -67,6 +69,8 @@ class HaystackFacts:
     judged: int = 0
     """Number of these pairs that the free judge judged, too."""
     agreed: int = 0
+    pairs: int = 0
+    """Number of pairs of an insight and a document that states it; 0 if unknown."""
 
 
 def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
@@ -75,7 +79,8 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
     made = metadata.get("mine") if isinstance(metadata, dict) else None
     if not isinstance(made, dict):
         return None
-    texts = [str(one["insight"]) for subtopic in raw["subtopics"] for one in subtopic["insights"]]
+    listed = [one for subtopic in raw["subtopics"] for one in subtopic["insights"]]
+    texts = [str(one["insight"]) for one in listed]
     odd = [text for text in texts if looks_like_metadata(text)]
     review, check = (found if isinstance(found := made.get(name), dict) else {} for name in ("review", "check"))
     return HaystackFacts(
@@ -90,6 +95,7 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
         high=check.get("high"),
         judged=check.get("judged", 0),
         agreed=check.get("agreed", 0),
+        pairs=sum(len(one.get("evidence", ())) for one in listed),
     )
 
 
@@ -135,6 +141,8 @@ def health(
                 limits.append(f"{what}: with so many no winner is named; {mend}")
             else:
                 doubts.append(f"{what}; {mend}")
+        if thin := few_documents(facts.insights, facts.pairs):
+            doubts.append(f"{name}: {thin}")
         if facts.checked:
             right = _right(name, facts)
             if facts.checked < FEWEST_PAIRS:
@@ -155,6 +163,14 @@ def health(
             few = facts.agreed < LEAST_AGREEMENT * facts.judged
             doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
     return Health(tuple(doubts), tuple(limits))
+
+
+def few_documents(n_insights: int, n_pairs: int) -> str:
+    """A sentence if the insights have too few documents each to tell systems' citations apart; else empty."""
+    if not 0 < n_pairs < FEWEST_DOCUMENTS * n_insights:
+        return ""
+    mean = f"{n_insights} insights have {n_pairs / n_insights:.1f} documents each on average"
+    return f"{mean}, so each wrong one weighs much in citation scores; more documents of one kind would tell more"
 
 
 def _right(name: str, facts: HaystackFacts) -> str:

@@ -61,6 +61,8 @@ def test_planted_insights_are_statements_and_need_nobody_to_look_at_them() -> No
         ({}, 6, 0.1, [], ["nobody has looked"]),
         ({}, 5, None, ["5 queries are too few"], ["nobody has looked"]),
         ({}, 6, 0.099, ["joint score of 9.9 %"], ["nobody has looked"]),
+        ({"pairs": 74}, 6, None, [], ["30 insights have 2.5 documents each on average", "nobody has looked"]),
+        ({"pairs": 75}, 6, None, [], ["nobody has looked"]),
         ({"seen": 3}, 6, None, [], ["people decided about 3 of 30 insights"]),
         ({"like_metadata": 3}, 6, None, [], ["3 of 30 insights look like metadata", "nobody has looked"]),
         ({"like_metadata": 10}, 6, None, ["10 of 30 insights look like metadata"], ["nobody has looked"]),

@@ -35,6 +35,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import SpecError, StoreError, UserError
+from summhay_ray.haystack import few_documents
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     USUAL,
@@ -216,7 +217,7 @@ class Mine(Benchmark[MineSpec]):
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic, documents)
         if "query" in models:
             grouped = await asking.asked_for(grouped, mined)
-        notes = _notes(self._sources, mining, len(mined), "check" in models)
+        notes = _notes(self._sources, mining, mined, "check" in models)
         absent, lacking = await asyncio.to_thread(self._absent, topic, [(one.text, one.query) for one in grouped])
         notes += lacking
         made: dict[str, Any] = {
@@ -446,9 +447,10 @@ def _cut(sentences: Sequence[str]) -> str:
     return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
 
 
-def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: bool) -> list[str]:
+def _notes(sources: Sequence[Source], mining: Mining, mined: Sequence[Mined], checked: bool) -> list[str]:
     """Notes about the documents for people."""
     notes = []
+    n_insights = len(mined)
     if mining.left_out:
         counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())
         notes.append(f"lines that are no prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
@@ -463,6 +465,8 @@ def _notes(sources: Sequence[Source], mining: Mining, n_insights: int, checked: 
     if n_insights < FEW_INSIGHTS <= len(sources):
         what = f"few findings recur: {n_insights} in {len(sources)} documents, which mostly report different things"
         notes.append(f"{what} or word them differently; models.claim and models.group find what words alone do not")
+    if few := few_documents(n_insights, sum(len(one.evidence) for one in mined)):
+        notes.append(few)
     if mining.relaxed:
         notes.append(
             f"few insights are in {USUAL} documents, so those of 2 are taken, too; min_documents: {USUAL} leaves them out"
