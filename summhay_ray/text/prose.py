@@ -1,7 +1,7 @@
 """The prose of a document: its statements, and the omitted parts with the reason.
 
 `read_prose` reads plain text and Markdown; HTML and Word files are first converted to Markdown. markdown-it-py finds the blocks;
-the rules here decide which of their lines are statements. Three kinds of statements are kept:
+`lines` decides which of their lines are statements. Three kinds of statements are kept:
 
 - `sentence`: a sentence, a turn of a conversation, or a list item that makes a statement;
 - `row`: a row of a table as a record with its header (`Region: Frankfurt; Failed payments: 58 %`);
@@ -22,24 +22,24 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
+from summhay_ray.text.lines import (
+    CLOSING,
+    DATE_KEYS,
+    END,
+    FEWEST,
+    LEADERS,
+    TURN,
+    URL,
+    WORD,
+    LineKinds,
+    Reason,
+    is_code,
+    is_wide,
+)
 from summhay_ray.text.pages import page_text
-from summhay_ray.text.words import FUNCTION_WORDS, is_latin, sentences, sentences_of
+from summhay_ray.text.words import is_latin, sentences, sentences_of
 
 Kind = Literal["sentence", "row", "line"]
-Reason = Literal[
-    "front matter",
-    "heading",
-    "code",
-    "links",
-    "attendance",
-    "signature",
-    "agenda",
-    "metadata",
-    "quote in a quote",
-    "no sentence",
-    "boilerplate",
-]
-
 LEAST_DOCUMENTS = 8
 """Minimum number of documents for recognizing boilerplate."""
 _MARKUP = re.compile(
@@ -62,72 +62,11 @@ _TAGS = re.compile(
 )
 _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
 _DEFINITION = re.compile(r"[ ]{0,3}\[([^\[\]]+)\]:\s*<?([^\s<>]*[/#.][^\s<>]*)>?\s*(?:[\"'(].*)?\Z")
-# Without IGNORECASE the search can use the first letters, which is three times as fast.
-_URL = re.compile(r"(?:[hH][tT][tT][pP][sS]?://|[wW][wW][wW]\.|[mM][aA][iI][lL][tT][oO]:)[^\s<>\]]+")
-_END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
-_TURN = re.compile(
-    r"(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?[\])]?[ \t,-]*)?"
-    r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|/{}=]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
-)
-"""A turn of a conversation: `Speaker: `, or `<speaker> `, possibly after the time."""
-_WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
-_PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de)\s*\d{1,4}|-|–)?", re.IGNORECASE)
 _BULLET = re.compile(r"\s*[•●○◦▪▫■□‣∙·✓✔➢\uf0b7]\s*")
-_LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
-_RULE = re.compile(r"[\W_]+")
-_ATTENDANCE = re.compile(
-    r"(?:(?:present|attend(?:ees|ance|ing|ed)|participants?|invited(?: guests?| speakers?)?|absent|absentees|absences|apologies"
-    r"|regrets|guests?|observers?|(?:(?:voting|regular|non-voting|committee|tsc|other|board) )?members?(?: present)?|scribes?"
-    r"|chair(?:s|person|man|woman)?|moderators?|facilitators?|hosts?|note[ -]?takers?|minute[ -]?takers?|minutes(?: taken)? by"
-    r"|secretary|roll[ -]?call|who(?:['’]s| is| was)? (?:here|present)|quorum|in attendance|on the call|attended by|recorded by"
-    r"|anwesende?|teilnehmer(?:innen)?|abwesend|entschuldigt|présents?|excusés?|asistentes|presentes)"
-    r"(?: \([^)]*\)| ?/ ?\w+| and \w+| \w+)?)\s*[:：]?(?=\s*\Z|(?<=[:：]))",
-    re.IGNORECASE,
-)
-_AGENDA = re.compile(
-    r"(?:(?:proposed |meeting |draft |today['’]s )?agenda(?: items?)?|(?:table of )?contents|toc|tagesordnung"
-    r"|inhalt(?:sverzeichnis)?|ordre du jour|orden del día)\s*:?\Z",
-    re.IGNORECASE,
-)
-_KEY_WORDS = """
-    date time dates author authors status version location where when url urls link links tag tags category categories label
-    labels uuid id issue pr rfc created updated published modified owner owners reviewer reviewers approver approvers editor
-    editors sponsor layout permalink slug doi isbn issn from to cc bcc sent recording video livestream slides notes minutes
-    website email e-mail phone tel fax contact file filename page pages license copyright datum zeit ort autor fecha fecha
-    autor lugar lieu auteur
-"""
-_KEYS = frozenset(_KEY_WORDS.split())
-_KEY_VALUE = re.compile(r"([^\W\d_][\w /#-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
-_TITLE = re.compile(r"(?:subject|title)\s*:\s", re.IGNORECASE)
-_DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
-_CLOSING = re.compile(
-    r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
-    r"|thanks(?: again| and regards)?|thank you|respectfully(?: submitted)?|mit freundlichen grüßen|viele grüße|cordialement"
-    r"|saludos|atentamente|-- ?)[,.!]?\s*\Z",
-    re.IGNORECASE,
-)
-_TRAILER = re.compile(
-    r"(?:(?:signed-off|reviewed|co-authored|acked|tested|reported|approved|suggested)-by|reviewed-on|pr-url|cc|change-id)\s*:"
-    r"|sent from my |_{5,}|(?:signature|signed|unterschrift)\s*[:_]",
-    re.IGNORECASE,
-)
 _NOTES = re.compile(r"\[\^[^\]\s]+\]:?|^\s*\[[ xX]\]\s+")
 """Marks of footnotes, and of tasks."""
-_ISSUE = re.compile(r"#\d+\W*\Z")
-_HANDLE = re.compile(r"(?<![\w.])@[\w-]+")
-_CODE = re.compile(r"[{}<>=;|\\$`@#/_]|\(\)|::|->|\+\+")
-_VERB_WORDS = """
-    is are was were be been am has have had do does did will would can could shall should may might must cannot isn't aren't
-    wasn't weren't hasn't haven't hadn't don't doesn't didn't won't wouldn't can't couldn't shouldn't i we you he she they it
-    i'm we're they're it's that's there's let's said says
-"""
-_VERBS = frozenset(_VERB_WORDS.split())
-_WITHIN_NAMES = ("and", "von", "van", "de", "der", "del", "la", "of", "from", "the", "for", "via")
-_PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
-_FEWEST, _MANY = 4, 12
-"""Minimum number of words for a statement without a full stop: in a list item, and in any other line."""
 _WRAPPED = 50
 """Minimum length of a wrapped line of Markdown, in characters."""
 _WRAPPED_WIDE = 20
@@ -139,8 +78,6 @@ _MORE_WORDS = """
 """
 _BEFORE_MORE = frozenset(_MORE_WORDS.split())
 """Words that cannot end a sentence."""
-_MOSTLY = 0.8
-"""A line with at least this share of links counts as a list of links."""
 _FEWEST_PAGES = 3
 _LONGEST_JOINED = 4000
 """A paragraph of this many characters gets no further lines."""
@@ -191,6 +128,7 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
         reader.read_markdown(body, first)
     else:
         reader.read_plain(body)
+    reader.prose.title, reader.prose.date = reader.kinds.title, reader.kinds.date
     return reader.prose
 
 
@@ -219,10 +157,7 @@ class _Reader:
         """`in_page`: the text is that of an HTML page, in which a tag is not HTML: the page escaped it, or left it open."""
         self.prose = Prose()
         self._split, self._latin, self._in_page = split, latin, in_page
-        self._section: dict[int, str] = {}
-        """The headings above the current block, by level: `attendance`, `agenda` or nothing."""
-        self._signing = 0
-        """Number of following lines that may belong to a signature."""
+        self.kinds = LineKinds(latin)
         self._width = 0
         self._words: Counter[str] | None = None
         self._body = ""
@@ -235,8 +170,8 @@ class _Reader:
         given = _front_fields(*found.groups()) if found else None
         if found is None or given is None:
             return text, 0
-        self.prose.title = given.get("title", "")
-        self.prose.date = next((given[key] for key in _DATE_KEYS if given.get(key)), "")
+        self.kinds.title = given.get("title", "")
+        self.kinds.date = next((given[key] for key in DATE_KEYS if given.get(key)), "")
         skipped = text[: found.end()].count("\n")
         for number, line in enumerate(found[0].split("\n"), start=1):
             if line.strip() and number <= skipped:
@@ -254,7 +189,7 @@ class _Reader:
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
         bare = {number: lines[number].strip() for number in edges}
         # Ignore changing page numbers only: a sentence with another number is another sentence.
-        bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
+        bare = {number: line if END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
             if 2 * counts[bare[number]] >= pages:
@@ -344,30 +279,21 @@ class _Reader:
     def _heading(self, token: Token, opening: Token, number: int) -> None:
         text = _flat(_plain_inline(token.content, self._links)[0])
         level = int(opening.tag[1])
-        if opening.markup in ("=", "-") and ("\n" in token.content or _END.search(text)):
+        if opening.markup in ("=", "-") and ("\n" in token.content or END.search(text)):
             # A paragraph with a line drawn below it.
             self._inline(token.content, token.content.split("\n"), number)
-        elif _END.search(text) and self._states(text, item=0) and len(_WORD.findall(text)) >= _FEWEST:
+        elif END.search(text) and self.kinds.states(text, item=0) and len(WORD.findall(text)) >= FEWEST:
             self._keep(text, number, "sentence")
         else:
-            self._open_section(text, level)
-            self.prose.title = self.prose.title or text
+            self.kinds.open_section(text, level)
+            self.kinds.title = self.kinds.title or text
             self._leave(text, number + 1, "heading")
-
-    def _open_section(self, text: str, level: int) -> None:
-        self._section = {one: name for one, name in self._section.items() if one < level}
-        self._signing = 0
-        bare = text.strip(" *_:#").strip()
-        if _ATTENDANCE.fullmatch(bare):
-            self._section[level] = "attendance"
-        elif _AGENDA.fullmatch(bare):
-            self._section[level] = "agenda"
 
     def _inline(self, content: str, source: Sequence[str], number: int, item: int = 0) -> None:
         text, linked, bold = _plain_inline(content, self._links)
         lines = text.split("\n")
-        if bold and len(lines) == 1 and not _END.search(text) and len(text) <= 100 and not item:
-            self._open_section(text, 7)
+        if bold and len(lines) == 1 and not END.search(text) and len(text) <= 100 and not item:
+            self.kinds.open_section(text, 7)
             self._leave(text, number + 1, "heading")
             return
         written = source if len(source) == len(lines) else lines
@@ -375,7 +301,7 @@ class _Reader:
 
     def _code(self, token: Token, source: Sequence[str], number: int) -> None:
         unclosed = token.type == "fence" and not re.match(r"[\s>]*(?:```|~~~)", source[-1]) and len(source) > 1
-        if unclosed or (token.type == "code_block" and not _is_code(token.content)):
+        if unclosed or (token.type == "code_block" and not is_code(token.content)):
             # An unclosed fence would hide the rest of the document; plain text may be indented.
             lines: list[str] = []
             for place, line in enumerate([*token.content.split("\n"), ""]):
@@ -395,7 +321,7 @@ class _Reader:
                 self._leave(comment.strip(), number + 1, "code")
             content = rest if closed else content.replace("<!--", "", 1)
         inner = _Reader(self._split, self._latin, in_page=True)
-        inner._section, inner._width, inner._body = self._section, self._width, self._body
+        inner.kinds.section, inner._width, inner._body = self.kinds.section, self._width, self._body
         text = page_text(content)
         if text.strip():
             inner.read_markdown(text, 0)
@@ -431,9 +357,9 @@ class _Reader:
         record = "; ".join(f"{name}: {cell}" if name and name != cell else cell for name, cell in pairs)
         if not pairs:
             return
-        if self._in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
-            self._leave(record, number + 1, "attendance" if self._in_section("attendance") else "no sentence")
-        elif _URL.sub("", record) == "" or (len(pairs) == 1 and not self._states(pairs[0][1], item=1)):
+        if self.kinds.in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
+            self._leave(record, number + 1, "attendance" if self.kinds.in_section("attendance") else "no sentence")
+        elif URL.sub("", record) == "" or (len(pairs) == 1 and not self.kinds.states(pairs[0][1], item=1)):
             self._leave(record, number + 1, "no sentence")
         elif len(record) <= _LONGEST_RECORD:
             self._keep(record, number, "row", whole=True)
@@ -442,9 +368,6 @@ class _Reader:
                 self._keep(f"{name}: {cell}" if name and len(cell) <= 100 else cell, number, "row")
 
     # Lines
-
-    def _in_section(self, name: str) -> bool:
-        return name in self._section.values()
 
     def _paragraph(
         self,
@@ -461,13 +384,13 @@ class _Reader:
             depth, raw = (1, False) if bullet else (item, plain)
             text = text[bullet.end() :] if bullet else text
             at, share = number + place, linked[place] if place < len(linked) else 0.0
-            if reason := self._reason(text, depth, share, raw):
+            if reason := self.kinds.reason(text, depth, share, raw):
                 self._leave(text.strip(), at + 1, reason)
                 continue
-            kind: Kind = "sentence" if self._states(text, depth) else "line"
-            if kind == "line" and not depth and self._in_section("agenda"):
+            kind: Kind = "sentence" if self.kinds.states(text, depth) else "line"
+            if kind == "line" and not depth and self.kinds.in_section("agenda"):
                 # A title without markup.
-                self._open_section(text, 7)
+                self.kinds.open_section(text, 7)
             self._keep(text, at, kind, raw)
 
     def _join_lines(self, lines: Sequence[str], source: Sequence[str], item: int) -> Iterator[tuple[int, str]]:
@@ -481,7 +404,7 @@ class _Reader:
                 if _HYPHENATED.search(last.rstrip()) and line.lstrip()[:1].islower():
                     text = self._join_hyphenated(text.rstrip(), line.lstrip())
                 else:
-                    blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
+                    blank = "" if is_wide(text.rstrip()[-1:]) and is_wide(line.lstrip()[:1]) else " "
                     text = f"{text.rstrip()}{blank}{line.lstrip()}"
             else:
                 yield begin, text
@@ -496,23 +419,23 @@ class _Reader:
         if (
             not last
             or not line
-            or _CLOSING.fullmatch(last)
-            or _TURN.match(line)
+            or CLOSING.fullmatch(last)
+            or TURN.match(line)
             or line[0] in "<[|–—*-"
             or _BULLET.match(line)
-            or _LEADERS.search(last)
+            or LEADERS.search(last)
         ):
             return False
         if item and source and source[1][:1] in " \t":
             return True
         if meant and not line[0].islower():
             return False
-        ends = bool(_END.search(last)) or last.endswith((":", "："))
+        ends = bool(END.search(last)) or last.endswith((":", "："))
         if source:
             # Markdown joins the lines of a paragraph, but the author ended a short line on purpose.
             full = len(source[0].rstrip()) >= _WRAPPED
         else:
-            full = _is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
+            full = is_wide(last[-1]) and len(last) >= _WRAPPED_WIDE
             full |= self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
             # In a text without capitals, as in a chat, a small letter may begin a sentence.
@@ -528,84 +451,6 @@ class _Reader:
         # The second half itself occurs once in the text, at the beginning of the line.
         compound = second is not None and not text.endswith("\u00ad") and self._words[second[0].lower()] > 1
         return f"{text}{line}" if compound else f"{text[:-1]}{line}"
-
-    def _reason(self, text: str, item: int, linked: float, plain: bool) -> Reason | None:
-        """Why a line is omitted; None if it is kept."""
-        bare = text.strip().strip("*_").strip()
-        words = _WORD.findall(bare)
-        sentence = bool(_END.search(bare)) and len(words) >= 3
-        if found := _ATTENDANCE.match(bare):
-            if found.end() == len(bare) and not sentence:
-                self._open_section(bare, 7)
-                return "attendance"
-            if not sentence and bare[found.end() - 1] in ":：" and _is_names(bare[found.end() :]):
-                return "attendance"
-        if _AGENDA.fullmatch(bare):
-            self._open_section(bare, 7)
-            return "agenda"
-        if _TRAILER.match(bare):
-            return "signature"
-        if _CLOSING.fullmatch(bare):
-            self._signing = 4
-            return "signature"
-        if self._signing:
-            self._signing -= 1
-            if not sentence and len(words) <= 8:
-                return "signature"
-            self._signing = 0
-        if _PAGE.fullmatch(bare) and not _is_wide(bare[:1]):
-            return "no sentence"
-        if _LEADERS.search(bare):
-            return "agenda"
-        if _URL.search(bare) or linked:
-            rest = _WORD.findall(_URL.sub(" ", bare))
-            named = re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE) is not None
-            listed = linked >= _MOSTLY and len(words) <= _MANY
-            if not sentence and _is_title(bare) and (len(rest) <= 3 or named or listed):
-                return "links" if not self._in_section("agenda") else "agenda"
-        if sentence or not self._latin:
-            return None
-        if not words:
-            return None if plain else "no sentence"
-        if self._in_section("attendance") and _is_names(bare):
-            return "attendance"
-        if all(word.isupper() and len(word) <= 3 for word in words) and len(words) > 2 and not re.search(r"\d", bare):
-            return "attendance"
-        if _HANDLE.search(bare) and _is_names(bare):
-            return "attendance"
-        # The items about a title are deeper in the list.
-        titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
-        if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
-            return "agenda"
-        pair = _KEY_VALUE.match(bare)
-        if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
-            return "links"
-        if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=0):
-            if pair[1].lower() in _DATE_KEYS and not self.prose.date:
-                self.prose.date = pair[2].strip()
-            return "metadata"
-        return None
-
-    def _states(self, text: str, item: int) -> bool:
-        """Whether a line makes a statement, rather than naming something."""
-        bare = text.strip()
-        if not self._latin:
-            return bool(re.search(r"\w", bare))
-        words = _WORD.findall(_URL.sub(" ", bare))
-        if _END.search(bare):
-            return len(words) >= 2
-        if _TITLE.match(bare):
-            self.prose.title = self.prose.title or bare.partition(":")[2].strip()
-            return False
-        if _TURN.match(bare):
-            return True
-        lower = [word for word in words if word[0].islower()]
-        if not lower:
-            return False
-        if item:
-            return len(words) >= _FEWEST
-        telling = not _is_title(bare)
-        return len(words) >= _MANY or (telling and len(words) >= _FEWEST)
 
     def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
         if not raw or not text.isascii():
@@ -673,35 +518,6 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _is_wide(char: str) -> bool:
-    return "\u2e80" <= char <= "\uffef"
-
-
-def _is_names(text: str) -> bool:
-    """Whether a line only lists people and makes no statement about them."""
-    text = _HANDLE.sub(" ", re.sub(r"\([^)]*\)|<[^>]*>|\[[^\]]*\]", " ", text))
-    words = _WORD.findall(text)
-    lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
-    return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
-
-
 def _is_header(cells: Sequence[str]) -> bool:
     """Whether the first row of a table names its columns."""
     return all(cell and len(cell) <= 40 and not re.search(r"\d|[.!?]\Z", cell) for cell in cells)
-
-
-def _is_title(text: str) -> bool:
-    """Whether a line has no verb that a title would not have."""
-    return not any(_PAST.match(word) or word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
-
-
-def _is_code(text: str) -> bool:
-    """Whether an indented block is code rather than indented prose."""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if not is_latin(text):
-        return False
-    words = [word.lower() for word in _WORD.findall(text)]
-    marks = sum(len(found) for found in _CODE.findall(text))
-    prose = sum(bool(_END.search(line)) and not line.endswith(";") for line in lines) + any(_TURN.match(line) for line in lines)
-    function = sum(word in FUNCTION_WORDS for word in words)
-    return marks > 0.04 * len(text) or not (prose or function >= 0.25 * max(1, len(words)))
