@@ -10,7 +10,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
+from summhay_ray.text.fact_tokens import Day
+from summhay_ray.text.facts import Fact, Kind, Statement, read_statement
+from summhay_ray.text.negations import Negation
 from summhay_ray.text.words import root, sentences
 
 _WINDOW = 3

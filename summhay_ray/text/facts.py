@@ -1,26 +1,35 @@
 """The numbers, dates, times, names and denials of a sentence, as values that can be compared.
 
-One pattern finds the tokens; dates, times, quantities and names become facts, and the other words become roots (`stems.py`).
+Of the tokens (`fact_tokens.py`), dates, times, quantities and names become facts, and the other words become roots.
 "2 hours", "two hours" and "120 minutes" are one value, and so are $1.2m and 1,200,000 USD, 22 July 2021 and 2021-07-22.
 """
 
 from __future__ import annotations
 
-import datetime
 import functools
 import math
 import re
-import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.text.fact_tokens import (
+    ALONE,
+    BASE,
+    BEFORE_A_MONTH,
+    END_TOKEN,
+    MONTH_NUMBERS,
+    WEEKDAYS,
+    Day,
+    Token,
+    days_of,
+    next_to,
+    read_tokens,
+)
 from summhay_ray.text.names import TITLES
-from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED, is_latin, root
+from summhay_ray.text.negations import Negation, find_negations
+from summhay_ray.text.words import root
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
-Day = tuple[int | None, int | None, tuple[int, int] | None, int | None]
-"""Year, month, first and last day of the month, day of the week from 0; None where a text does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +89,6 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Negation:
-    """A denial in a sentence."""
-
-    words: str
-    what: frozenset[str]
-    """The root of the negated word; for an event that did not happen, or a statement that is called untrue, all its roots."""
-    whole: bool
-    """Whether `what` is an event or a statement."""
-    before: frozenset[str]
-    after: frozenset[str]
-    """Roots of the two content words before the negation, and of those after the negated word."""
-    scope: frozenset[str]
-    """Roots of all words that the negation may apply to."""
-    certain: bool = True
-    """Whether it denies: a condition ("if it does not") and "cannot without" do not."""
-
-
-@dataclass(frozen=True, slots=True)
 class Statement:
     """A parsed sentence."""
 
@@ -111,74 +102,10 @@ class Statement:
     """(Index, root without the prefix) of each token with a negative prefix: the root of "safe" for "unsafe"."""
 
 
-_IRREGULAR = """
-    agree agreed / arise arose arisen / be been being / bear bore borne / beat beaten / become became / begin began begun
-    / bind bound / bite bit bitten / blow blew blown / break broke broken / bring brought / build built / burn burnt / buy bought
-    / catch caught / choose chose chosen / come came / cling clung / creep crept / deal dealt / dig dug / draw drew drawn
-    / drink drank drunk / drive drove driven / eat ate eaten / fall fell fallen / feed fed / feel felt / fight fought
-    / find found / flee fled / fly flew flown / forbid forbade forbidden / forget forgot forgotten / free freed
-    / freeze froze frozen / get got gotten / give gave given / go went gone / grow grew grown / hang hung / hear heard
-    / hide hid hidden / hold held
-    / keep kept / know knew known / lay laid / lead led / leave left / lend lent / lose lost / make made / mean meant / meet met
-    / pay paid / ride rode ridden / ring rang rung / rise rose risen / run ran / say said / see saw seen / seek sought
-    / sell sold / send sent / shake shook shaken / shine shone / shoot shot / show shown / shrink shrank shrunk / sing sang sung
-    / sink sank sunk / sit sat / sleep slept / speak spoke spoken / spend spent / spin spun / stand stood / steal stole stolen
-    / stick stuck / strike struck stricken / swear swore sworn / swim swam swum / swing swung / take took taken / teach taught
-    / tear tore torn / tell told / think thought / throw threw thrown / understand understood / uphold upheld / wake woke woken
-    / wear wore worn / win won / withdraw withdrew withdrawn / withhold withheld / write wrote written
-    / overcome overcame / overtake overtook overtaken / undergo underwent undergone / rebuild rebuilt
-"""
-_BASE = {form: forms[0] for forms in map(str.split, _IRREGULAR.split("/")) for form in forms[1:]}
-"""Past tense or participle of an irregular verb -> its infinitive."""
 _PREFIXED = re.compile(
     r"(?:un(?!der|it|iv|ion|til)|(?:in|im|il|ir|non-?|dis)(?=\w+(?:able|ible|al|ful|ive|ent|ant|ate|ous|ect|ete)$))(\w{4,})"
 )
 """A word with a negative prefix: `un`, and the others for adjectives."""
-
-_MONTH_NAMES = """
-    january february march april may june july august september october november december
-    jan feb mar apr may jun jul aug sep oct nov dec
-    januar februar märz april mai juni juli august september oktober november dezember
-    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
-    janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
-    januari februari maart april mei juni juli augustus september oktober november december
-    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-    يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
-    जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर
-"""
-_MONTHS = {name: place % 12 + 1 for place, name in enumerate(_MONTH_NAMES.split())} | {"sept": 9}
-_UNAMBIGUOUS = "january february april june july august september october november december"
-_ALONE = frozenset(_UNAMBIGUOUS.split())
-"""Months that are recognized without an adjacent day or year; March and May need a preposition."""
-_PREPOSITIONS = "in of since until till by early late mid last next this every through during"
-_BEFORE_A_MONTH = frozenset(_PREPOSITIONS.split())
-_WEEKDAY_NAMES = "monday tuesday wednesday thursday friday saturday sunday"
-_WEEKDAYS = {name: place for place, name in enumerate(_WEEKDAY_NAMES.split())}
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")(?![^\W\d_])\.?"
-_DAY = r"(?<!\d)\d{1,2}(?:st|nd|rd|th|er|º|\.)?(?![\d%])"
-_DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
-_TOKEN = re.compile(
-    rf"""
-      (?P<iso>(?<![\d-])\d{{4}}(?P<sep>[-/.])\d{{1,2}}(?P=sep)\d{{1,2}}(?![\d-]))
-    | (?P<slashed>(?<![\d/.-])\d{{1,2}}(?:/\d{{1,2}}/(?:\d{{4}}|\d\d)|(?P<dot>[.-])\d{{1,2}}(?P=dot)\d{{4}})(?![\d/-]))
-    | (?P<wide>\d{{4}}\s?[年년]\s?(?:\d{{1,2}}\s?[月월]\s?(?:\d{{1,2}}\s?[日일])?)?)
-    | (?P<day>{_DAYS}(?:\s|-)(?:(?:of|de|di|del)\s)?{_MONTH}(?:,?(?:\s|-)(?:(?:de|del)\s)?\d{{4}}(?!\d))?)
-    | (?P<month>(?<![^\W\d_]){_MONTH}\s(?:{_DAYS}(?:,?\s\d{{4}}(?!\d))?|(?:(?:of|de|del)\s)?\d{{4}}(?!\d)))
-    | (?P<clock>(?<=\d)T[0-2]\d:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)
-        | (?<![\d:.,])(?:[01]?\d|2[0-3])(?::[0-5]\d){{1,2}}(?![\d:])(?:\s?[ap]\.?m\b\.?)?
-        | (?<![\d:.,])1?\d\s?[ap]\.?m\b\.? | (?<!\d)(?:[01]?\d|2[0-3])h[0-5]\d(?!\d))
-    | (?P<label>(?<![\w.])[^\W\d_]{{1,5}}-?\d+(?:\.\d+)*(?!\w) | (?<![\w.])\d+(?:\.\d+){{2,}}(?![\w.,]*\d))
-    | (?P<number>(?<![\d.,])\d{{1,3}}(?:[ \u00a0\u202f'’]\d{{3}})+(?![\d.,]*\d)|\d+(?:[.,'’]\d+)*)
-    | (?P<char>[{UNSPACED}])
-    | (?P<word>(?:[^\W\d_]\.){{2,}}|[^\W\d_{UNSPACED}](?:[^\W_{UNSPACED}]|['’](?=[^\W\d_]))*)
-    | (?P<sign>[$€£¥₹%‰~<>≥≤])
-    | (?P<mark>[^\w\s])
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_BRACKETS = re.compile(r"\[[^\[\]]{0,300}\](?:\([^()\s]*\))?|【[^】]{0,60}】|https?://\S+")
 
 _SMALL = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen
@@ -277,52 +204,6 @@ _ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|c
 _TOLERANCE = 0.1
 """Relative tolerance of a number after "about"."""
 
-_NEGATION = re.compile(
-    r"\b(?:not|never|cannot|nicht|kein(?:e[mnrs]?)?|niemals|niet|geen|nunca|não|non|n(?:e\s|['’])\w+\s(?:\w+\s)?(?:pas|jamais|plus)"
-    r"|\w+n['’]t|(?P<noun>no(?:[ -]one|body)?|none(?: of)?|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
-    r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
-    r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
-    r"\b(?!-)",
-    re.IGNORECASE,
-)
-_NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|many|much|always|entirely|exclusively)"
-    r"|no (?:doubt|matter|wonder|more than|less than|fewer than)|no\.? ?\d|nothing but|or not)\b",
-    re.IGNORECASE,
-)
-_UNTRUE = re.compile(
-    r"\b(?:(?:did not|didn['’]t|never|ha(?:s|ve|d) (?:not|never)|ha(?:s|ve|d)n['’]t|(?:does|do) not) (?:actually |really |ever )?"
-    r"(?:happen(?:ed)?|occur(?:red)?|exist(?:ed)?|tak(?:e|en) place|took place)"
-    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented"
-    r"|made up|denied|refuted|disproved|debunked|ruled out)"
-    r"|there (?:was|were|is|are|has been|had been|have been) (?:no|never))\b",
-    re.IGNORECASE,
-)
-_DENIED_BEFORE = re.compile(r"なかった|なかっ|ません|(?<!か)ない(?![わとか])|않[았는]|못했|없[었다]|\bnicht(?=\s*[.!;])")
-_NOT_DENIED_BEFORE = re.compile(r"(?:なければなら|かもしれ|に違い|間違い|少なく|しか|だけで)な|なければ")
-"""Patterns for negations of the words before them, in languages that put the negation last; and for similar text that is no
-negation."""
-_DENIES_AFTER = re.compile(r"没有|沒有|并未|並未|未能|不会|不會|不再")
-_CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
-_PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
-_CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
-_REACH, _FAR = 5, 10
-"""Maximum number of following content words that a negation applies to; a denial applies to more."""
-
-
-@dataclass(slots=True)
-class _Token:
-    kind: str
-    text: str
-    lower: str
-    start: int
-    end: int
-    root: str = ""
-    """The root of a content word; else empty."""
-
-
-_END = _Token("", "", "", -9, -9)
-
 
 @functools.lru_cache(maxsize=1 << 14)
 def read_statement(sentence: str) -> Statement:
@@ -345,18 +226,7 @@ class _Reader:
     """Reads one sentence. Each step takes the index of a token, and returns the facts there and the index of the next token."""
 
     def __init__(self, sentence: str) -> None:
-        self.text = " ".join(unicodedata.normalize("NFKC", _BRACKETS.sub(" ", sentence)).split())
-        self.tokens = [
-            _Token(match.lastgroup or "", match[0], match[0].lower(), match.start(), match.end())
-            for match in _TOKEN.finditer(self.text)
-        ]
-        for token in self.tokens:
-            plain = token.lower.replace("’", "'").removesuffix("'s").replace(".", "")
-            if token.text[:-1].isupper():
-                plain = plain.removesuffix("s")
-            if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
-                # Endings in other alphabets are cut in the same way: the nouns of 2 часа and 9 часов are equal.
-                token.root = root(_BASE.get(plain, plain)) if is_latin(plain) else plain[: min(5, max(3, len(plain) - 2))]
+        self.text, self.tokens = read_tokens(sentence)
 
     def read(self) -> Statement:
         facts: list[Fact] = []
@@ -371,10 +241,10 @@ class _Reader:
         tokens = tuple(token.root or token.lower for token in self.tokens)
         matches = [(place, _PREFIXED.fullmatch(token.lower)) for place, token in enumerate(self.tokens) if token.root]
         prefixed = tuple((place, root(match[1])) for place, match in matches if match)
-        return Statement(tokens, roots, tuple(facts), tuple(self._negations()), prefixed)
+        return Statement(tokens, roots, tuple(facts), tuple(find_negations(self.text, self.tokens)), prefixed)
 
-    def _at(self, place: int) -> _Token:
-        return self.tokens[place] if 0 <= place < len(self.tokens) else _END
+    def _at(self, place: int) -> Token:
+        return self.tokens[place] if 0 <= place < len(self.tokens) else END_TOKEN
 
     def _words(self, begin: int, end: int) -> str:
         return self.text[self.tokens[begin].start : self.tokens[end - 1].end]
@@ -385,22 +255,22 @@ class _Reader:
         token = self.tokens[place]
         days: tuple[Day, ...] = ()
         if token.kind in ("iso", "slashed", "wide", "day", "month"):
-            days = _days_of(token)
-        elif token.lower in _WEEKDAYS:
+            days = days_of(token)
+        elif token.lower in WEEKDAYS:
             written = place + 1 + (self._at(place + 1).lower == ",")
             # "Tuesday, 14 February" is one date.
             if self._at(written).kind in ("iso", "slashed", "day", "month"):
-                return Fact("date", self._words(place, written + 1), place, written + 1, days=_days_of(self._at(written)))
-            days = ((None, None, None, _WEEKDAYS[token.lower]),)
-        elif token.kind == "word" and token.lower in _MONTHS and token.text[0].isupper():
+                return Fact("date", self._words(place, written + 1), place, written + 1, days=days_of(self._at(written)))
+            days = ((None, None, None, WEEKDAYS[token.lower]),)
+        elif token.kind == "word" and token.lower in MONTH_NUMBERS and token.text[0].isupper():
             # The short forms are also other words, such as "may".
-            if token.lower in _ALONE or self._at(place - 1).lower in _BEFORE_A_MONTH:
-                days = ((None, _MONTHS[token.lower], None, None),)
+            if token.lower in ALONE or self._at(place - 1).lower in BEFORE_A_MONTH:
+                days = ((None, MONTH_NUMBERS[token.lower], None, None),)
         elif token.kind == "number" and re.fullmatch(r"(?:1[89]|20)\d\d", token.text) and self._is_year(place):
             days = ((int(token.text), None, None, None),)
         if self._at(place - 1).lower in ("before", "after"):
             # "After 1 March" may be "from 2 March".
-            days = (*days, *_next_to(days, 1 if self._at(place - 1).lower == "after" else -1))
+            days = (*days, *next_to(days, 1 if self._at(place - 1).lower == "after" else -1))
         return Fact("date", token.text, place, place + 1, days=days) if days else None
 
     def _is_year(self, place: int) -> bool:
@@ -595,7 +465,7 @@ class _Reader:
             found.append(before.root)
         return frozenset(found)
 
-    # --- names and denials ----------------------------------------------------------------------------------------------
+    # --- names ----------------------------------------------------------------------------------------------------------
 
     def _name(self, place: int) -> Fact | None:
         if self.tokens[place].kind == "label":
@@ -611,55 +481,9 @@ class _Reader:
         name = tuple(token.root for token in words)
         begins = end == place + 1 and self._at(place - 1).kind in ("", "mark") and not self.tokens[place].text[1:2].isupper()
         follows = self._at(end).lower
-        past = follows in _BASE or follows.endswith("ed") or follows in ("was", "has", "had", "did", "is", "will")
+        past = follows in BASE or follows.endswith("ed") or follows in ("was", "has", "had", "did", "is", "will")
         acts = begins and past and not self.tokens[place].lower.endswith(("s", "ly", "ing"))
         return Fact("name", self._words(place, end), place, end, name=name, begins=begins, acts=acts)
-
-    def _negations(self) -> Iterator[Negation]:
-        """The denials in the sentence."""
-        spared = [match.span() for match in _NO_NEGATION.finditer(self.text)]
-        condition = _CONDITION.search(self.text)
-        limit = condition.start() if condition else len(self.text)
-        for match in _UNTRUE.finditer(self.text):
-            there = match[0].lower().startswith("there")
-            what = frozenset(self._after(match.end(), _REACH) if there else self._before(match.start(), len(self.tokens)))
-            yield Negation(match[0], what, True, frozenset(), frozenset(), what, match.start() < limit)
-        for match in () if _NOT_DENIED_BEFORE.search(self.text) else _DENIED_BEFORE.finditer(self.text):
-            what = frozenset(self._before(match.start(), _REACH))
-            if what:
-                yield Negation(match[0], what, True, frozenset(), frozenset(), what)
-        for match in _DENIES_AFTER.finditer(self.text):
-            what = frozenset(self._after(match.end(), _REACH))
-            if what:
-                yield Negation(match[0], what, True, frozenset(), frozenset(), what)
-        for match in _NEGATION.finditer(self.text):
-            scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
-            if not scope or any(begin <= match.start() < end for begin, end in spared):
-                continue
-            certain = match.start() < limit and not (not match["noun"] and _PROVIDED.search(self.text, match.end()))
-            if match["claim"]:
-                what = frozenset(scope)
-                yield Negation(match[0], what, True, frozenset(), frozenset(), what, certain)
-                continue
-            before = frozenset(self._before(match.start(), 1 if match["noun"] else 2)) - {scope[0]}
-            # In "hit no customers" the denied event is before the negation, in "no customers were hit" after it.
-            after = frozenset() if match["noun"] and before else frozenset(scope[1:3])
-            yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope), certain)
-
-    def _after(self, start: int, most: int) -> list[str]:
-        """The roots after a place in the text, up to the end of the clause, without adverbs."""
-        found: list[str] = []
-        for token in self.tokens:
-            if token.start >= start:
-                if token.lower in _CLAUSE or len(found) == most:
-                    break
-                if token.root and not (token.lower.endswith("ly") and len(token.lower) > 6):
-                    found.append(token.root)
-        return found
-
-    def _before(self, start: int, most: int) -> list[str]:
-        """The last roots before a place in the text."""
-        return [token.root for token in self.tokens if token.root and token.end <= start][-most:]
 
 
 def plain_numeral(numeral: str) -> str:
@@ -678,45 +502,3 @@ def _decimal(numeral: str) -> tuple[float, float] | None:
     if not re.fullmatch(r"\d{1,30}(\.\d{1,30})?", plain):
         return None
     return float(plain), 10.0 ** -len(plain.partition(".")[2])
-
-
-def _days_of(token: _Token) -> tuple[Day, ...]:
-    """The possible dates of a date in words or digits; none if there is no such day."""
-    numbers = [int(part) for part in re.findall(r"\d+", token.text)]
-    if token.kind == "iso":
-        found = [(numbers[0], numbers[1], numbers[2], numbers[2])]
-    elif token.kind == "wide":
-        found = [(numbers[0], (numbers + [0, 0])[1], (numbers + [0, 0])[2], (numbers + [0, 0])[2])]
-    elif token.kind == "slashed":
-        one, two, year = numbers
-        year += 2000 if year < 50 else 1900 if year < 100 else 0
-        found = list(dict.fromkeys([(year, two, one, one), (year, one, two, two)]))
-    else:
-        month = next(_MONTHS[word] for word in re.findall(r"[^\W\d_]+", token.lower) if word in _MONTHS)
-        year = numbers.pop() if numbers and numbers[-1] > 31 else 0
-        found = [(year, month, numbers[0] if numbers else 0, numbers[-1] if numbers else 0)]
-    days: list[Day] = []
-    for year, month, first, last in found:
-        if month > 12 or first > 31 or last > 31:
-            continue
-        weekday = None
-        if year and month and first and first == last:
-            try:
-                weekday = datetime.date(year, month, first).weekday()
-            except ValueError:
-                continue
-        days.append((year or None, month or None, (first, last) if first else None, weekday))
-    return tuple(days)
-
-
-def _next_to(days: tuple[Day, ...], step: int) -> Iterator[Day]:
-    """The day after (`step` 1) or before (-1) each of the days of which at least the month is known."""
-    for year, month, span, _ in days:
-        if month and span:
-            # In a leap year, the last of February has two dates.
-            for known in (year,) if year else (2023, 2024):
-                try:
-                    day = datetime.date(known, month, span[0]) + datetime.timedelta(days=step)
-                except ValueError:
-                    continue
-                yield (day.year if year else None), day.month, (day.day, day.day), (day.weekday() if year else None)
