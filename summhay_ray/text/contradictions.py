@@ -170,7 +170,9 @@ class _Passage:
 @functools.lru_cache(maxsize=1 << 14)
 def _passage(sentences: tuple[str, ...]) -> _Passage:
     statements = [read_statement(sentence) for sentence in sentences]
-    facts = {(one.kind, one.quantity, one.days, one.minutes, one.name): one for read in statements for one in read.facts}
+    facts = {
+        (one.kind, one.quantity, one.days, one.edges, one.minutes, one.name): one for read in statements for one in read.facts
+    }
     roots = frozenset[str]().union(*(one.roots for one in statements))
     return _Passage(statements, list(facts.values()), roots, any(one.negations or one.prefixed for one in statements))
 
@@ -193,7 +195,11 @@ def _agree(one: Fact, other: Fact) -> bool:
     if one.name or other.name:
         return bool(one.name and other.name and _same_name(one.name, other.name))
     if one.days and other.days:
-        return any(_same_day(first, second) for first in one.days for second in other.days)
+        # "After 1 March" is "from 2 March".
+        pairs = [(one.days, other.days)]
+        if bool(one.edges) != bool(other.edges):
+            pairs += [(one.edges, other.days), (one.days, other.edges)]
+        return any(_same_day(first, second) for days, others in pairs for first in days for second in others)
     if one.minutes and other.minutes:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:

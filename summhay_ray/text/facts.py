@@ -78,6 +78,8 @@ class Fact:
     quantity: Quantity | None = None
     days: tuple[Day, ...] = ()
     """The possible dates: 3/4/2021 has two."""
+    edges: tuple[Day, ...] = ()
+    """The first day after the dates, or the last before them, if the text says "after" or "before"."""
     minutes: frozenset[int] = frozenset()
     """The possible minutes of the day: 2:30 has two."""
     name: tuple[str, ...] = ()
@@ -268,10 +270,9 @@ class _Reader:
                 days = ((None, MONTH_NUMBERS[token.lower], None, None),)
         elif token.kind == "number" and re.fullmatch(r"(?:1[89]|20)\d\d", token.text) and self._is_year(place):
             days = ((int(token.text), None, None, None),)
-        if self._at(place - 1).lower in ("before", "after"):
-            # "After 1 March" may be "from 2 March".
-            days = (*days, *next_to(days, 1 if self._at(place - 1).lower == "after" else -1))
-        return Fact("date", token.text, place, place + 1, days=days) if days else None
+        step = {"after": 1, "before": -1}.get(self._at(place - 1).lower, 0)
+        edges = tuple(next_to(days, step)) if step else ()
+        return Fact("date", token.text, place, place + 1, days=days, edges=edges) if days else None
 
     def _is_year(self, place: int) -> bool:
         """Four digits are a year unless they have a unit, or count something ("2000 customers")."""
