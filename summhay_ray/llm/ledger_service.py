@@ -155,6 +155,9 @@ class LedgerService:
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first urgent message after an idle time is sent at once."""
 
+COMPUTING_TRIP_EVERY_S = 0.05
+"""The same for a worker whose models compute in it. It has many items in progress, so that it need not wait for the ledger."""
+
 PATIENT_S = 0.03
 """How long a message that nobody waits for may wait for company: each exchange costs the ledger as much as many messages."""
 
@@ -188,9 +191,14 @@ class LedgerClient:
     """
 
     def __init__(
-        self, port: LedgerPort, evicted: Callable[[], None] | None = None, draining: Callable[[], None] = lambda: None
+        self,
+        port: LedgerPort,
+        evicted: Callable[[], None] | None = None,
+        draining: Callable[[], None] = lambda: None,
+        trip_every_s: float = TRIP_EVERY_S,
     ) -> None:
         self._port = port
+        self._trip_every_s = trip_every_s
         self._evicted = evicted
         self._on_drain = draining
         self._tickets = 0
@@ -340,7 +348,7 @@ class LedgerClient:
             self._travelling = True
             self._hear(await self._port.exchange(message), began)
             self._travelling = False
-            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+            await asyncio.sleep(max(0.0, began + self._trip_every_s - loop.time()))
 
     async def _listen(self) -> None:
         while True:
