@@ -125,12 +125,13 @@ def _bar_line(progress: Progress, width: int) -> str:
     if progress.items_done == progress.items_total:
         done = total
     share = min(1.0, done / total) if total else 1.0
+    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
     parts = [
         f"{100 * share:.0f}%",
         f"{progress.items_done}/{progress.items_total} {progress.unit}",
         *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
         *([f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []),
-        _dollars(progress),
+        spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}"),
         *([f"{progress.failures} failures"] if progress.failures else []),
         _now(progress),
     ]
@@ -140,11 +141,6 @@ def _bar_line(progress: Progress, width: int) -> str:
         return text
     full = round(share * room)
     return f"{'━' * full}{'─' * (room - full)}  {text}"
-
-
-def _dollars(progress: Progress) -> str:
-    spent = f"${progress.spent_usd:.4f}" if progress.spent_usd < 100 else f"${progress.spent_usd:,.0f}"
-    return spent + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
 
 
 def _now(progress: Progress) -> str:
@@ -174,17 +170,20 @@ def line(progress: Progress, ended: bool = False) -> str:
     hindered = [f"{printable(model.model)} {state}" for model in progress.models if (state := _state(model))]
     details = _details(progress) + hindered
     spent = f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
-    return "  ".join((_items(progress), spent, *([", ".join(details)] if details else []), _times(progress, ended)))
-
-
-def _items(progress: Progress) -> str:
     parts = [printable(progress.run), f"{progress.unit} {progress.items_done}/{progress.items_total}"]
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
     elif progress.calls_left is not None:
         parts.append(f"calls {progress.answered} of about {progress.answered + progress.calls_left}")
-    return "  ".join([*parts, f"failures {progress.failures}"])
+    return "  ".join(
+        (
+            "  ".join([*parts, f"failures {progress.failures}"]),
+            spent,
+            *([", ".join(details)] if details else []),
+            _times(progress, ended),
+        )
+    )
 
 
 def _details(progress: Progress) -> list[str]:

@@ -340,7 +340,14 @@ def submit(
         _show(job, None, None, as_json)
         return
     try:
-        end = job.follow(_writer(as_json))
+        # The job's log goes to stdout, or to stderr if stdout is for the JSON document.
+        stream = sys.stderr if as_json else sys.stdout
+
+        def write(text: str) -> None:
+            stream.write(printable(text, "\n\t"))
+            stream.flush()
+
+        end = job.follow(write)
     except KeyboardInterrupt:
         note(f"\njob {job.job} runs on; look: {job.look()}; stop: {job.stop()}; the same command watches it again")
         raise typer.Exit(FAILED) from None
@@ -350,17 +357,6 @@ def submit(
         note(f"stopped at its budget; to go on: summhay submit {spec} with a larger --budget, as before otherwise")
     _show(job, end.status, end.exit_code, as_json)
     raise typer.Exit(end.exit_code)
-
-
-def _writer(as_json: bool) -> Callable[[str], None]:
-    """A function that prints parts of the job's log: to stdout, or to stderr if stdout is for the JSON document."""
-    stream = sys.stderr if as_json else sys.stdout
-
-    def write(text: str) -> None:
-        stream.write(printable(text, "\n\t"))
-        stream.flush()
-
-    return write
 
 
 def _show(job: RayJob, status: str | None, code: int | None, as_json: bool) -> None:

@@ -77,7 +77,13 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     by_cost = bool(costs) and None not in costs
     chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
     first = next(iter(may_be_best), None)
-    more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
+    between = None if reasons else [one["name"] for one in may_be_best[:2]]
+    needed = [
+        max(1, pair["queries_needed"] - pair["n_queries"])
+        for pair in own
+        if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
+    ]
+    more = min(needed, default=None)
     if evidence.limits and evidence.n_queries >= FEWEST_UNITS:
         more = None  # What must be mended first is not the number of queries.
     elif evidence.n_queries < FEWEST_UNITS:
@@ -161,16 +167,6 @@ def _limits(
     if evidence.judge and not evidence.labelled:
         limits.append(f"the judge ({evidence.judge}), whose scores no labels by people check here")
     return limits
-
-
-def _more_queries(pairs: Sequence[Mapping[str, Any]], between: Sequence[str] | None) -> int | None:
-    """The smallest number of further queries that would show another difference. `between`: only between these two."""
-    needed = [
-        max(1, pair["queries_needed"] - pair["n_queries"])
-        for pair in pairs
-        if not pair["differs"] and pair["queries_needed"] and (between is None or {pair["a"], pair["b"]} == {*between})
-    ]
-    return min(needed, default=None)
 
 
 def _would_bring_one(evidence: Evidence, more: int | None, labels: int | None, n_best: int) -> list[str]:

@@ -24,7 +24,7 @@ from importlib import resources
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.engine import Facet, Samples, Section
+from summhay_ray.engine import Facet, Samples
 from summhay_ray.errors import UserError, printable
 from summhay_ray.report.face import (
     banner,
@@ -94,7 +94,16 @@ def page(runs: Sequence[ReportedRun], data: PageData | None = None) -> str:
             # The first screen has a single run's decision and leaderboard.
             if section.name == "decision" or (section.name == "board" and not several):
                 continue
-            shown = _section(section, f"s{place if several else ''}-{name}", reported.title if several else "")
+            shown: dict[str, Any] = {
+                "id": f"s{place if several else ''}-{name}",
+                "tab": section.tab,
+                "run": plain(reported.title if several else ""),
+                "title": plain(section.title),
+                "text": [plain(part) for part in section.text.split("\n\n") if part],
+                "warnings": [plain(note) for note in section.notes],
+                "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
+                "listing": printable(section.listing, keep="\n", instead=" "),
+            }
             table = table_data(section, data.facets, reported.run.run_id if several else "")
             tables[shown["id"]] = {"table": table, "chart": chart_data(section)}
             sections.append(shown)
@@ -164,19 +173,6 @@ def _library(name: str) -> str:
     fields = ", ".join(f"{(public or own).strip()}: {own.strip()}" for own, _, public in pairs)
     text = f"{text[: last.start()]}window.{name} = {{{fields}}};{text[last.end() :]}"
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _section(section: Section, name: str, run: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "tab": section.tab,
-        "run": plain(run),
-        "title": plain(section.title),
-        "text": [plain(part) for part in section.text.split("\n\n") if part],
-        "warnings": [plain(note) for note in section.notes],
-        "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
-        "listing": printable(section.listing, keep="\n", instead=" "),
-    }
 
 
 def write_data(put: Put, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:

@@ -92,8 +92,25 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
 def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
     """The ranking of `n` documents by their scores, in document order; among equal scores the earlier comes first. `scores` may
     be called again: only the first documents of a long ranking are kept."""
-    ranking = Best(n, scores, later_first)
-    return list(ranking) if n <= KEPT else ranking
+    if n > KEPT:
+        return Best(n, scores, later_first)
+    return list(map(Ranked, *(part.tolist() for part in _first(scores(), n, later_first))))
+
+
+def _first(scores: NDArray[np.float64], n: int, later_first: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """(numbers, scores) of the first `n` documents of a ranking; see `best_first`."""
+    import numpy as np
+
+    found = scores[::-1] if later_first else scores
+    if n < len(found):
+        least = np.partition(found, len(found) - n)[len(found) - n]
+        above = np.flatnonzero(found > least)
+        places = np.concatenate([above, np.flatnonzero(found == least)[: n - len(above)]])
+    else:
+        places = np.arange(len(found))
+    places = places[np.argsort(-found[places], kind="stable")]
+    places = len(found) - 1 - places if later_first else places
+    return (places + 1).astype(np.int32), scores[places]
 
 
 class Best(Sequence[Ranked]):
@@ -104,23 +121,7 @@ class Best(Sequence[Ranked]):
 
     @functools.cached_property
     def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        return self._first(KEPT)
-
-    def _first(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """(numbers, scores) of the first `n` documents."""
-        import numpy as np
-
-        scores = self._scores()
-        found = scores[::-1] if self._later_first else scores
-        if n < self._n:
-            least = np.partition(found, self._n - n)[self._n - n]
-            above = np.flatnonzero(found > least)
-            places = np.concatenate([above, np.flatnonzero(found == least)[: n - len(above)]])
-        else:
-            places = np.arange(self._n)
-        places = places[np.argsort(-found[places], kind="stable")]
-        places = self._n - 1 - places if self._later_first else places
-        return (places + 1).astype(np.int32), scores[places]
+        return _first(self._scores(), KEPT, self._later_first)
 
     def __len__(self) -> int:
         return self._n
@@ -130,15 +131,14 @@ class Best(Sequence[Ranked]):
             return self[place : place + 1 or None][0]
         wanted = range(self._n)[place]
         deepest = max((*wanted[:1], *wanted[-1:]), default=0)
-        numbers, scores = self._kept if deepest < KEPT else self._first(deepest + 1)
+        numbers, scores = self._kept if deepest < KEPT else _first(self._scores(), deepest + 1, self._later_first)
         return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
 
     def __iter__(self) -> Iterator[Ranked]:
         numbers, scores = self._kept
         yield from map(Ranked, numbers.tolist(), scores.tolist())
-        if self._n > KEPT:
-            numbers, scores = self._first(self._n)
-            yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
+        numbers, scores = _first(self._scores(), self._n, self._later_first)
+        yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
 
 
 T = TypeVar("T")

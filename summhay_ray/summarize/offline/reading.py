@@ -66,8 +66,10 @@ def read(prompt: str) -> Question:
         if length:
             words = int(length.group(1))
             query = _OURS["Question"].search(asked)
+            first = max((number for number, _ in documents), default=0) + 1
+            paragraphs = [part for part in _PARAGRAPH.split(notes[1] if notes else "") if part.strip()]
             return Question(
-                _with_answers(documents, notes[1] if notes else ""),
+                (*documents, *((first + place, text) for place, text in enumerate(paragraphs))),
                 query.group(1) if query else asked,
                 max(1, words // _WORDS_A_SENTENCE),
                 n_words=words,
@@ -107,13 +109,6 @@ def _with_bullets(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[t
                 texts.setdefault(int(number), []).append(statement)
     # One paragraph each, so that no bullet continues the line before it.
     return tuple((number, "\n\n".join(parts)) for number, parts in texts.items())
-
-
-def _with_answers(documents: tuple[tuple[int, str], ...], notes: str) -> tuple[tuple[int, str], ...]:
-    """The documents, followed by each paragraph of earlier answers as a document."""
-    first = max((number for number, _ in documents), default=0) + 1
-    paragraphs = [part for part in _PARAGRAPH.split(notes) if part.strip()]
-    return (*documents, *((first + place, text) for place, text in enumerate(paragraphs)))
 
 
 def _tail_start(prompt: str, last_header: int, asked_before: bool) -> int:
