@@ -128,16 +128,10 @@ class Haystack:
         """The insights that are in at least one document."""
         return frozenset(insight_id for document in self.documents for insight_id in document.insight_ids)
 
-    @functools.cached_property
-    def oracle_scores(self) -> Mapping[str, list[int]]:
-        """subtopic_id -> the number of the subtopic's insights in each document, in document order (section 5.1)."""
-        wanted: dict[str, set[str]] = {subtopic.subtopic_id: set() for subtopic in self.subtopics}
-        for insight in self.insights:
-            wanted[insight.subtopic_id].add(insight.insight_id)
-        return {
-            subtopic_id: [len(insight_ids.intersection(document.insight_ids)) for document in self.documents]
-            for subtopic_id, insight_ids in wanted.items()
-        }
+    def oracle_scores(self, subtopic_id: str) -> list[int]:
+        """The number of the subtopic's insights in each document, in document order (section 5.1)."""
+        wanted = {insight.insight_id for insight in self.insights_of(subtopic_id)}
+        return [len(wanted.intersection(document.insight_ids)) for document in self.documents]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def corpus_of(haystack: Haystack) -> Corpus:
 
 def query_of(subtopic: Subtopic, haystack: Haystack) -> Query:
     """A subtopic as a query. The search text is the query and the subtopic, joined by a space."""
-    n_insights_of = zip(haystack.documents, haystack.oracle_scores[subtopic.subtopic_id], strict=True)
+    n_insights_of = zip(haystack.documents, haystack.oracle_scores(subtopic.subtopic_id), strict=True)
     return Query(
         query_id=subtopic.subtopic_id,
         text=subtopic.search_text,

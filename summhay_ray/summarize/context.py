@@ -162,7 +162,7 @@ _ORDERINGS: dict[str, Ordering] = {"given": _given, "random": _random, "top": _t
 
 
 def _scores(haystack: Haystack, subtopic_id: str) -> dict[int, int]:
-    scores = haystack.oracle_scores[subtopic_id]
+    scores = haystack.oracle_scores(subtopic_id)
     return {document.number: score for document, score in zip(haystack.documents, scores, strict=True)}
 
 
