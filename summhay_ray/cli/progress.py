@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -35,22 +36,22 @@ class Ended(UserError):
     exit_code = INTERRUPTED
 
 
+@dataclass(eq=False)
 class ProgressDisplay:
     """A context that shows each `Progress` it is given, on stderr."""
 
-    def __init__(self, every_s: float = PLAIN_EVERY_S, first: str = "starting") -> None:
-        self._every_s = every_s
-        self._first = first
-        self._live: Live | None = None
-        self._next = 0.0
-        self._shown_turns: tuple[object, ...] = ()
-        self._last: Progress | None = None
-        self._noted: set[str] = set()
-        self._over = False
+    every_s: float = PLAIN_EVERY_S
+    first: str = "starting"
+    _live: Live | None = field(init=False, default=None)
+    _next: float = field(init=False, default=0.0)
+    _shown_turns: tuple[object, ...] = field(init=False, default=())
+    _last: Progress | None = field(init=False, default=None)
+    _noted: set[str] = field(init=False, default_factory=set)
+    _over: bool = field(init=False, default=False)
 
     def __enter__(self) -> ProgressDisplay:
         if sys.stderr.isatty():
-            self._live = Live(Text(self._first), console=Console(stderr=True), refresh_per_second=4, transient=True)
+            self._live = Live(Text(self.first), console=Console(stderr=True), refresh_per_second=4, transient=True)
             self._live.start(refresh=True)
         return self
 
@@ -71,7 +72,7 @@ class ProgressDisplay:
             self._live.update(view(progress, self._live.console.width))
         elif time.monotonic() >= self._next or _turns(progress) != self._shown_turns:
             self._write(line(progress))
-            self._next = time.monotonic() + self._every_s
+            self._next = time.monotonic() + self.every_s
             self._shown_turns = _turns(progress)
         self._last = progress
 

@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from summhay_ray.encoders import Encoder, Encoding, Scorer, Scoring, Vectors, load_encoder, load_scorer
@@ -113,31 +113,33 @@ def _first(scores: NDArray[np.float64], n: int, later_first: bool) -> tuple[NDAr
     return (places + 1).astype(np.int32), scores[places]
 
 
+@dataclass(eq=False)
 class Best(Sequence[Ranked]):
     """A ranking that keeps its first `KEPT` documents in memory: reading further scores all documents again."""
 
-    def __init__(self, n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool) -> None:
-        self._n, self._scores, self._later_first = n, scores, later_first
+    n: int
+    scores: Callable[[], NDArray[np.float64]]
+    later_first: bool
 
     @functools.cached_property
     def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        return _first(self._scores(), KEPT, self._later_first)
+        return _first(self.scores(), KEPT, self.later_first)
 
     def __len__(self) -> int:
-        return self._n
+        return self.n
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, int):
             return self[place : place + 1 or None][0]
-        wanted = range(self._n)[place]
+        wanted = range(self.n)[place]
         deepest = max((*wanted[:1], *wanted[-1:]), default=0)
-        numbers, scores = self._kept if deepest < KEPT else _first(self._scores(), deepest + 1, self._later_first)
+        numbers, scores = self._kept if deepest < KEPT else _first(self.scores(), deepest + 1, self.later_first)
         return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
 
     def __iter__(self) -> Iterator[Ranked]:
         numbers, scores = self._kept
         yield from map(Ranked, numbers.tolist(), scores.tolist())
-        numbers, scores = _first(self._scores(), self._n, self._later_first)
+        numbers, scores = _first(self.scores(), self.n, self.later_first)
         yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())
 
 
@@ -216,12 +218,12 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the models of this retriever answer later: await rank_all")
 
 
+@dataclass(eq=False)
 class ModelsHere:
     """Models in this process, loaded when first needed. Results are not stored."""
 
-    def __init__(self) -> None:
-        self._encoders: dict[Encoding, Encoder] = {}
-        self._scorers: dict[Scoring, Scorer] = {}
+    _encoders: dict[Encoding, Encoder] = field(init=False, default_factory=dict)
+    _scorers: dict[Scoring, Scorer] = field(init=False, default_factory=dict)
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
         if encoding not in self._encoders:
