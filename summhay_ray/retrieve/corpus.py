@@ -105,11 +105,6 @@ def titled(title: str, text: str) -> str:
     return f"{title} {text}".strip() if title else text
 
 
-def untitled(title: str, text: str) -> str:
-    """Inverse of `titled`: the text without its title."""
-    return text[len(title.lstrip()) :].removeprefix(" ") if title else text
-
-
 def corpus_of(haystack: Haystack) -> Corpus:
     """A haystack as a corpus: subtopics are queries, and a document's grade is the number of the subtopic's insights in it."""
     return Corpus(

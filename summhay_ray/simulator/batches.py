@@ -230,10 +230,6 @@ class Batches:
         if batch.status != "cancelling":
             batch.turn("cancelling")
 
-    def is_reply_lost(self, batch: Batch) -> bool:
-        """Whether the reply to its creation is lost."""
-        return "batch_lost" in batch.faults
-
     def _start(self, batch: Batch) -> None:
         batch.turn("validating" if batch.wire == "openai" else "in_progress")
         self.batches[batch.id] = batch
